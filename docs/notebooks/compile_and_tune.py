@@ -1,11 +1,10 @@
 # %% [markdown]
 # # Compile and tune
 #
-# An optimizer of DSPy improves an agent's prompts (compile), and a study of Optuna looks for the
-# structure of
-# a team (tune). Both choose on training questions and are judged on others. Here on sample
-# questions and an
-# embedded LM (Gemma 3 270M): no key, no network, a few minutes.
+# An optimizer of DSPy improves an agent's prompts (compile), and a study of Optuna searches for the
+# structure of a team (tune). Both choose on training questions and are judged on others. This
+# notebook uses sample questions and an embedded LM (Gemma 3 270M): no key, no network, a few
+# minutes.
 # It needs `pip install 'folkmoot[local]' ipykernel`.
 
 # %%
@@ -18,7 +17,7 @@ held_out = fm.load("sample-choice", split="test", limit=16)
 # %% [markdown]
 # ## Compile
 #
-# `bootstrap_rs` tries demonstrations taken from answers that were right.
+# `bootstrap_rs` tries demonstrations from answers that were right.
 
 # %%
 agent = fm.SingleAgent("simple")
@@ -28,7 +27,7 @@ better = fm.compile(
 print(better.compilation.verdict)
 
 # %% [markdown]
-# What it cost, and the winner, which is saved as a folder of JSON.
+# Its cost, and the winner, which is saved as a folder of JSON.
 
 # %%
 print(better.compilation.calls_made, "calls; the winner is", better.compilation.winner)
@@ -38,9 +37,8 @@ fm.load_program("compiled").describe()["program"]
 # %% [markdown]
 # ## Tune
 #
-# How long should two agents talk, and who settles it? Every combination is tried; calls that trials
-# share are
-# made once.
+# How long should two agents talk, and who decides? Every combination is tried; calls that trials
+# share are made once.
 
 # %%
 space = {
@@ -57,9 +55,8 @@ for trial in study.trials:
     print(f"{trial['scores']['accuracy']['value']:.0%}", trial["setting"])
 
 # %% [markdown]
-# The winner's training score is the best of several and so too good; the held-out questions say
-# what it is
-# worth.
+# The winner's training score is the best of several, and so biased upwards; the held-out questions
+# measure its accuracy.
 
 # %%
 print(study.report["verdict"])

@@ -1,9 +1,8 @@
 # %% [markdown]
 # # A first contest
 #
-# Does a team of two answer better than one agent? Two evaluations and a comparison say so, here on
-# twenty
-# sample questions and an embedded LM (Gemma 3 270M): no key, no network, a minute or two.
+# Does a team of two answer better than one agent? Two evaluations and a comparison show it, here on
+# twenty sample questions and an embedded LM (Gemma 3 270M): no key, no network, a minute or two.
 # It needs `pip install 'folkmoot[local]' ipykernel`.
 
 # %%
@@ -14,14 +13,14 @@ questions = fm.load("sample-choice", split="test", limit=20)  # or a file of you
 print(questions[0].question, questions[0].choices)
 
 # %% [markdown]
-# One agent, who answers at once. Without `tracking=False` this would be a run in MLflow, too.
+# One agent, which answers at once. Without `tracking=False` this would also be a run in MLflow.
 
 # %%
 one = fm.evaluate(fm.SingleAgent("simple"), questions, lm=lm, out="runs/one", tracking=False)
 one
 
 # %% [markdown]
-# Two agents, who talk for up to two rounds and have a judge where they do not agree.
+# Two agents, which talk for up to two rounds, and a judge if they do not agree.
 
 # %%
 program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
@@ -29,9 +28,8 @@ talk = fm.evaluate(program, questions, lm=lm, out="runs/talk", tracking=False)
 talk
 
 # %% [markdown]
-# The comparison pairs the answers question by question. Who leads without evidence is *ahead so
-# far,
-# undecided*; recommended is the cheapest program that nothing is shown to beat.
+# The comparison pairs the answers question by question. A program that leads without evidence is
+# *ahead so far, undecided*. The program to take is the cheapest that nothing is shown to beat.
 
 # %%
 found = fm.compare(one, talk, names=["one agent", "two who talk"])
@@ -52,7 +50,7 @@ print("decided by", row["decided_by"], "for", row["answer"])
 talk.to_pandas()[["question", "answer", "gold", "correct", "decided_by"]].head()
 
 # %% [markdown]
-# The same as a page to send, with every question and dialogue: open `report.html`.
+# The same on one page, with every question and dialogue: open `report.html`.
 
 # %%
 page = fm.report([one, talk], names=["one agent", "two who talk"], out="report.html")

@@ -57,7 +57,7 @@ class VoteWeights:
 
 
 def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expected:
-    """The weighted vote on each question, ties by lot; weights are (N,) or, one row a question, (Q,
+    """The weighted vote on each question, random ties; weights are (N,) or, per question, (Q,
     N).
 
     An answer's score is the sum of its supporters' weights. When several share the top score,
@@ -129,7 +129,7 @@ def fit_conditional(
 
 
 def log_likelihood(answers: Answers, correct: Right, weights: Numbers) -> float:
-    """sum_q log P(right | q) of `logit_weights` with weights (N,) or, one row a question, (Q, N),
+    """sum_q log P(right | q) of `logit_weights` with weights (N,) or, per question, (Q, N),
     over questions with a right answer.
     """
     groups = _grouped(answers, correct)

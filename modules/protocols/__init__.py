@@ -1,1 +1,1 @@
-"""The protocols: one program a file or folder, and what all of them share."""
+"""The protocols: one file or folder per program, and what all programs share."""

@@ -1,4 +1,4 @@
-"""Calibrates a router: from which vote share on its programs' answers stand, with a promise."""
+"""Calibrates a router: finds the vote share from which on its programs' answers are accepted."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class AskedPart(_Strict):
 class Stage(_Strict):
     """The calibration of one part of a router.
 
-    An answer stands from the score `threshold` on; None: never. Of the `questions` that reached the
-    part, `kept` answers would have stood, `errors` of them wrong; `bound` is the upper limit of
-    their error. The sequence of tests can start with `needs` kept answers without an error. `never`
-    is how often a calibration like this one finds no threshold. `weights` are the members' accuracy
-    on other questions.
+    An answer is accepted from the score `threshold` on; None: never. Of the `questions` that
+    reached the part, `kept` answers were accepted, `errors` of them wrong; `bound` is the upper
+    limit of their error. The first test needs `needs` accepted answers without an error. `never` is
+    how often a calibration like this one finds no threshold. `weights` are the members' accuracy on
+    other questions.
     """
 
     asked: AskedPart
@@ -70,10 +70,10 @@ class Stage(_Strict):
 class RouterCalibration(_Strict):
     """The promise of a router, and what it was tested on.
 
-    At most `max_error` of the answers that stand are wrong, with the `confidence`. `stages` goes by
-    part, `cheap` and `team`, and `rule` is the router's rule, as JSON. `usage` is the bill of all
-    `questions`, asked as the router asks them. `scores` counts the scores of the part that is asked
-    first, for the watch over drift.
+    With probability `confidence`, at most `max_error` of the accepted answers are wrong. `stages`
+    are by part, `cheap` and `team`, and `rule` is the router's rule, as JSON. `usage` is the bill
+    of all `questions`, asked as the router asks them. `scores` counts the scores of the part that
+    is asked first, to detect drift.
     """
 
     max_error: Annotated[float, Field(gt=0, lt=1)]

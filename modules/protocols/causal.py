@@ -1,4 +1,4 @@
-"""Causal consistency (CaCo-CoT): reasoners answer, evaluators challenge, until an answer stands."""
+"""Causal consistency (CaCo-CoT): reasoners answer until evaluators accept an answer."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class CausalConsistency(Program):
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
-        d_max: most rounds (the paper: 3). As long as no answer is accepted and the evaluators do
-            not agree, all reasoners answer anew and are examined again; after round `d_max` the
+        d_max: most rounds (the paper: 3). While no answer is accepted and the evaluators do not
+            agree, all reasoners answer again and are examined again; after round `d_max` the
             evaluators' last answer is taken. Only contested questions take more than one round.
         without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
             of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
@@ -63,9 +63,9 @@ class CausalConsistency(Program):
         seed: with the question's id it settles every draw.
         lms: LMs for seats: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of every seat; temperature 0.5 and top_p 0.4 unless given.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
             message.
-        prompts: seat → instructions of your own, or the path of a YAML file that says so.
+        prompts: seat → your instructions, or the path of a YAML file with them.
 
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`
     (theirs is the answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no

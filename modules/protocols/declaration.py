@@ -32,9 +32,9 @@ class Replayed(NamedTuple):
 class Replays:
     """The constructor parameters whose effect can be computed from a recorded run.
 
-    Args: free: names of those parameters. record: turns a program's parameters and the largest
-        value of each free number into those of the run that tells most of them.
-        tell: (rows of such a run, parameters) → an outcome a row, None for a row that failed; None
+    Args: free: names of those parameters. record: (a program's parameters, the largest value of
+        each free number) → the parameters of the run from which all these can be computed.
+        tell: (rows of such a run, parameters) → an outcome per row, None for a failed row; None
             in all when the parameters need calls of their own. Raises UserError for rows of another
             program.
         same_calls: whether every such setting takes all recorded calls.

@@ -56,10 +56,10 @@ Turns = Sequence[Mapping[str, Any]]
 class TieBreak:
     """The rule that decides a dialogue without consensus.
 
-    `rule` makes the answer of what was said: (each turn, number of agents,
-    kind, the agent named) → answer, or None when it finds none; without a rule the judge is asked.
-    `names_agent`: the rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be
-    written with a rule for ties, `NAME:RULE`, and is also given what decides them.
+    `rule` computes the answer: (each turn, number of agents, kind, the named agent) → answer, or
+    None; without a rule the judge is asked. `names_agent`: the rule is written with the role of an
+    agent, `NAME:ROLE`. `votes`: it may be written with a rule for ties, `NAME:RULE`, and then gets
+    that rule.
     """
 
     rule: Callable[..., str | None] | None = None
@@ -140,9 +140,9 @@ class Deliberation(Program):
             and the discussion, or `question`, which is looked up once.
         max_queries: how many of them at most.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
             message.
-        prompts: seat → instructions of your own, or the path of a YAML file that says so.
+        prompts: seat → your instructions, or the path of a YAML file with them.
 
     `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break
     itself had no valid answer) or `none`.

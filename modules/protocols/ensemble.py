@@ -37,16 +37,16 @@ class Ensemble(Program):
     Args: members: names of single-agent strategies, or programs of any kind; at least one. vote:
         `majority`, `weighted`, or `probability`: each answer weighs the LM's own probability of it,
         for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs.
-        weights: one non-negative number a member, for whatever weighs;
+        weights: one non-negative number per member, for votes and ties that weigh;
         None until `fit_weights` has set them. tie_break: which of the answers with the top score
         wins: `first` (the earliest member's), `weight` (that of the heaviest single member),
-        `strongest:MEMBER` (that member's) or `random`; what is left open goes by order. None is
+        `strongest:MEMBER` (that member's) or `random`; a remaining tie goes to the first. None is
         `first` for `majority`, else `weight`.
-        seed: with the question's id it settles ties that are drawn.
+        seed: of drawn ties, with the question's id.
         lms: LMs for single members, by strategy name; members of the same name are `name.0`,
             `name.1`, ….
         prompt_layout: of all members; None leaves theirs.
-        prompts: seat → instructions of your own, or the path of a YAML file that says so.
+        prompts: seat → your instructions, or the path of a YAML file with them.
 
     `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether
     two answers had the top score.
@@ -173,7 +173,7 @@ class Ensemble(Program):
 
 
 def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
-    """A weight a member, in the order of their names, as `Ensemble.fit_weights` sets them."""
+    """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
     right = [0] * len(names)
     total = options = 0
     for row in rows:
@@ -225,7 +225,7 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
     try:
         values = [float(weight) for weight in weights]
     except (TypeError, ValueError):
-        raise UserError(f"the weights are {weights!r}: give one number a member") from None
+        raise UserError(f"the weights are {weights!r}: give one number per member") from None
     if (
         len(values) != members
         or any(not 0 <= value < float("inf") for value in values)

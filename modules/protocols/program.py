@@ -68,9 +68,9 @@ class Program(dspy.Module):  # type: ignore[misc]
     then labelled A, B, …), `context` and `kind` (choice, boolean, number, span); the prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when no answer could be read,
-    - `decided_by`: what settled it, in the protocol's own words; `none` when nothing did,
+    - `decided_by`: who or what decided, as the protocol names it; `none` if nothing did,
     - `rounds` used and `consensus_round`, the round of first full consensus or None,
-    - `transcript`: one dict a turn with agent, round, answer, text, evidence and usage,
+    - `transcript`: one dict per turn with agent, round, answer, text, evidence and usage,
     - `usage`: calls, prompt_tokens, completion_tokens, cached_calls, cost_usd of this question.
 
     A class that declares its `protocol` is found by name. Raises CallError when an LM call fails
@@ -232,7 +232,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Give seats instructions of the user's own, and say where instructions stand, here and in
         every program inside.
 
-        Args: prompts: seat → instructions, or the path of a YAML file that says so. A seat is
+        Args: prompts: seat → instructions, or the path of a YAML file with them. A seat is
             called by its name, its name without numbers, or the last parts of that. A seat that
             only other programs have is passed over.
             prompt_layout: `role_last`, behind all that seats share, or `role_first`, in the system

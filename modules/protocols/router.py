@@ -1,4 +1,4 @@
-"""A router: asks a cheap program first, and the team only where its answer calls for that."""
+"""A router: asks a cheap program first, and the team only if that answer calls for it."""
 
 from __future__ import annotations
 
@@ -47,19 +47,18 @@ agree.
 
 
 class Router(Program):
-    """Asks the cheap program, and the team only where the rule expects it to do better.
+    """Asks the cheap program, and the team only if the rule expects it to do better.
 
     Args: cheap: the program that is asked first, or the name of a single agent's strategy. team:
-        the program that is asked where the rule says so; its answer then stands, unless it cannot
-        be read.
+        the program that the rule asks; its answer is then taken, unless it cannot be read.
         rule: `never`, `always` (the cheap program is not asked at all), or `{"weights": {SIGN:
             number}, "bias": number, "threshold": number}`: the team is asked where bias + Σ weight
             × sign, its expected gain in accuracy, is at least the threshold. None asks it where the
             cheap program's samples do not all agree. The signs are those of `signs_of`. `fm.distil`
             learns a rule from recorded runs.
         prompt_layout: of both parts; None leaves theirs.
-        prompts: seat → instructions of your own, or the path of a YAML file that says so.
-        calibration: what `calibrate` found, as JSON; a saved router brings it along.
+        prompts: seat → your instructions, or the path of a YAML file with them.
+        calibration: the result of `calibrate`, as JSON; a saved router contains it.
 
     `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`; once calibrated,
     also `person`, with no answer. The transcript holds the turns of both programs, each with its
@@ -131,13 +130,13 @@ class Router(Program):
         recorded: Mapping[str, Iterable[ResultRow]] | None = None,
         concurrency: int = 16,
     ) -> RouterCalibration:
-        """Set thresholds so that at most `max_error` of the answers that stand are wrong.
+        """Set thresholds so that at most `max_error` of the accepted answers are wrong.
 
         Args:
             questions: questions with gold answers, drawn like those to come, that nothing in the
                 router has learned from: neither demonstrations, nor vote weights, nor its rule.
             max_error: the promised share of wrong answers among those given, 0 to 1.
-            confidence: how surely a calibration like this one keeps the promise.
+            confidence: the probability that a calibration keeps the promise.
             lm: the LM of seats that have none; None takes DSPy's.
             weights_from: rows of the cheap program on other questions. Its members' accuracy there
                 breaks ties between equal vote shares.
@@ -145,21 +144,20 @@ class Router(Program):
                 `{"cheap": fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
             concurrency: questions under way at a time.
 
-        The score of an answer is the vote share of the samples or members that gave it; where an
-        LM gives its own probability of an answer (`fm.lm(…, logprobs=True)`, DSPy's decision
-        outputs), that vote counts as much. Thresholds
-        are tested in a fixed sequence, from 15% answered in steps of 2.5%, with the exact binomial
-        bound. An answer of the cheap program stands from its threshold on, unless a rule of the
-        router's own sends the question to the team. The other questions go to the team, whose
-        threshold is tested in the same way on the questions that are left; each of the two tests
-        has half the error probability. What is below both goes to a person: the answer is None and
-        `decided_by` is `person`. With the rule `never` or `always` one program is asked, with all
-        of the error probability.
+        The score of an answer is the share of the samples or members that gave it; if an LM gives
+        its own probability of an answer (`fm.lm(…, logprobs=True)`, DSPy's decision outputs), its
+        vote weighs that much. Thresholds are tested in a fixed sequence, from 15% answered in steps
+        of 2.5%, with the exact binomial bound. An answer of the cheap program is accepted from its
+        threshold on, unless a rule of the router sends the question to the team. The other
+        questions go to the team, whose threshold is tested in the same way on the questions that
+        are left; each of the two tests has half the error probability. A question below both
+        thresholds goes to a person: the answer is None and `decided_by` is `person`. With the rule
+        `never` or `always` one program is asked, with all of the error probability.
 
-        Later, a part whose program or LM is another than here is warned of once, and its answers no
-        longer stand. The cheap scores are watched for drift, with a false alarm in 1 of 100
-        services at most; drift is warned of once, and every question then goes to the team. The
-        watch begins anew when the router is loaded.
+        If the program or LM of a part changes later, the router warns once and no longer accepts
+        its answers. It watches the cheap scores for drift, with a false alarm in at most 1 of 100
+        services; after drift it warns once, and sends every question to the team. Loading the
+        router restarts the watch.
 
         Raises UserError for questions without gold answers, of which there are too few, or which
         demonstrations or `weights_from` hold, too.

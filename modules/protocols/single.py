@@ -27,33 +27,31 @@ SELF_CONSISTENCY = "self_consistency"
 
 
 class SingleAgent(Program):
-    """A single agent: the baseline of every protocol, and the member of ensembles and strategy
-    networks.
+    """A single agent: the baseline of every protocol, and a member of ensembles and networks.
 
     Args: strategy: name of a prompting strategy in `STRATEGIES`: `simple` (answer only),
-        `zero_shot`, `few_shot` (after examples), `cot` (step by step first), `self_consistency`
-        (`cot` several times over, then the majority), `complexity` (the majority among the longer
-        half of such chains), `self_ask` (further questions and their answers first),
-        `decomposition` (parts done separately, then put together), `least_to_most` (ever harder
-        parts, each in view of those before), `plan_and_solve` (a plan first, then its steps). None
-        is `simple`.
-        role: instead of a strategy, a role of the deliberation, asked once with nobody else in the
-            room.
+        `zero_shot`, `few_shot` (after examples), `cot` (reasoning first), `self_consistency`
+        (the majority of several `cot` answers), `complexity` (the majority of the longer half of
+        such chains), `self_ask` (sub-questions and their answers first), `decomposition`
+        (independent subtasks, then the answer from their results), `least_to_most` (ever harder
+        sub-questions, each with the earlier answers), `plan_and_solve` (a plan, then its steps).
+        None is `simple`.
+        role: instead of a strategy, a role of the deliberation, asked once without other agents.
         samples: how many answers `self_consistency` and `complexity` draw; None is 10.
-        tie_break: of equally frequent answers of theirs, `first` takes the earliest sample's,
+        tie_break: of their equally frequent answers, `first` takes the earliest sample's,
             `random` draws.
-        seed: with the question's id it settles a tie that is drawn.
+        seed: of drawn ties, with the question's id.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
             `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote, solved in the
             strategy's own way; None is zero-shot.
         lm: LM of its own; None takes the one of the run.
         environment: where a `retriever` looks things up.
-        retrieval: `queries`, which the retriever writes itself, or `question`, which is looked up.
-        max_queries: how many of them at most.
+        retrieval: `queries`, which the retriever writes, or `question`, the only query.
+        max_queries: most queries.
         sampling: LM settings such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
             message.
-        prompts: seat → instructions of your own, or the path of a YAML file that says so.
+        prompts: seat → your instructions, or the path of a YAML file with them.
 
     Raises: UserError: unknown strategy, role or demonstration, or strategy and role together;
         samples below 1, or for a strategy that answers once.

@@ -38,7 +38,7 @@ Flow = Callable[[Seat, Mapping[str, Seat], Task, int], Awaitable[dspy.Prediction
 async def answered_once(
     seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
 ) -> dspy.Prediction:
-    """One call, one answer."""
+    """One call and one answer."""
     return _prediction(task, [await seat.ask(task)])
 
 
@@ -54,9 +54,7 @@ async def after_examples(
 async def decomposed(
     seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
 ) -> dspy.Prediction:
-    """Separate tasks are named, done at the same time, none in view of another, and then put
-    together.
-    """
+    """Independent subtasks, done at the same time, and an answer from their results."""
     split = await steps["split"].work(task, "split")
     parts = _parts(split)
     done = await together(
@@ -130,13 +128,12 @@ class Strategy:
 
     Args: signature: the instructions of the answering call; its inputs are those of `Answering`,
         and `answer` is its last output.
-        flow: what happens between question and answer; one call unless said otherwise.
-        steps: the instructions of the calls before it, by the step's name.
-        sampling: LM settings that go with the strategy; those of the agent go before them.
-        samples: how often a question is answered unless the agent says otherwise; None where once
-            is all.
-        turns: fewest and most turns of each step and, as `answer`, of the seat that answers; once
-            each where nothing is said, and times the samples.
+        flow: the calls between question and answer; by default one.
+        steps: the instructions of the calls before the answering one, by the step's name.
+        sampling: LM settings of the strategy, which those of the agent override.
+        samples: how many answers are drawn unless the agent sets another number; None: one.
+        turns: fewest and most turns of each step and, as `answer`, of the seat that answers; by
+            default one each, times the samples.
 
     Raises UserError when `answer` is not the signature's last output.
     """

@@ -59,10 +59,9 @@ class StrategyNetwork(Program):
         tie_break: which of equally weighted answers wins: `first`, `weight` (that of the heaviest
             single agent), `strongest:agent.N` or `random`, with the question's id and `seed`.
         seed: see `tie_break`.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
             message.
-        prompts: strategy (or seat) → instructions of your own, or the path of a YAML file that says
-            so.
+        prompts: strategy (or seat) → your instructions, or the path of a YAML file with them.
 
     Agents with one LM draw samples of their own, at the config's `copies_temperature` where neither
     `sampling` nor the LM sets a temperature: `fm.lm` has 0 by default, which would make them one

@@ -1,1 +1,1 @@
-"""The contest: programs answer the same questions in rounds until it is sure which one to take."""
+"""The contest: programs answer the same questions in rounds until it is clear which one to take."""

@@ -58,11 +58,11 @@ FOLDER = RunFolder(
 
 @entry(ContestRequest)
 def contest(request: ContestRequest) -> Contest:
-    """Let programs answer the same questions in rounds until it is sure which one to take.
+    """Let programs answer the same questions in rounds until it is clear which one to take.
 
-    The default field is one prompt, step by step, one prompt with examples, one prompt asked as
-    often as the dearest team costs, a panel of three, and two who talk. The same call with the same
-    folder resumes after a stop; nothing is paid twice.
+    The default programs are one prompt; step-by-step reasoning; one prompt with examples; one
+    prompt asked as often as the dearest team costs; a panel of three; and two agents who talk. The
+    same call with the same folder continues a stopped contest, and pays for nothing twice.
 
     Raises: UserError: unusable questions, programs or settings, a budget that cannot be enforced,
         and a program whose first answers all fail or cannot be read. KeyboardInterrupt: finished
@@ -77,8 +77,8 @@ def contest(request: ContestRequest) -> Contest:
 _ASYNC = """Do what `contest` does, for async code, with the same arguments:
 `await fm.acontest(…)`.
 
-After it is cancelled, the finished rows stay in the folder, and the same call with the same `out`
-goes on from there.
+If it is cancelled, the finished rows stay in the folder, and the same call with the same `out`
+continues.
 """
 
 acontest = from_caller(awaitable(contest, _ASYNC))

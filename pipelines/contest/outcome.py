@@ -30,11 +30,11 @@ WINNER, CONFIRM = "winner", "confirm"
 class Contest(ContestResult, ShownResult):
     """A contest: which program won, why, and what it cost.
 
-    `outcome` is `better`, `not worth it` or `undecided`, `reason` says why in a sentence, `winner`
-    is the program to take, ready to be asked, and `standings` has a line for each program. `runs`
-    are the programs' evaluations by name, and `confirmed` compares the winner with the reference on
-    questions that the race had not used; None without a confirmation. `stopped` says why asking
-    stopped against the user's will; None if it did not.
+    `outcome` is `better`, `not worth it` or `undecided`, and `reason` says why in a sentence.
+    `winner` is the program to take, ready to be asked. `standings` has a line for each program, and
+    `runs` its evaluation by name. `confirmed` compares the winner with the reference on questions
+    that the race had not used; None without a confirmation. `stopped` says why the contest stopped
+    early, against the user's will; None if it did not.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Contest(ContestResult, ShownResult):
         return report(self.folder, out=out, tracking=False)
 
     def resume(self, budget: str | None = None) -> Contest:
-        """Go on with the contest, with another budget if one is given; nothing is paid twice.
+        """Continue the contest, with another budget if one is given; nothing is paid twice.
 
         Raises UserError for a contest that was read from its folder: give its command again.
         """
@@ -130,8 +130,8 @@ class Contest(ContestResult, ShownResult):
         lines = [*table_lines(self.asked, self.asked[0].name), "", *self.sentences]
         if free:
             lines.append(
-                f"For nothing, from the same answers: {free[0].name} {100 * free[0].right:.0f}% "
-                "right."
+                f"Without a call, from the same answers: {free[0].name} would be "
+                f"{100 * free[0].right:.0f}% right."
             )
         if improved := self.result.get("improved"):
             lines.append(improved)

@@ -160,7 +160,7 @@ class ContestPlan:
         likely = "its price is not known before the first questions"
         if self.cost is not None:
             low, high = self.cost
-            likely = f"about {rounded_money((low * high) ** 0.5)} if nobody leaves early"
+            likely = f"about {rounded_money((low * high) ** 0.5)} if no program leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
         often = "one prompt, as often as the dearest team costs"
@@ -172,7 +172,7 @@ class ContestPlan:
             f"programs: {'; '.join(programs)}",
             f"cost: {likely}{ceiling}",
             f"{counted(len(self.race), 'question')} show differences from about "
-            f"{100 * smallest:.0f} points up; {100 * self.margin:g} points do not matter",
+            f"{100 * smallest:.0f} points up; up to {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
         ]
 

@@ -104,8 +104,8 @@ class Race:
                 raise UserError(f"no LM has answered: {problem}") from None
             self.ended = "open"
             self.stopped = (
-                f"paused, since an endpoint fails ({problem}); no program is blamed, and the same "
-                "command goes on"
+                f"paused, since an endpoint fails ({problem}); this counts against no program, and "
+                "the same command continues"
             )
         except BaseException as problem:
             if not isinstance(problem, UserError):

@@ -1,4 +1,4 @@
-"""Where the programs of a contest stand, and its verdict: numbers and reasons in one value."""
+"""The standings of a contest's programs, and its verdict: numbers and reasons in one value."""
 
 from __future__ import annotations
 
@@ -162,10 +162,10 @@ def race_verdict(race: Race) -> RaceVerdict:
             f"than {points} better than a cheaper one ({seen})"
         )
         return RaceVerdict("not worth it", names[winner], reason, bound)
-    first = ", ".join(names[one] for one in [winner, *others[:-1]])
-    reason = f"after {seen} it is not decided between {first} and {names[others[-1]]}"
+    left = "; ".join(names[one] for one in [winner, *others])  # some names have a comma
+    reason = f"after {seen}, {1 + len(others)} programs are left: {left}"
     if race.ended == "decided":
-        reason += ", and the other questions would hardly decide it"
+        reason += ". The other questions would hardly decide between them"
     challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
     needed = watch.needed(challenger, winner)
     usd = None

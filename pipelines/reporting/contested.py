@@ -38,7 +38,7 @@ class Place:
 
     `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
     its difference to the reference on the questions of both, for new questions like these; the
-    `listed` ends are for the contest's own questions, and meet when all were asked. `usd`, `tokens`
+    `listed` ends are for all questions of the contest, equal once all were asked. `usd`, `tokens`
     and `calls` are its cost per question with every call at its price, None where unknown;
     `multiple` is that cost divided by the reference's. A program that has left says why in
     `reason`. A `free` one was never asked: its answers follow from those of others.

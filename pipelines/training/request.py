@@ -98,8 +98,8 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
     preset: Annotated[
         str,
         Option(
-            help="standing, beyond, paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its "
-            "ablations)."
+            help="standing, beyond, paper, or an ablation of paper: supervised, consensus_aware, "
+            "gamma_0, gamma_0.7."
         ),
     ] = "standing"
     embedding: Annotated[

@@ -26,7 +26,6 @@ LMS = ["openai/gpt-4o-mini", "openai/gpt-4o"]
             lambda: fm.evaluate(fm.SingleAgent("cot"), [ONE], lm=LMS),
             r"seat → LM, such as \{'judge'",
         ),
-        (lambda: fm.lm("gpt"), "'gpt' is not an LM name"),
         (
             lambda: fm.load([{"x": "Where?", "answer": "a"}], columns={"x": "question"}),
             "turn it round",

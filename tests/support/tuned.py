@@ -20,6 +20,8 @@ import optuna
 from mortal import questions as numbered
 
 import folkmoot as fm
+from folkmoot.pipelines.testing.replies import filled, text_of
+from folkmoot.pipelines.testing.server import wanted_fields
 
 ROLES = {
     "explanation": "intuitive",
@@ -54,9 +56,18 @@ def scripted_by(rule: Rule) -> Callable[[dict[str, Any]], str]:
         right = rule(role, before.count(role) + 1, number, before)
         wrong = 1 if role in ("critic", "retriever") else 2
         answer = LABELS[(number + (0 if right else wrong)) % 3]
-        return json.dumps(
-            {name: answer if name == "answer" else f"{role} says so" for name in fields}
-        )
+        return filled(body, answer, f"{role} says so")
+
+    return reply
+
+
+def reasoned(every: int) -> Callable[[dict[str, Any]], str]:
+    """A reply that is right with a reasoning before it, else on one question of so many."""
+
+    def reply(body: dict[str, Any]) -> str:
+        number = int(re.findall(r"Question: Question (\d+)\?", text_of(body))[-1])
+        right = set(wanted_fields(body)) == {"reasoning", "answer"} or number % every == 0
+        return filled(body, LABELS[(number + (not right)) % 3])
 
     return reply
 

@@ -67,9 +67,9 @@ class SupervisedTeam(Program):
         seed: see `tie_break`.
         lms: LMs for seats: a worker's name or `supervisor`.
         sampling: LM settings of every seat; temperature 0 unless given.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
             message.
-        prompts: seat → instructions of your own, or the path of a YAML file that says so.
+        prompts: seat → your instructions, or the path of a YAML file with them.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
     `fallback:first` (the supervisor could not be read twice: the answer most workers share, else

@@ -89,7 +89,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
     ) -> Turn:
         """One attempt from a fresh page: the answer, and the trace in `details`.
 
-        `details` has `trace`, a dict a step with `thought`, `action`, `observation` and, for a step
+        `details`: `trace`, a dict per step with `thought`, `action`, `observation` and, for a step
         that went wrong, `problem` (`unreadable` or `repeated`), and `forced`, whether the answer
         had to be asked for at the step limit. On a retry the earlier attempt and the suggestion
         stand before the first step.
@@ -178,7 +178,7 @@ def _shown(step: Step, longest: int | None = None) -> str:
 
 
 def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
-    """A trace as a person, or a supervisor, reads it: three lines a step, at most so many
+    """A trace as a person, or a supervisor, reads it: three lines per step, at most so many
     characters in all.
 
     A longer one keeps every step as far as possible: the longest thoughts and observations are cut

@@ -9,6 +9,7 @@ from typing import Any
 
 import dspy
 import pytest
+from completions import completion
 from mortal import questions
 
 import folkmoot as fm
@@ -205,16 +206,7 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
 def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
     scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str
 ) -> None:
-    message = {"role": "assistant", "content": '{"answer": "A"}'}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    body = {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "gpt-4.1",
-        "choices": [choice],
-    }
-    scripted.reply = lambda _: (200, {}, body if usage is None else {**body, "usage": usage})
+    scripted.reply = lambda _: (200, {}, completion('{"answer": "A"}', usage=usage))
     lms = [
         fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")
     ]
@@ -234,7 +226,3 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
         assert "did not report the tokens" in result.summary.stopped
         assert [result.summary.paid[name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
     assert run(scripted, None, n=5, budget="10 min").summary.counts["rows"] == 5
-
-
-# The command line
-# -------------------------------------------------------------------------------------

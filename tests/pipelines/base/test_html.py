@@ -9,27 +9,10 @@ from typing import Any
 from mortal import CHOICES
 
 import folkmoot as fm
-from folkmoot.modules.agents.transcript import Task, Turn
-from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compare import compare
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202e&\"'"
 TAGS = {"div", "p", "pre", "strong", "table", "thead", "tbody", "tr", "th", "td"}
-
-
-class Sometimes(Program):
-    """Answers B to the first so many questions, and A, which is right, to the others."""
-
-    def __init__(self, wrong: int) -> None:
-        super().__init__()
-        self.wrong = wrong
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "sometimes", "wrong": self.wrong}
-
-    async def solve(self, task: Task) -> Any:
-        said = "AB"[int(task.question.split()[-1]) < self.wrong]
-        return prediction_of(task, said, "fiat", [Turn("oracle", 1, said, EVIL)])
 
 
 def evaluated(folder: Path, wrong: int = 0) -> fm.Evaluation:
@@ -37,8 +20,11 @@ def evaluated(folder: Path, wrong: int = 0) -> fm.Evaluation:
         fm.Question(id=f"q{i}", question=f"{EVIL} {i}", choices=CHOICES, answer="A")
         for i in range(9)
     ]
-    lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
-    return fm.evaluate(Sometimes(wrong), asked, lm=lm, out=folder, tracking=False)
+
+    def sometimes(question: fm.Question) -> str:
+        return "AB"[int(question.question.split()[-1]) < wrong]  # A is right
+
+    return fm.evaluate(sometimes, asked, out=folder, tracking=False)
 
 
 def harmless(shown: Any) -> str:

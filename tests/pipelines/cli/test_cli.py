@@ -13,11 +13,9 @@ from cli_helpers import (
     SPEC,
     evaluate,
     folkmoot,
-    isolate,
     lm,
     question,
     rows_of,
-    ten_questions,
     write,
 )
 
@@ -30,14 +28,7 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def ten(tmp_path: Path) -> Path:
-    return ten_questions(tmp_path)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def reasons(body: dict[str, Any]) -> bool:
@@ -74,35 +65,22 @@ def test_it_runs_as_a_module(
 # -------------------------------------------------------------------------------------------------
 
 
-def test_ask_shows_the_dialogue_the_decision_and_the_bill(scripted: ScriptedServer) -> None:
-    result = folkmoot(
-        "ask", SPEC, "What holds soup?", "--choice", "a flask", "--choice", "a net", *lm(scripted)
-    )
-    assert result.exit_code == 0
-    lines = result.stdout.splitlines()
-    assert "intuitive, round 1: A (a flask)" in lines
-    assert "reasoner, round 1: A (a flask)" in lines
-    assert "Answer: A (a flask)" in lines
-    assert "decided by consensus after 1 round; 2 calls" in result.stdout
-    assert "price unknown" in result.stdout
-
-
-def test_a_recorded_question_is_answered_again_without_the_endpoint(tmp_path: Path) -> None:
+def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint() -> None:
     words = ["ask", SPEC, "What holds soup?", "--choice", "X=a flask", "--choice", "Y=a net"]
-    words.append("--json")
     with ScriptedServer() as server:
-        first = folkmoot(*words, *lm(server), "--record", tmp_path / "record")
-    again = folkmoot(*words, "--lm", f"replay/{tmp_path / 'record'}")
-    assert again.exit_code == 0
-    first, again = json.loads(first.stdout), json.loads(again.stdout)
-    assert (first["answer"], first["decided_by"], first["kind"]) == ("X", "consensus", "choice")
-    assert first["choices"] == {"X": "a flask", "Y": "a net"}
-    assert [turn["agent"] for turn in first["transcript"]] == ["intuitive", "reasoner"]
-    assert again["answer"] == first["answer"]
+        shown = folkmoot(*words, *lm(server), "--record", "record").stdout
+    for line in ("intuitive, round 1: X (a flask)", "reasoner, round 1: X (a flask)"):
+        assert line in shown.splitlines()
+    assert "Answer: X (a flask)" in shown.splitlines()
+    assert "decided by consensus after 1 round; 2 calls" in shown
+    assert "price unknown" in shown
+    again = json.loads(folkmoot(*words, "--lm", "replay/record", "--json").stdout)
+    assert (again["answer"], again["decided_by"], again["kind"]) == ("X", "consensus", "choice")
+    assert again["choices"] == {"X": "a flask", "Y": "a net"}
+    assert [turn["agent"] for turn in again["transcript"]] == ["intuitive", "reasoner"]
     assert again["usage"]["cached_calls"] == again["usage"]["calls"] == 2
-    other = folkmoot("ask", SPEC, "Something else?", "--lm", f"replay/{tmp_path / 'record'}")
-    assert other.exit_code == 1
-    assert "no answer to this request" in other.stderr
+    other = folkmoot("ask", SPEC, "Something else?", "--lm", "replay/record")
+    assert (other.exit_code, "no answer to this request" in other.stderr) == (1, True)
 
 
 # evaluate

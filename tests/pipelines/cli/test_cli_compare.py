@@ -8,32 +8,22 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import (
-    SPEC,
-    evaluate,
-    folkmoot,
-    isolate,
-    ten_questions,
-)
+from cli_helpers import SPEC, evaluate, folkmoot
 
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
-def two(tmp_path: Path, scripted: ScriptedServer) -> tuple[str, str]:
+def two(ten: Path, scripted: ScriptedServer) -> tuple[str, str]:
     """One agent that says A (half right), and a deliberation that knows even numbers from odd."""
-    ten = ten_questions(tmp_path)
     assert evaluate(scripted, ten, "--out", "runs/one").exit_code == 0
     scripted.reply = knows
     assert evaluate(scripted, ten, "--out", "runs/talk", program=SPEC).exit_code == 0
@@ -43,9 +33,7 @@ def two(tmp_path: Path, scripted: ScriptedServer) -> tuple[str, str]:
 def knows(body: dict[str, Any]) -> str:
     """Right on all but the last question."""
     number = int(re.findall(r"soup (\d+)", body["messages"][-1]["content"])[-1])
-    fields = body["response_format"]["json_schema"]["schema"]["properties"]
-    answer = "C" if number == 9 else "AB"[number % 2]
-    return json.dumps({name: answer if name == "answer" else "because" for name in fields})
+    return filled(body, "C" if number == 9 else "AB"[number % 2], "because")
 
 
 def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
@@ -57,7 +45,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
     assert re.match(r"2 agents \+ judge +90% .*●.* \+40 .*┊.*●.* \[\+10, \+70\] +2.4×$", lines[2])
     assert lines[3:] == [
         "",
-        "2 agents + judge is ahead so far, undecided. Beside 1 agent: 90% against 50% on 10 "
+        "2 agents + judge is ahead so far, undecided. Against 1 agent: 90% against 50% on 10 "
         "questions: +40 points, 95% interval +10 to +70, which is not enough. 10 questions show "
         "differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "
@@ -128,7 +116,10 @@ def test_an_interrupted_baseline_is_taken_up_again(
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
     process = Child(command, *words)
     before = len(scripted.bodies)
-    _until(lambda: len(scripted.bodies) > before + 8 + 3)
+    end = time.monotonic() + 30
+    while len(scripted.bodies) <= before + 8 + 3:
+        assert time.monotonic() < end, "the baseline never began"
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -141,13 +132,6 @@ def test_an_interrupted_baseline_is_taken_up_again(
     samples = int(folder.name.partition("-")[0])
     # in flight
     assert 8 + 10 * samples <= len(scripted.bodies) - before <= 8 + 10 * samples + 2 * samples
-
-
-def _until(done: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
 
 
 def refused(result: Any, told: str, scripted: ScriptedServer, before: int | None = None) -> None:

@@ -17,26 +17,16 @@ from cli_helpers import (
     evaluate,
     folkmoot,
     free_port,
-    isolate,
     lm,
     question,
     rows_of,
-    ten_questions,
     write,
 )
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import ui_server
 
-
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def ten(tmp_path: Path) -> Path:
-    return ten_questions(tmp_path)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 # Ends
@@ -155,7 +145,7 @@ class Thing:
         sum(number for number in range(1000))
 try:
     Thing()
-    time.sleep(0.5)
+    time.sleep(30 if sys.argv[1] == "heeded" else 0.1)
     print("went on")
 except KeyboardInterrupt:
     print("interrupted")

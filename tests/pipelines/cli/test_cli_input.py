@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_helpers import folkmoot, isolate, lm, question, ten_questions, write
+from cli_helpers import folkmoot, lm, question, ten_questions, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -63,16 +63,15 @@ def test_bad_input_is_refused_before_any_call(
     words: list[str],
     told: str,
     scripted: ScriptedServer,
-    tmp_path: Path,
+    home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    isolate(tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
-    ten_questions(tmp_path)
-    write(tmp_path / "other.jsonl", *(question(number) for number in range(20, 26)))
-    write(tmp_path / "faulty.jsonl", question(1), question(1), question(2, question=None))
-    write(tmp_path / "unlabelled.jsonl", question(1, answer=None))
-    write(tmp_path / "empty.jsonl")
+    ten_questions(home)
+    write(home / "other.jsonl", *(question(number) for number in range(20, 26)))
+    write(home / "faulty.jsonl", question(1), question(1), question(2, question=None))
+    write(home / "unlabelled.jsonl", question(1, answer=None))
+    write(home / "empty.jsonl")
     result = folkmoot(*words, *lm(scripted))
     assert result.exit_code == 2, result.output
     assert told in result.stderr

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import folkmoot, isolate, lm
+from cli_helpers import folkmoot, lm, write
 from planted import KEY, colours, of_instructions
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    isolate(tmp_path, monkeypatch)
+def files(home: Path) -> list[str]:
     for name, count in (("t", 16), ("v", 9)):
-        rows = [json.dumps(question.to_row()) + "\n" for question in colours(count, name)]
-        (tmp_path / f"{name}.jsonl").write_text("".join(rows))
+        write(home / f"{name}.jsonl", *(dict(one.to_row()) for one in colours(count, name)))
     return ["--train", "t.jsonl", "--validation", "v.jsonl", "--no-track"]
 
 

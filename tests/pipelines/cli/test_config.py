@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import KEY, folkmoot, isolate, ten_questions
+from cli_helpers import KEY, folkmoot, ten_questions
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -20,10 +20,7 @@ OWN = "own/folkmoot/folkmoot.toml"
 """The user's own file, as `isolate` has it."""
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture

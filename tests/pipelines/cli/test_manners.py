@@ -11,18 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import KEY, evaluate, folkmoot, isolate, lm, ten_questions
+from cli_helpers import KEY, evaluate, folkmoot, lm
 from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli import app as cli
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate(tmp_path, monkeypatch)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 # Completion
@@ -105,7 +101,7 @@ def test_what_cannot_be_read_from_a_pipe_is_one_line(
 
 
 def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
@@ -118,7 +114,6 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
         return json.dumps({"answer": "A"})
 
     scripted.reply = reply
-    ten = ten_questions(home)
     words = ["--limit", 2, "--concurrency", 1, "--json", "-v"]
     first = evaluate(scripted, ten, *words, "--out", "one")
     json.loads(first.stdout)
@@ -135,9 +130,8 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
 
 
 def test_runs_are_listed_with_score_and_price_the_newest_first(
-    scripted: ScriptedServer, home: Path
+    scripted: ScriptedServer, home: Path, ten: Path
 ) -> None:
-    ten = ten_questions(home)
     assert "no runs in runs" in folkmoot("runs").stderr
     price = ("--price", "openai/scripted=1,2")
     assert evaluate(scripted, ten, "--out", "runs/one", *price).exit_code == 0

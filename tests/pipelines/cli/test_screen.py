@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import folkmoot, isolate, lm
+from cli_helpers import folkmoot, lm
 from rich.table import Table
 from rich.text import Text
 
@@ -20,9 +19,7 @@ HOSTILE = "a\x1b]0;owned\x07b\x1b[2J\x9b31m\u202etxt\u2066\x00c"
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def check_harmless(result: Any, *told: str) -> None:

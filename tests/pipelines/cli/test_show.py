@@ -6,16 +6,9 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-from cli_helpers import SPEC, evaluate, folkmoot, isolate, ten_questions
+from cli_helpers import SPEC, evaluate, folkmoot
 
 from folkmoot.pipelines.testing.server import ScriptedServer
-
-
-@pytest.fixture(autouse=True)
-def ten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate(tmp_path, monkeypatch)
-    return ten_questions(tmp_path)
 
 
 def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path) -> None:

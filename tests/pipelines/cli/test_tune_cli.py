@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from children import WARM, Child, command
-from cli_helpers import KEY, folkmoot, isolate, lm, write
+from cli_helpers import KEY, folkmoot, lm, write
 from tuned import critic_first, questions, scripted_by
 
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -20,15 +20,10 @@ from folkmoot.pipelines.tuning import workers
 
 
 @pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+def _files(home: Path) -> None:
     for name, first, last in (("train", 0, 24), ("validation", 24, 40)):
-        rows = [
-            {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer}
-            for q in questions(first, last)
-        ]
-        write(tmp_path / f"{name}.jsonl", *rows)
-    (tmp_path / "space.yaml").write_text(
+        write(home / f"{name}.jsonl", *(dict(one.to_row()) for one in questions(first, last)))
+    (home / "space.yaml").write_text(
         "program: deliberation\nroles: [[critic, reasoner], [reasoner, critic]]\nmax_rounds: 1\n"
         "tie_break: strongest\nsampling: {temperature: null}\n"
     )

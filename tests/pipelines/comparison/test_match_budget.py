@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import SPEC, evaluate, folkmoot, isolate, ten_questions
+from cli_helpers import SPEC, evaluate, folkmoot
 
 import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
@@ -26,9 +26,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def said(reasoning: int, answer: str = "A") -> str:
@@ -159,12 +157,11 @@ def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
 
 
 @pytest.fixture
-def priced(scripted: ScriptedServer) -> list[str]:
+def priced(scripted: ScriptedServer, ten: Path) -> list[str]:
     """A run of two who talk, made with a price, and the command that matches it."""
-    ten_questions(Path())
     scripted.reply = lambda body: said(40)
     words = ["--price", "openai/scripted=2000,4000", "--out", "talk"]
-    assert evaluate(scripted, "questions.jsonl", *words, program=SPEC).exit_code == 0
+    assert evaluate(scripted, ten, *words, program=SPEC).exit_code == 0
     return ["compare", "talk", "--match-budget", "--api-base", scripted.url]
 
 

@@ -131,7 +131,7 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     assert alone.verdict.outcome == "beats"
     assert alone.headline.startswith(
         "talk beats one prompt; not yet tried against one prompt asked k times (about 2 USD). "
-        "Beside one: "
+        "Against one: "
         "90% against 50% on 100 questions: +40 points, 95% interval +"
     )
     weak = fm.compare(

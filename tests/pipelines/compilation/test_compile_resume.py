@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from completions import completion
 from mortal import Forked
 from planted import compiled, digest, of_instructions
 
@@ -151,12 +152,7 @@ def test_proposals_that_no_record_keeps_are_the_same_again(
             return right(body)
         number = next(count)
         said = f"Be number {number}." if ending == "length" or number % 2 else ""
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": said},
-            "finish_reason": ending if said else "stop",
-        }
-        return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+        return 200, {}, completion(said, ending if said else "stop")
 
     scripted.reply = reply
     first = compiled(scripted.url, optimizer="copro", out=tmp_path)

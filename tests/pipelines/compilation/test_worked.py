@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_helpers import folkmoot, isolate
+from cli_helpers import folkmoot
 
 import folkmoot as fm
 from folkmoot.modules.agents.demonstration import worked_example
@@ -35,10 +35,9 @@ def says(answer: str) -> Any:
 
 
 @pytest.fixture
-def file(scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate(tmp_path, monkeypatch)
+def file(scripted: Any, home: Path) -> Path:
     scripted.reply = says("B")
-    (tmp_path / "asked.jsonl").write_text(json.dumps(ASKED) + "\n")
+    (home / "asked.jsonl").write_text(json.dumps(ASKED) + "\n")
     return fm.worked(SHOWN, lm=fm.lm("openai/scripted", api_base=scripted.url))
 
 

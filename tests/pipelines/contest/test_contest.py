@@ -34,10 +34,6 @@ def hold(field: Any, asked: list[fm.Question] = ASKED, **given: Any) -> fm.Conte
     return fm.contest(asked, field=field, **options)
 
 
-def cost(contest: fm.Contest) -> float:
-    return contest.paid["cost_usd"] or 0.0
-
-
 def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
     contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out", budget="1 USD")
     assert contest.outcome == "better"
@@ -97,6 +93,7 @@ def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
     assert page.figures["groups"][0]["contest"]["course"] == course
     assert "The distance of each program from one prompt" in page.path.read_text()
     assert page.figures["warnings"] == []
+    assert [run.name for run in fm.compare(str(tmp_path / "out")).runs] == list(contest.runs)
     damaged = json.loads((tmp_path / "out" / "contest.json").read_text())
     damaged["result"]["standings"] = [{"name": "x"}]
     (tmp_path / "out" / "contest.json").write_text(json.dumps(damaged))
@@ -187,7 +184,7 @@ def test_the_budget_is_never_overrun(budget: str, tmp_path: Path) -> None:
     contest = hold({"crew": team("crew", 70)}, asked, budget=budget, out=tmp_path)
     paid = contest.paid
     most = {
-        "0.003 USD": cost(contest) <= 0.003,
+        "0.003 USD": 0 < paid["cost_usd"] <= 0.003,
         "150 calls": (paid["calls"] or 0) <= 150,
         "6k tokens": (paid["prompt_tokens"] or 0) + (paid["completion_tokens"] or 0) <= 6_000,
     }
@@ -296,7 +293,7 @@ def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path) -> None:
     given = {"field": {"crew": team("crew", 90)}, "lm": lm, "out": tmp_path, **SILENT}
     paused = fm.contest(ASKED, **given)
     assert paused.stopped is not None
-    assert "no program is blamed" in paused.stopped
+    assert "counts against no program" in paused.stopped
     assert all(run.summary.counts["errors"] == 0 for run in paused.runs.values())
     lm.endpoint.reply = reply
     assert fm.contest(ASKED, **given).outcome == "better"
@@ -317,7 +314,10 @@ def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) ->
 
 
 def test_nothing_is_decided_before_twenty_questions() -> None:
-    contest = hold({"crew": team("crew", 100)}, questions(12))
+    seen: list[int] = []
+    options = {"on_question": lambda race: seen.append(race.seen)}
+    contest = hold({"crew": team("crew", 100)}, questions(12), **options)
+    assert len(seen) >= 12
     assert contest.outcome == "undecided"
     assert contest.places[0].n == 12
 
@@ -390,12 +390,6 @@ def test_too_many_programs_are_refused() -> None:
         field_of(own, baseline=None)
 
 
-def test_every_question_is_told(tmp_path: Path) -> None:
-    seen: list[int] = []
-    hold({"crew": team("crew", 60)}, questions(24), on_question=lambda race: seen.append(race.seen))
-    assert len(seen) >= 24
-
-
 def test_improving_is_judged_on_unseen_questions(tmp_path: Path) -> None:
     asked = questions(300)
     contest = hold({"crew": team("crew", 90)}, asked, out=tmp_path, budget="5 USD", improve=True)
@@ -433,13 +427,6 @@ def test_the_field_of_the_papers_has_two_more_teams() -> None:
     request = ContestRequest(ASKED[:30], lm=planted_lm(ASKED), field="papers")
     names = [one.name for one in plan_contest(request).field]
     assert names[-2:] == ["causal", "supervised team"]
-
-
-def test_a_contest_is_compared_and_reported_by_its_folder(tmp_path: Path) -> None:
-    contest = hold({"crew": team("crew", 90)}, ASKED[:30], out=tmp_path / "c", confirm=False)
-    comparison = fm.compare(str(tmp_path / "c"))
-    assert [run.name for run in comparison.runs] == list(contest.runs)
-    assert "crew" in fm.report([tmp_path / "c"], out=tmp_path / "r.html").path.read_text()
 
 
 def test_the_ends_for_the_list_itself_meet_when_all_of_it_was_asked() -> None:

@@ -6,14 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import folkmoot, isolate, lm, question, write
+from cli_helpers import folkmoot, lm, question, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_try_in_json_and_its_exit_codes(tmp_path: Path, scripted: ScriptedServer) -> None:

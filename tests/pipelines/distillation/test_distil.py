@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import folkmoot, isolate, lm, write
+from cli_helpers import folkmoot, isolate, lm, rows_of, write
 from mortal import Forked, distil_in_child, questions
 
 import folkmoot as fm
@@ -27,15 +27,14 @@ from folkmoot.pipelines.distillation.distil import Distilled
 from folkmoot.pipelines.distillation.plan import plan_distil
 from folkmoot.pipelines.distillation.request import DistilRequest
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import Reply, ScriptedServer
 
 Pick = Callable[[int, str, dict[str, Any]], bool]
 TWO, THREE = ["intuitive", "critic"], ["intuitive", "critic", "retriever"]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 # The statistics
@@ -88,10 +87,7 @@ def world(alone: Pick, together: Pick = lambda *_: True) -> Reply:
         number = int(re.findall(r"Question (\d+)\?", text)[-1])
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
         right = (together if ", round 1" in text else alone)(number, "+".join(fields), body)
-        answer = "ABC"[(number + (not right)) % 3]
-        return json.dumps(
-            {name: answer if name == "answer" else f"so says {name}" for name in fields}
-        )
+        return filled(body, "ABC"[(number + (not right)) % 3])
 
     return reply
 
@@ -169,10 +165,7 @@ def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Dis
     cot, found = solved
     parts = found.report["parts"]
     ids = {
-        name: {
-            json.loads(line)["id"]
-            for line in (found.folder / name / "cot/results.jsonl").read_text().splitlines()
-        }
+        name: {row["id"] for row in rows_of(found.folder / name / "cot")}
         for name in ("selection", "held-out")
     }
     assert not ids["selection"] & ids["held-out"]
@@ -187,8 +180,7 @@ def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) ->
     cot, found = solved
     folder = found.folder / "selection/role-intuitive"
     assert totals(folder).calls == 0
-    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-    assert all(row["usage"]["cached_calls"] == 1 for row in rows)
+    assert all(row["usage"]["cached_calls"] == 1 for row in rows_of(folder))
     (price,) = [
         one["tokens"] for one in found.report["candidates"] if one["name"] == "role-intuitive"
     ]
@@ -203,8 +195,8 @@ def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer)
     found = team.distil()
     programs, router = found.report["programs"], found.report["router"]
     held = json.loads(Path("found/distil.json").read_text())["router"]["share_routed"]
-    tested = Path("found/held-out/self_consistency-2/results.jsonl").read_text().splitlines()
-    hard = sum(int(json.loads(line)["id"].removeprefix("q")) % 5 == 0 for line in tested)
+    tested = rows_of(Path("found/held-out/self_consistency-2"))
+    hard = sum(int(row["id"].removeprefix("q")) % 5 == 0 for row in tested)
     assert (found.keep, router["cheap"]) == ("router", "self_consistency-2")
     assert list(router["rule"]["weights"]) == ["agreement"]
     assert held["value"] == pytest.approx(hard / 60)
@@ -342,10 +334,6 @@ def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) 
     killed_and_resumed(tmp_path, scripted, np.random.default_rng(seed).integers(1, 60, 5).tolist())
 
 
-# Tracking
-# --------------------------------------------------------------------------------------------------
-
-
 # What is refused
 # --------------------------------------------------------------------------------------------
 
@@ -417,15 +405,11 @@ def test_failed_answers_count_as_wrong_and_are_asked_for_again(cot: Team) -> Non
 # ------------------------------------------------------------------------------------------------
 
 
-def rows(n: int) -> list[dict[str, Any]]:
-    return [dict(one.to_row()) for one in questions(n)]
-
-
 @pytest.fixture
 def talk(tmp_path: Path, scripted: ScriptedServer) -> ScriptedServer:
     """A team's run on disk, as the command line wrote it."""
     scripted.reply = world(alone_cot)
-    write(tmp_path / "q.jsonl", *rows(80))
+    write(tmp_path / "q.jsonl", *(dict(one.to_row()) for one in questions(80)))
     spec = "deliberation:intuitive,critic:judge"
     words = ["--no-track", "--out", "talk", "--set", "max_rounds=2"]
     done = folkmoot("evaluate", spec, "--data", "q.jsonl", *lm(scripted), *words)

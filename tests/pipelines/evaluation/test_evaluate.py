@@ -19,6 +19,8 @@ from typing import Any
 
 import dspy
 import pytest
+from cli_helpers import rows_of
+from completions import completion
 from mortal import (
     Constant,
     Forked,
@@ -35,6 +37,7 @@ from folkmoot.modules.reading.row import taken
 from folkmoot.optimizers.statistics.statistics import wilson
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import Progress
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.evaluation import evaluation_entry
 
@@ -80,10 +83,6 @@ def run(server: Any, asked: list[fm.Question], program: Any = None, **arguments:
     )
 
 
-def lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-
-
 def same_but_time(rows: Any) -> list[dict[str, Any]]:
     """Rows without what may differ between runs: seconds, and who of several paid for a shared
     call.
@@ -109,7 +108,7 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
 def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_question(lambda _: "A")
     run(scripted, questions(2), fm.SingleAgent("cot"), out=tmp_path)
-    right, wrong = lines(tmp_path)
+    right, wrong = rows_of(tmp_path)
     assert [key for key in right if key in KEYS] == KEYS
     assert set(right) - set(KEYS) <= {"meta", "question", "choices", "finish_reason", "truncated"}
     assert right["id"] == "q0"
@@ -165,7 +164,7 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
 
     scripted.reply = of_question(answer)
     result = run(scripted, questions(4), out=tmp_path)
-    error, unreadable, right, wrong = lines(tmp_path)
+    error, unreadable, right, wrong = rows_of(tmp_path)
     assert (error["answer"], error["correct"], error["decided_by"]) == (None, False, "error")
     assert error["error"].endswith("(400: too long)")
     assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
@@ -181,11 +180,9 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
-    choice = {"message": {"content": "", "role": "assistant"}, "finish_reason": "length"}
-    usage = {"prompt_tokens": 50, "completion_tokens": 1024}
-    scripted.reply = lambda _: (200, {}, {"choices": [choice], "usage": usage})
+    scripted.reply = lambda _: (200, {}, completion("", "length"))
     result = run(scripted, questions(5), fm.SingleAgent("cot"), out=tmp_path)
-    for row in lines(tmp_path):
+    for row in rows_of(tmp_path):
         assert (row["answer"], row["correct"], row["error"]) == (None, False, None)
         assert (row["finish_reason"], row["truncated"]) == ("length", True)
         assert row["usage"]["truncated_calls"] == 2
@@ -268,9 +265,6 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         (questions(2) + questions(1), {}, "'q0' appears twice"),
         (questions(1), {"concurrency": 0}, "concurrency is 0"),
         (Path("q.jsonl"), {}, r"there is no file 'q\.jsonl'"),
-        (None, {}, "questions is None: pass a list of fm.Question"),
-        ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
-        ([*questions(1), {"id": "1"}], {}, "questions, row 2: no question; the columns are id"),
         ([*questions(1), 7], {}, "questions, row 2: .*int"),
         (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
@@ -309,7 +303,7 @@ def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_pat
         ) as stopped:
             run(scripted, questions(50), out=tmp_path, concurrency=1)
         assert "the last reply was 'I would rather not say'" in str(stopped.value)
-        assert len(lines(tmp_path)) == rows
+        assert len(rows_of(tmp_path)) == rows
     scripted.reply = of_question(lambda i: "A" if i == 3 else "")
     assert (
         run(scripted, questions(30), out=tmp_path / "b", concurrency=1).summary.counts["unreadable"]
@@ -326,7 +320,7 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
     assert not scripted.bodies
     result = run(scripted, questions(9), out=tmp_path, retry_errors=True)
     assert sorted(map(number_of, scripted.bodies)) == [0, 3, 6]
-    assert [row["id"] for row in lines(tmp_path)] == [f"q{i}" for i in range(9)]
+    assert [row["id"] for row in rows_of(tmp_path)] == [f"q{i}" for i in range(9)]
     assert result.summary.counts["errors"] == 0
     assert result.accuracy == pytest.approx(1 / 3)
 
@@ -394,17 +388,14 @@ def test_damaged_files_are_named(
 
 
 def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -> None:
-    started, go = threading.Event(), threading.Event()
-
-    def act(task: Task) -> None:
-        started.set()
+    go = threading.Event()
 
     class Waits(Constant):
         async def solve(self, task: Task) -> Any:
             await asyncio.to_thread(go.wait, 10)
             return await super().solve(task)
 
-    first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(act), out=tmp_path))
+    first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(), out=tmp_path))
     first.start()
     while not (tmp_path / "run.json").exists():
         time.sleep(0.01)
@@ -412,7 +403,7 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
         run(scripted, questions(3), Constant(), out=tmp_path)
     go.set()
     first.join(10)
-    assert [row["id"] for row in lines(tmp_path)] == ["q0", "q1", "q2"]
+    assert [row["id"] for row in rows_of(tmp_path)] == ["q0", "q1", "q2"]
     run(scripted, questions(3), Constant(), out=tmp_path)
 
 
@@ -448,13 +439,13 @@ def test_a_full_disk_is_named_and_keeps_what_was_written(
             run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out", concurrency=2)
         assert str(disk) in str(problem.value)
         assert "\n" not in str(problem.value)
-        kept = lines(disk / "out") if (disk / "out" / "results.jsonl").exists() else []
+        kept = rows_of(disk / "out") if (disk / "out" / "results.jsonl").exists() else []
         assert len({row["id"] for row in kept}) == len(kept) < 200
         asked = len(scripted.bodies)
         subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
         result = run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out")
         assert result.summary.counts["rows"] == 200
-        assert [row["id"] for row in lines(disk / "out")] == [f"q{i}" for i in range(200)]
+        assert [row["id"] for row in rows_of(disk / "out")] == [f"q{i}" for i in range(200)]
         assert len(scripted.bodies) <= 200 + 2
         assert asked >= len(kept)
 
@@ -473,13 +464,7 @@ class DeathServer(ScriptedServer):
 
     def _said(self, body: dict[str, Any]) -> str:
         draw = random.Random(body["messages"][-1]["content"]).random()
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps(
-            {
-                name: "ABC"[int(draw * 999) % 3] if name == "answer" else f"é {draw}" * 20
-                for name in fields
-            }
-        )
+        return filled(body, "ABC"[int(draw * 999) % 3], f"é {draw}" * 20)
 
     async def _complete(self, request: Any) -> Any:
         await asyncio.sleep(0.01 + random.random() * 0.02)
@@ -487,13 +472,6 @@ class DeathServer(ScriptedServer):
 
     def arrived(self) -> Counter[str]:
         return Counter(json.dumps(body, sort_keys=True) for body in self.bodies)
-
-
-def wait_for(condition: Callable[[], bool], alive: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while alive() and not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def whole_lines(path: Path) -> list[bytes]:
@@ -519,10 +497,10 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
             process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
             start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
             process.start()
-            wait_for(
-                lambda start=start, calls=calls: len(server.requests) - start >= calls,
-                process.is_alive,
-            )
+            end = time.monotonic() + 60
+            while process.is_alive() and len(server.requests) - start < calls:
+                assert time.monotonic() < end
+                time.sleep(0.002)
             time.sleep(draw.random() * 0.03)
             process.kill()
             process.join(10)
@@ -536,7 +514,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
         process.start()
         process.join(60)
         assert process.exitcode == 0
-        assert same_but_time(lines(tmp_path / "b")) == same_but_time(lines(tmp_path / "a"))
+        assert same_but_time(rows_of(tmp_path / "b")) == same_but_time(rows_of(tmp_path / "a"))
         assert set(server.arrived()) == set(needed)
         repeated = sum((server.arrived() - needed).values())
         assert repeated <= 8 * killed

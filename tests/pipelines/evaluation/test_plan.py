@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from cli_helpers import evaluate as evaluate_command
-from cli_helpers import isolate, ten_questions
 from dspy.utils import DummyLM
 from mortal import questions
 
@@ -27,9 +26,7 @@ PROGRAMS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def priced(server: ScriptedServer, **options: Any) -> Any:
@@ -82,9 +79,8 @@ def test_each_seat_is_billed_at_its_own_price_or_unknown(scripted: ScriptedServe
 
 
 def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
-    scripted: ScriptedServer, tmp_path: Path
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
 ) -> None:
-    ten = ten_questions(tmp_path)
     before = set(tmp_path.rglob("*"))
     words = ["--dry-run", "--budget", "50 calls", "--price", "openai/scripted=1,2"]
     result = evaluate_command(scripted, ten, *words)
@@ -125,7 +121,7 @@ class Terminal(io.StringIO):
 )
 def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
     scripted: ScriptedServer,
-    tmp_path: Path,
+    ten: Path,
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
     price: str,
@@ -133,8 +129,7 @@ def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
     asked: bool,
     calls: int,
 ) -> None:
-    ten, screen = ten_questions(tmp_path), Terminal()
-    real = cli_show.agreed
+    screen, real = Terminal(), cli_show.agreed
 
     def at_a_terminal(reason: str) -> bool:
         with monkeypatch.context() as patch:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import rows_of
 from mortal import questions
 
 import folkmoot as fm
@@ -58,10 +59,6 @@ def run(
     lm = fm.lm("openai/scripted", api_base=server.url)
     settings = {"tracking": False, "engine": "ray", "workers": 2, **arguments}
     return fm.evaluate(program or deliberation(), asked, lm=lm, **settings)
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
 def without_seconds(rows: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import isolate
+from completions import completion
 from mortal import questions
 
 import folkmoot as fm
@@ -21,8 +21,7 @@ REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_
 
 
 @pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+def _cached(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_CALLS_MB", "50")
 
 
@@ -73,8 +72,7 @@ def test_cache_and_record_are_private_and_hold_no_key(
 def test_cut_off_refused_and_empty_answers_are_not_kept(
     scripted: ScriptedServer, tmp_path: Path, text: str, reason: str
 ) -> None:
-    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
-    scripted.reply = lambda _: (200, {}, {"choices": [choice]})
+    scripted.reply = lambda _: (200, {}, completion(text, reason))
     run(scripted, tmp_path / "a", n=1)
     asked = len(scripted.bodies)
     scripted.reply = lambda _: '{"answer": "A"}'
@@ -117,19 +115,9 @@ def test_its_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_damaged_cache_is_said_once_and_costs_only_calls(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    run(scripted, tmp_path / "a")
-    (tmp_path / "cache" / "calls" / "calls.sqlite").write_bytes(b"no database " * 1000)
-    with pytest.warns(RuntimeWarning, match="calls are made without it; fix or delete it") as told:
-        run(scripted, tmp_path / "b")
-    assert len([one for one in told if "call cache" in str(one.message)]) == 1
-    assert len(scripted.bodies) == 10
-
-
 CALLS = Path("cache", "calls")
 POISONED: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
+    "damaged": lambda patch: (CALLS / "calls.sqlite").write_bytes(b"no database " * 1000),
     "no folder": lambda patch: patch.setenv("FOLKMOOT_CACHE", "file"),
     "another user's": lambda patch: patch.setattr("os.geteuid", lambda: CALLS.stat().st_uid + 1),
     "writable by others": lambda patch: CALLS.chmod(0o722),
@@ -144,7 +132,7 @@ def linked(path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", POISONED)
-def test_a_cache_that_somebody_else_may_have_filled_costs_only_calls(
+def test_a_cache_that_is_damaged_or_somebody_elses_costs_only_calls(
     what: str, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")

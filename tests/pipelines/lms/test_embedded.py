@@ -59,7 +59,8 @@ def embedded(cache: Path) -> EmbeddedServer:
 def post(
     server: EmbeddedServer, path: str, body: dict[str, Any], key: str | None = None
 ) -> tuple[int, dict[str, Any]]:
-    connection = HTTPConnection(urlsplit(started(server)).netloc, timeout=30)
+    server.start()
+    connection = HTTPConnection(urlsplit(server.address).netloc, timeout=30)
     headers = {
         "Authorization": f"Bearer {key or server.key}",
         "Content-Type": "application/json",
@@ -87,11 +88,6 @@ def choose(server: EmbeddedServer, prompt: str, options: list[str]) -> str:
     tokens = dict(zip(options, server.tokenize([f" {option}" for option in options]), strict=True))
     field = {"name": "answer", "type": "option", "options": options}
     return said(ask(server, prompt, grammar=reply_grammar([field], tokens))).strip()
-
-
-def started(server: EmbeddedServer) -> str:
-    server.start()
-    return server.address
 
 
 @pytest.fixture(scope="module")

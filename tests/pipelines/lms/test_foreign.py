@@ -14,6 +14,7 @@ from typing import Any
 
 import dspy
 import pytest
+from completions import completion
 from mortal import questions
 
 import folkmoot as fm
@@ -30,8 +31,6 @@ class Metering(ScriptedServer):
         super().__init__(lambda body: self.billed(body))
         self.bill = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
         self.bill |= {"cached_prompt_tokens": 0, "reasoning_tokens": 0}
-        self.counts = True
-        self.reason = "stop"
 
     def billed(self, body: dict[str, Any]) -> Any:
         said = '{"answer": "A"}' if "response_format" not in body else first_option(body)
@@ -46,10 +45,7 @@ class Metering(ScriptedServer):
         counts = (1, words, 7, words // 2, 3)
         for name, count in zip(self.bill, counts, strict=True):
             self.bill[name] += count
-        message = {"role": "assistant", "content": said}
-        choice = {"index": 0, "message": message, "finish_reason": self.reason}
-        named = {"id": "1", "object": "chat.completion", "created": 1, "model": body["model"]}
-        return 200, {}, {**named, "choices": [choice], **({"usage": usage} if self.counts else {})}
+        return 200, {}, {**completion(said, usage=usage), "model": body["model"]}
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from completions import USAGE, completion
 from mortal import (
     Forked,
     deliberate,
@@ -52,14 +53,8 @@ def entry(**fields: Any) -> Entry:
     return Entry(**{**known, **fields})
 
 
-def said(text: Any, reason: str = "stop", usage: Any = "some") -> tuple[int, dict[str, str], Any]:
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": reason,
-    }
-    counts = {"prompt_tokens": 10, "completion_tokens": 2} if usage == "some" else usage
-    return 200, {}, {"choices": [choice], "usage": counts}
+def said(text: Any, reason: str = "stop", usage: Any = USAGE) -> tuple[int, dict[str, str], Any]:
+    return 200, {}, completion(text, reason, usage)
 
 
 def test_a_line_says_who_asked_whom_what_and_for_how_much(

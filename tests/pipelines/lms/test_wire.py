@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from children import Forked, in_child
 from cli_helpers import free_port
+from completions import completion
 from mortal import answers_with_few_files, asks_anthropic, questions, ten_calls_at_once
 from wire_server import Server
 from wire_server import quick as quick
@@ -33,16 +34,7 @@ from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.programs.seats import Seating
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-GOOD = {
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": '{"answer": "A"}'},
-            "finish_reason": "stop",
-        }
-    ],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 2},
-}
+GOOD = completion('{"answer": "A"}')
 
 
 def good(_: Any = None) -> tuple[int, dict[str, str], bytes]:

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -24,14 +25,7 @@ def reply(body: dict[str, Any]) -> Any:
     text = str(body["messages"])
     if "refused" in text:
         return 400, {}, {"error": {"message": "no"}}
-    fields = (
-        body.get("response_format", {})
-        .get("json_schema", {})
-        .get("schema", {})
-        .get("properties", {})
-    )
-    said = dict.fromkeys(fields, "it “fits”")
-    return json.dumps(said | {"answer": "B" if "reason" in text else "A"})
+    return filled(body, "B" if "reason" in text else "A", "it “fits”")
 
 
 def questions() -> list[fm.Question]:

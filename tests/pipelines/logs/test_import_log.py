@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import write
 from outcome_tables import embed_words
 from typer.testing import CliRunner
 
@@ -27,12 +28,6 @@ q2,alpha,5,false,2+4?,10,
 q1,beta,4,1,2+2?,,
 q2,beta,6,1,2+4?,,
 """
-
-
-def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture
@@ -105,10 +100,8 @@ def test_a_killed_import_is_finished(table: Path, tmp_path: Path) -> None:
 
 def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
     names = ["../../up", "org/model", "org_model", "ORG_MODEL", "import.json", "."]
-    path = lines(
-        tmp_path / "t.jsonl",
-        [{"question_id": "q", "agent": name, "answer": "x", "correct": True} for name in names],
-    )
+    usual = {"question_id": "q", "answer": "x", "correct": True}
+    path = write(tmp_path / "t.jsonl", *({**usual, "agent": name} for name in names))
     found = fm.import_log(path, tmp_path / "in" / "out")
     assert list(found.runs) == names
     assert len(list((tmp_path / "in" / "out").glob("*/results.jsonl"))) == len(names)
@@ -134,7 +127,7 @@ def test_faults_name_file_and_line_and_leave_nothing(
 ) -> None:
     good = {"question_id": "q1", "agent": "a", "answer": "x", "correct": True, "question": "one"}
     other = {"question_id": "q1" if row.get("question") else "q2"}
-    path = lines(tmp_path / "t.jsonl", [good, good | other | row])
+    path = write(tmp_path / "t.jsonl", good, good | other | row)
     with pytest.raises(fm.UserError, match=r"t\.jsonl") as problem:
         fm.import_log(path, tmp_path / "out")
     assert said in str(problem.value)
@@ -155,7 +148,7 @@ def test_compare_report_and_training_need_no_call(
         for n in range(40)
         for agent, right in (("odd", bool(n % 2)), ("even", not n % 2), ("most", n % 5 > 0))
     ]
-    found = fm.import_log(lines(tmp_path / "t.jsonl", rows), tmp_path / "out")
+    found = fm.import_log(write(tmp_path / "t.jsonl", *rows), tmp_path / "out")
     comparison = fm.compare(found.runs["most"], found.runs["odd"])
     assert comparison.runs[0].usage["prompt_tokens"] is None
     assert comparison.runs[0].seconds is None
@@ -291,17 +284,17 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
         "token_usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8},
         "performance": {"latency_ms": 250.0},
     }
-    path = lines(tmp_path / "model_samples.jsonl", [row])
+    path = write(tmp_path / "model_samples.jsonl", row)
     found = fm.import_log(path).runs["org/model"].rows[0]
     assert (found["id"], found["answer"], found["gold"], found["correct"]) == ("7", "4", "4", True)
     assert (found["usage"]["prompt_tokens"], found["seconds"]) == (5, 0.25)
     # A row for each metric, of which the first counts; the same metric twice is a fault.
     first, second = ({**row, "evaluation_result_id": name} for name in ("accuracy", "brevity"))
     second["evaluation"] = {"score": 0.0, "is_correct": False}
-    metrics = lines(tmp_path / "metrics_samples.jsonl", [first, second, first | {"sample_id": "8"}])
+    metrics = write(tmp_path / "metrics_samples.jsonl", first, second, first | {"sample_id": "8"})
     assert [one["correct"] for one in fm.import_log(metrics).runs["org/model"].rows] == [True, True]
     with pytest.raises(fm.UserError, match="has answered '7' before"):
-        fm.import_log(lines(tmp_path / "twice_samples.jsonl", [first, first]))
+        fm.import_log(write(tmp_path / "twice_samples.jsonl", first, first))
 
 
 def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: Path) -> None:
@@ -326,7 +319,7 @@ def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: 
         for prompt in (1, 0)
         for one in results
     ]
-    several = fm.import_log(lines(tmp_path / "two.jsonl", twice))
+    several = fm.import_log(write(tmp_path / "two.jsonl", *twice))
     assert set(several.runs) == {
         f"scripted:{name}{more}" for name in ("alpha", "beta") for more in ("", " prompt 2")
     }
@@ -387,7 +380,7 @@ def every_eval_ever_epochs(home: Path) -> None:
         for name, right in REPEATED.items()
         for epoch, correct in enumerate(right, 1)
     ]
-    lines(home / "m_samples.jsonl", rows)
+    write(home / "m_samples.jsonl", *rows)
 
 
 def promptfoo_repeats(home: Path) -> None:
@@ -404,7 +397,7 @@ def promptfoo_repeats(home: Path) -> None:
         for place, (name, right) in enumerate(REPEATED.items())
         for number, correct in enumerate(right)
     ]
-    lines(home / "out.jsonl", rows[::-1])
+    write(home / "out.jsonl", *rows[::-1])
 
 
 def lm_eval_repeats(home: Path) -> None:
@@ -423,7 +416,8 @@ def lm_eval_repeats(home: Path) -> None:
         for place, (name, right) in enumerate(REPEATED.items())
         for one in right
     ]
-    lines(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", rows)
+    (home / "m").mkdir()
+    write(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", *rows)
 
 
 @pytest.mark.parametrize(
@@ -522,7 +516,7 @@ def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
         },
         {"dataset": "words", "question_id": 1, "gold": "no", "answers": ["no", "no"]},
     ]
-    found = fm.import_log(lines(tmp_path / "w.jsonl", [WIDE, *rows]), tmp_path / "out")
+    found = fm.import_log(write(tmp_path / "w.jsonl", WIDE, *rows), tmp_path / "out")
     assert accuracies(found) == {"a": 2 / 3, "b": 0.5, "c": 0.5}
     assert [row["id"] for row in found.runs["c"].rows] == ["1", "words/1"]
     assert [row["answer"] for row in found.runs["c"].rows] == [None, "no"]
@@ -538,7 +532,7 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
         }
         for n in range(30)
     ]
-    path = lines(tmp_path / "w.jsonl", [{"header": 1, "agents": names}, *rows])
+    path = write(tmp_path / "w.jsonl", {"header": 1, "agents": names}, *rows)
     folder = fm.import_log(path, tmp_path / "out").folder
     found = fm.compare(folder)
     assert found.names == names

@@ -11,22 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from completions import completion
+from mortal import questions
 from openai import AsyncOpenAI
 
 import folkmoot as fm
 from folkmoot.modules.protocols.short_names import short_name
-from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CREW = Path(__file__).parents[2] / "support" / "crew.py"
 PRICE = (1e-6, 1e-5)
-
-
-def completion(content: str, **message: Any) -> Any:
-    choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}}
-    usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
-    body = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
-    return 200, {}, {**body, "choices": [{**choice, "finish_reason": "stop"}]}
 
 
 def right(body: dict[str, Any]) -> Any:
@@ -34,19 +29,7 @@ def right(body: dict[str, Any]) -> Any:
     text = body["messages"][-1]["content"]
     text = text if isinstance(text, str) else text[0]["text"]
     number = int(text.partition(":")[0].lstrip("q"))
-    return completion("AB"[number % 2])
-
-
-def questions(count: int = 6) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=f"q{number}",
-            question="Where?",
-            choices={"A": "bank", "B": "mall"},
-            answer="AB"[number % 2],
-        )
-        for number in range(count)
-    ]
+    return 200, {}, completion("ABC"[number % 3])
 
 
 @pytest.fixture
@@ -105,6 +88,29 @@ def test_equal_requests_of_a_question_are_samples_of_their_own(server: ScriptedS
     assert result.score == 1.0
     assert len(server.bodies) == result.summary.usage["calls"] == 12
     assert not any(body.get("stream") for body in server.bodies)
+
+
+def test_tools_and_several_choices_pass_as_they_are(server: ScriptedServer, tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    calls = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+
+    def reply(body: dict[str, Any]) -> Any:
+        whole = completion("", tool_calls=calls)
+        return 200, {}, {**whole, "choices": whole["choices"] * body["n"]}
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        said = [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}]
+        asked = {"model": "theirs", "messages": said, "tools": tools, "n": 2}
+        answer = post(f"{endpoint.base_url}/chat/completions", asked)
+        assert [one["message"]["tool_calls"] for one in answer["choices"]] == [calls] * 2
+        assert server.bodies[-1] == {**asked, "model": "m"}
+        return "A"
+
+    server.reply = reply
+    result = run(crew, server, 1, out=tmp_path)
+    assert result.score == 1.0
+    (entry,) = read_ledger(tmp_path)
+    assert (entry["question"], entry["cost_usd"]) == ("q0", pytest.approx(10 * 1e-6 + 2 * 1e-5))
 
 
 def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
@@ -293,7 +299,7 @@ def test_a_request_without_a_limit_has_that_of_the_lm(server: ScriptedServer) ->
 def test_names_of_models_are_seats_and_a_run_is_replayed(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
-    with ScriptedServer(lambda body: completion("A")) as other:
+    with ScriptedServer(lambda body: "A") as other:
         lms = {
             "*": fm.lm("openai/m", api_base=other.url),
             "theirs": fm.lm("openai/big", api_base=server.url),
@@ -314,7 +320,7 @@ def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None
     assert short_name(fm.Command(command).describe()) == "crew"
     (tmp_path / "program.yaml").write_text("program: 'cmd:touch planted'\n")
     with pytest.raises(fm.UserError, match="names the command"):
-        fm.evaluate(str(tmp_path / "program.yaml"), questions(), tracking=False)
+        fm.evaluate(str(tmp_path / "program.yaml"), questions(1), tracking=False)
     with pytest.raises(fm.UserError, match="not saved"):
         fm.Command("python crew.py").save(tmp_path / "saved")
     for command in ("", "python 'crew.py"):
@@ -322,5 +328,5 @@ def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None
             fm.Command(command)
     with pytest.raises(fm.UserError, match="cannot be started"):
         fm.evaluate(
-            "cmd:no-such-command", questions(), lm=fm.lm("openai/m", api_base="http://127.0.0.1:9")
+            "cmd:no-such-command", questions(1), lm=fm.lm("openai/m", api_base="http://127.0.0.1:9")
         )

@@ -10,6 +10,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 import yaml
 from children import Child, command
 from cli_helpers import KEY, folkmoot, isolate, lm, rows_of
+from completions import completion
+from dialogue_rows import row
 from stores import new_store
 
 import folkmoot as fm
@@ -151,10 +154,6 @@ def test_presets_run_what_was_published(
     assert row.preset.models == models
 
 
-# The package's own copy
-# ----------------------------------------------------------------------------------
-
-
 # Choosing rows and LMs
 # -----------------------------------------------------------------------------------
 
@@ -235,63 +234,15 @@ class Fixed:
         self.summary = type("S", (), {"run": {"program": program}, "scores": {}, "groups": {}})()
 
 
-def talk(
-    name: str, *said: tuple[str, str], judge: str | None = None, consensus: int | None = None
-) -> Any:
-    """A row of a deliberation of gold A; `said` are (agent, answer), two a round."""
-    turns = [
-        {"agent": agent, "round": 1 + place // 2, "answer": answer, "text": ""}
-        for place, (agent, answer) in enumerate(said)
-    ]
-    answer = judge or (said[-1][1] if consensus else said[0][1])
-    return {
-        "id": name,
-        "kind": "choice",
-        "choices": {"A": "bank", "B": "mall", "C": "den"},
-        "gold": "A",
-        "answer": answer,
-        "correct": answer == "A",
-        "decided_by": "judge" if judge else "consensus",
-        "consensus_round": consensus,
-        "rounds": len(said) // 2,
-        "transcript": turns,
-        "usage": {"calls": len(said), "prompt_tokens": 1, "completion_tokens": 1},
-        "error": None,
-    }
-
-
 def test_figures_over_several_runs() -> None:
+    choices = {"A": "bank", "B": "mall", "C": "den"}
+    talk = partial(row, choices=choices)  # by intuitive and reasoner; A is right
     program = {"roles": ["intuitive", "reasoner"], "tie_break": "judge"}
     first = Fixed(
-        program,
-        talk("q1", ("intuitive", "A"), ("reasoner", "A"), consensus=1),
-        talk(
-            "q2",
-            ("intuitive", "B"),
-            ("reasoner", "C"),
-            ("intuitive", "B"),
-            ("reasoner", "A"),
-            judge="A",
-        ),
+        program, talk([["A", "A"]], id="q1"), talk([["B", "C"], ["B", "A"]], judge="A", id="q2")
     )
     second = Fixed(
-        program,
-        talk(
-            "q1",
-            ("intuitive", "B"),
-            ("reasoner", "A"),
-            ("intuitive", "A"),
-            ("reasoner", "A"),
-            consensus=2,
-        ),
-        talk(
-            "q2",
-            ("intuitive", "B"),
-            ("reasoner", "A"),
-            ("intuitive", "B"),
-            ("reasoner", "B"),
-            consensus=2,
-        ),
+        program, talk([["B", "A"], ["A", "A"]], id="q1"), talk([["B", "A"], ["B", "B"]], id="q2")
     )
     runs: Any = [first, second]
 
@@ -308,14 +259,12 @@ def test_figures_over_several_runs() -> None:
     assert of("revisions:reasoner") == (0.5, 1)  # C to A in one run, A to B in the other
     assert of("agreement", "all_correct") == (0.5, 2)
     assert of("agreement", "all_wrong") == (0.0, 2)
-    runs.append(Fixed(program, talk("q1", ("intuitive", "A"), ("reasoner", "A"), consensus=1)))
+    runs.append(Fixed(program, talk([["A", "A"]], id="q1")))
     assert of("agreement", "all_correct") == (1.0, 1)  # q2 is not in every run
     judged = measured("judge_accuracy", runs[0])
     assert judged is not None
     assert judged.value == 1.0
-    strongest: Any = Fixed(
-        {"roles": [], "tie_break": "majority"}, talk("q", ("a", "B"), ("b", "A"))
-    )
+    strongest: Any = Fixed({"roles": [], "tie_break": "majority"}, talk([["B", "A"]], answer="B"))
     assert measured("judge_accuracy", strongest) is None
 
 
@@ -416,9 +365,8 @@ def failing(body: dict[str, Any]) -> Any:
         or number == 3
     ):
         return 400, {}, {"error": {"message": "too hot"}}
-    message = {"role": "assistant", "content": "" if number == 4 else first_option(body)}
-    choice = {"index": 0, "message": message, "finish_reason": "length" if number == 5 else "stop"}
-    return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 5}}
+    text = "" if number == 4 else first_option(body)
+    return 200, {}, completion(text, "length" if number == 5 else "stop")
 
 
 def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(

@@ -6,19 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
-from cli_helpers import folkmoot, isolate, write
+from cli_helpers import folkmoot, write
 from outcome_tables import embed_words, planted
 
 import folkmoot as fm
 
 
 def test_a_table_and_its_ablations_run_on_recorded_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    isolate(tmp_path, monkeypatch)
     embed_words(monkeypatch)
     rows = planted(30, 1, agents=["small", "large"])
-    table = write(tmp_path / "answers.jsonl", *rows)
+    table = write(home / "answers.jsonl", *rows)
     words = ["--outcomes", table, "--embedding", "all-MiniLM-L6-v2", "--no-track", "--out", "out"]
     shown = folkmoot("reproduce", "marl-gat/table-4", *words)
     assert shown.exit_code == 0, shown.output

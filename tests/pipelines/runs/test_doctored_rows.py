@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import rows_of
 from mortal import Constant, questions
 from repeats import row, write_run
 
@@ -32,7 +33,7 @@ HALF = {**SPAN, "answer": "Pierre Curie", "em": 0.0, "f1": 0.5}
 NUMBER = {"kind": "number", "choices": None, "gold": "1,250"}
 
 
-def rows_of(**fields: Any) -> list[dict[str, Any]]:
+def three_rows(**fields: Any) -> list[dict[str, Any]]:
     return [row(0), row(1, right=False), row(2) | fields]
 
 
@@ -75,9 +76,9 @@ def test_every_reader_refuses_a_doctored_row(
     metric: Any, fields: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     if metric in (F1, OWN):  # the other rows as such a metric scores them
-        good = [each | {"correct": None, "score": 1.0, "answer": "A"} for each in rows_of()]
+        good = [each | {"correct": None, "score": 1.0, "answer": "A"} for each in three_rows()]
     else:
-        good = rows_of()
+        good = three_rows()
     run = write_run(tmp_path / "run", [*good[:2], good[2] | fields], metric)
     other = write_run(tmp_path / "other", good, metric)
     readers = (
@@ -114,7 +115,7 @@ def test_rows_that_evaluate_wrote_are_read_again(tmp_path: Path) -> None:
 def test_a_run_is_not_resumed_upon_doctored_rows(tmp_path: Path) -> None:
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     fm.evaluate(Constant(), questions(3), lm=lm, out=tmp_path, tracking=False)
-    lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    lines = rows_of(tmp_path)
     lines[1]["score"] = 5.0
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(
@@ -128,7 +129,7 @@ def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path:
     table.write_text("question_id,agent,answer,correct,gold\nq1,a,four,true,4\nq2,a,5,false,5\n")
     (run,) = fm.import_log(table, tmp_path / "out").runs.values()
     assert [each["correct"] for each in run.rows] == [True, False]
-    rows = [json.loads(line) for line in (run.folder / "results.jsonl").read_text().splitlines()]
+    rows = rows_of(run.folder)
     for fields, said in (
         ({"score": 3.0}, "is 3, outside 0 to 1"),
         ({"id": "q1"}, "repeat 0 on line 1"),

@@ -1,15 +1,18 @@
-"""The rows of an evaluation as a sequence that is read when asked for, and as a DataFrame."""
+"""The rows of an evaluation: read when asked for, as a DataFrame, and by grades in the summary."""
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cli_helpers import rows_of
 from mortal import Constant, questions
+from repeats import row
 
 import folkmoot as fm
+from folkmoot.pipelines.runs.summary import summarise
 
 
 def evaluated(out: Path | None = None, n: int = 7) -> fm.Evaluation:
@@ -21,7 +24,7 @@ def evaluated(out: Path | None = None, n: int = 7) -> fm.Evaluation:
 
 def test_rows_are_a_sequence(tmp_path: Path) -> None:
     rows = evaluated(tmp_path).rows
-    known = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    known = rows_of(tmp_path)
     assert len(rows) == 7
     assert list(rows) == known
     assert rows[0] == known[0]
@@ -35,10 +38,6 @@ def test_rows_are_a_sequence(tmp_path: Path) -> None:
         with pytest.raises(IndexError):
             rows[place]
     assert repr(rows).startswith("Rows(7 rows of ")
-
-
-def test_a_damaged_row_is_named(tmp_path: Path) -> None:
-    rows = evaluated(tmp_path).rows
     lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "results.jsonl").write_text("".join([*lines[:4], "{}\n", *lines[5:]]))
     assert rows[3]["id"] == "q3"
@@ -67,3 +66,13 @@ def test_a_data_frame_has_a_column_a_field() -> None:
     assert list(table["meta.subject"])[:3] == ["s0", "s1", "s0"]
     assert (table["usage.calls"] == 0).all()
     assert table["transcript"][0][0]["agent"] == "oracle"
+
+
+def test_grades_are_grouped_in_the_two_bands_of_scienceqa() -> None:
+    grades = [1, 6, "6", 7, 12, 0, 13, "K", None, -3]
+    rows: Any = [row(n, right=n < 2, meta={"grade": grade}) for n, grade in enumerate(grades)]
+    bands = summarise(rows, len(rows), lambda rows: {}, {}).groups["grade_band"]  # type: ignore[typeddict-item]
+    assert {name: (band["value"], band["n"]) for name, band in bands.items()} == {
+        "1-6": (2 / 3, 3),
+        "7-12": (0.0, 2),
+    }

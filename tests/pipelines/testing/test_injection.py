@@ -362,9 +362,6 @@ def test_the_checks_see_what_gets_out(
     assert harmless.strangers() == [("127.0.0.1", other.port)]
 
 
-# The text on its own
-
-# Marks by which servers of several model families, or prompt adapters, know who speaks.
 # Reports
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import dspy
 import mlflow
 import pytest
+from mortal import questions
 from stores import new_store
 
 import folkmoot as fm
@@ -25,12 +26,6 @@ from folkmoot.pipelines.evaluation.request import EvaluateRequest
 from folkmoot.pipelines.tracking import run as running
 
 PARENT = "mlflow.parentRunId"
-ASKED = [
-    fm.Question(
-        id=f"q{i}", question=f"Where is money {i}?", choices={"A": "bank", "B": "river"}, answer="A"
-    )
-    for i in range(3)
-]
 SETTINGS = {"data": "hers"}
 
 
@@ -58,7 +53,7 @@ def lm(scripted: Any) -> Any:
 
 
 def evaluated(lm: Any, **options: Any) -> fm.Evaluation:
-    return fm.evaluate(fm.SingleAgent("simple"), ASKED, lm=lm, settings=SETTINGS, **options)
+    return fm.evaluate(fm.SingleAgent("simple"), questions(3), lm=lm, settings=SETTINGS, **options)
 
 
 def hers() -> list[Any]:
@@ -133,7 +128,7 @@ def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
 
     def planned(**options: Any) -> EvaluationPlan:
         request = EvaluateRequest(
-            fm.SingleAgent("simple"), ASKED, lm=lm, settings=SETTINGS, **options
+            fm.SingleAgent("simple"), questions(3), lm=lm, settings=SETTINGS, **options
         )
         return plan_evaluation(request)
 
@@ -150,7 +145,7 @@ def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
         return len(client.search_runs(["1"]))
 
     found = carry_out(planned(out=tmp_path / "out"), ended)
-    assert (seen, runs()) == ([1.0, True, 0], 1)
+    assert (seen, runs()) == ([1 / 3, True, 0], 1)
     assert client.get_run(found.run_id).info.status == "FINISHED"
 
     def closed(result: fm.Evaluation) -> None:
@@ -199,7 +194,9 @@ def test_autolog_does_not_trace_what_is_traced_and_goes_on_afterwards(
                 "q1",
                 "q2",
             ]
-            fm.SingleAgent("simple")(**ASKED[0].inputs())  # her own call, which she has traced
+            fm.SingleAgent("simple")(
+                **questions(3)[0].inputs()
+            )  # her own call, which she has traced
             mlflow.flush_trace_async_logging()
             assert len(client.search_traces(locations=[experiment])) == 4
             evaluated(lm, tracking=False)  # nothing of ours: what she switched on goes on

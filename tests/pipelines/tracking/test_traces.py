@@ -4,10 +4,10 @@ to.
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 import json
+import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from mortal import questions
 from stores import new_store
 
 import folkmoot as fm
-from folkmoot.modules.agents.transcript import Task, Turn
-from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.runs.traces import TRACES, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import evaluation, push
@@ -194,55 +192,18 @@ def test_no_key_is_in_a_trace(
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-class Seats(Program):
-    """Asks its agents, all at once or in turn, as `flow` says; each has the same name."""
-
-    def __init__(self, flow: Any) -> None:
-        super().__init__()
-        self.first, self.second = (fm.SingleAgent("cot") for _ in range(2))
-        self.flow = flow
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "seats"}
-
-    async def solve(self, task: Task) -> Any:
-        turns = await self.flow(self, task)
-        return prediction_of(task, "A", "fiat", turns)
-
-
-def calls_of_agents(program: Any, url: str, out: Path) -> dict[tuple[str, str | None], list[str]]:
-    """By name and text of each agent span of a question's trace, the prompts of the calls
-    under it.
-    """
-    lm = fm.lm("openai/scripted", api_base=url)
-    fm.evaluate(program, questions(1), lm=lm, out=out, traces=1, settings={"data": out.parent.name})
-    (trace,) = found(out).values()
-    root, *others = trace.data.spans
-    agents = [span for span in others if span.span_type == "AGENT"]
-    assert all(span.parent_id == root.span_id for span in agents)
-    return {
-        (span.name, (span.outputs or {}).get("text")): [
-            call.inputs["messages"][-1]["content"]
-            for call in others
-            if call.parent_id == span.span_id
-        ]
-        for span in agents
-    }
-
-
-def test_agents_of_one_name_that_speak_at_once_have_their_own_calls(
+def test_samples_that_are_asked_at_once_have_their_own_calls(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    """Whatever they said, however long, and in whatever order they came to be written down."""
-    words = ("One.", "Two.", "Three.")
-
-    async def flow(self: Seats, task: Task) -> list[Turn]:
-        asked = [replace(task, question=f"{word} {task.question}") for word in words]
-        turns = await asyncio.gather(*(self.first.seat.ask(one) for one in asked))
-        return [replace(turns[place], text=words[place]) for place in (1, 2, 0)]
-
-    calls = calls_of_agents(Seats(flow), scripted.url, tmp_path / "out")
-    said = enumerate(("Two.", "Three.", "One."), 1)
-    assert calls.keys() == {(f"cot, round 1, sample {place}", word) for place, word in said}
-    for (_, word), prompts in calls.items():
-        assert [str(word) in prompt for prompt in prompts] == [True]
+    numbers = itertools.count()
+    scripted.reply = lambda _: json.dumps({"reasoning": f"way {next(numbers)}", "answer": "A"})
+    scripted.delay = lambda: random.random() / 50
+    program, lm = fm.SingleAgent("self_consistency"), fm.lm("openai/x", api_base=scripted.url)
+    out, about = tmp_path / "out", {"data": tmp_path.name}
+    fm.evaluate(program, questions(1), lm=lm, out=out, traces=1, settings=about)
+    (trace,) = found(out).values()
+    agents = [span for span in trace.data.spans if span.span_type == "AGENT"]
+    assert len(agents) == len({span.outputs["text"] for span in agents}) > 2
+    for agent in agents:
+        (call,) = (span for span in trace.data.spans if span.parent_id == agent.span_id)
+        assert agent.outputs["text"] in call.outputs["choices"][0]["message"]["content"]

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 import pandas as pd
 import pytest
-from cli_helpers import folkmoot, isolate, question, write
+from cli_helpers import folkmoot, question, write
 from outcome_tables import embed_words, planted
 
 import folkmoot as fm
@@ -23,8 +23,7 @@ MODEL = "all-MiniLM-L6-v2"
 
 
 @pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+def _embedded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
 
 

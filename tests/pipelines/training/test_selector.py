@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from cli_helpers import isolate, question
+from cli_helpers import question
 from outcome_tables import WORDS, planted, words_of
 
 import folkmoot as fm
@@ -57,8 +57,7 @@ class Routed(dspy.Module):  # type: ignore[misc]
 
 
 @pytest.fixture(autouse=True)
-def lm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    isolate(tmp_path, monkeypatch)
+def lm(home: Path) -> Iterator[Any]:
     with ScriptedServer(reply) as server:
         yield fm.lm("openai/scripted", api_base=server.url)
 

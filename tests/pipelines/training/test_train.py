@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from children import Child, code
-from cli_helpers import folkmoot, isolate, lm, question, write
+from cli_helpers import folkmoot, lm, question, rows_of, write
 from outcome_tables import embed_words, planted
 
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -22,14 +22,11 @@ NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", 
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """Planted training and test outcomes, and embeddings that need no model."""
-    isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     embed_words(monkeypatch)
-    return write(tmp_path / "train.jsonl", *planted(60, 1)), write(
-        tmp_path / "test.jsonl", *planted(80, 2)
-    )
+    return write(home / "train.jsonl", *planted(60, 1)), write(home / "test.jsonl", *planted(80, 2))
 
 
 def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
@@ -149,14 +146,6 @@ def started(*words: Any) -> Child:
     return Child(code, start, *words)
 
 
-def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
-    ends = time.monotonic() + seconds
-    while not met():
-        assert process.poll() is None, "the process ended before it could be stopped"
-        assert time.monotonic() < ends
-        time.sleep(0.002)
-
-
 def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: Path) -> None:
     assert trained(tables, tmp_path / "net").exit_code == 0
     assert "(other settings)" in refused(trained(tables, tmp_path / "net", "--set", "batch=4"))
@@ -263,10 +252,7 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
         assert found["counts"]["rows"] == 6
         assert 0 < found["report"]["individual"] <= 1
         assert set(found["report"]["use"]) == {"agent.0", "agent.1", "agent.2"}
-        rows = [
-            json.loads(line)
-            for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()
-        ]
+        rows = rows_of(tmp_path / "net")
         assert [row["id"] for row in rows] == [f"exam{n}" for n in range(6)]
         assert {turn["strategy"] for row in rows for turn in row["transcript"]} <= {
             "zero_shot",
@@ -294,7 +280,11 @@ def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: P
         out = tmp_path / "cut"
         words = live_words(tmp_path, server.url, out)
         killed = started(*words)
-        wait_for((out / "checkpoint.safetensors").exists, killed)
+        ends = time.monotonic() + 120
+        while not (out / "checkpoint.safetensors").exists():
+            assert killed.poll() is None, "the process ended before it could be stopped"
+            assert time.monotonic() < ends
+            time.sleep(0.002)
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)
         kept = (out / "training" / "calls.jsonl").read_bytes().count(b"\n")

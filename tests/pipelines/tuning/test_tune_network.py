@@ -5,14 +5,14 @@ is.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import rows_of
 from outcome_tables import words_of
-from tuned import lm_at, questions
+from tuned import lm_at, questions, reasoned
 
 import folkmoot as fm
 from folkmoot.pipelines.data.embeddings import Embedder
@@ -43,15 +43,6 @@ NETWORK: dict[str, Any] = {
 FIT = SCORE = 20
 
 
-def by_strategy(body: dict[str, Any]) -> str:
-    """Right with `cot`; with any other strategy on one question of five."""
-    fields = body["response_format"]["json_schema"]["schema"]["properties"]
-    number = int(re.findall(r"Question: Question (\d+)\?", body["messages"][-1]["content"])[-1])
-    right = set(fields) == {"reasoning", "answer"} or number % 5 == 0
-    answer = "ABC"[(number + (0 if right else 1)) % 3]
-    return json.dumps({name: answer if name == "answer" else "so" for name in fields})
-
-
 def study_of(url: str, out: Path, space: Any = NETWORK, **options: Any) -> Any:
     """A study of networks; in a process of its own, too."""
     given: dict[str, Any] = {
@@ -76,7 +67,7 @@ def _embedded(_own_cache: None) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(by_strategy) as running:
+    with ScriptedServer(reasoned(5)) as running:
         yield running
 
 
@@ -119,10 +110,6 @@ def test_each_setting_is_trained_once_on_questions_that_do_not_score(whole: Any)
         assert about["training"]["epochs"] == 2
         log = json.loads((folder / "training_log.json").read_text())
         assert len(log["steps"]) == 2 * FIT / 5
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
 def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) -> None:

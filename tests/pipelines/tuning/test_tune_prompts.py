@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import rows_of
 from planted import colours, of_demos
 from tuned import lm_at, questions, scripted_by, second_thoughts
 
@@ -106,11 +107,8 @@ def test_prompts_and_rounds_are_tuned_together_and_compiled_once(
     assert about["questions"]["validation"] == 0
     # no question that an optimizer saw is scored
     seen = {demo["question"] for seat in study.best.seats().values() for demo in seat.predict.demos}
-    scored = {
-        json.loads(line)["question"]
-        for path in (tmp_path / "out" / "runs").glob("*/results.jsonl")
-        for line in path.read_text().splitlines()
-    }
+    folders = (tmp_path / "out" / "runs").iterdir()
+    scored = {row["question"] for folder in folders for row in rows_of(folder)}
     assert seen
     assert not seen & scored
     assert study.validation is not None

@@ -4,7 +4,6 @@ that loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,9 @@ from tuned import critic_first, scripted_by, study_at
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.MlflowClient]:
-    uri = new_store(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.chdir(tmp_path)
-    mlflow.set_tracking_uri(uri)
-    yield mlflow.MlflowClient(uri)
-    mlflow.set_tracking_uri(None)
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mlflow.MlflowClient:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    return mlflow.MlflowClient()
 
 
 def runs(client: mlflow.MlflowClient) -> list[Any]:

@@ -1,0 +1,21 @@
+"""Fixtures that the tests of pipelines share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_helpers import isolate, ten_questions
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, and none of this machine's settings and keys."""
+    isolate(tmp_path, monkeypatch)
+    return tmp_path
+
+
+@pytest.fixture
+def ten(home: Path) -> Path:
+    """A file of ten questions."""
+    return ten_questions(home)
