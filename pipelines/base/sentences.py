@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from .wording import counted, percent
+from .wording import counted, percent, signed
 
 
 def sentence(package: str, template: str, name: str, *values: Any) -> str:
@@ -22,6 +22,7 @@ def _macros(package: str, template: str) -> Any:
     environment.filters |= {
         "counted": counted,
         "percent": percent,
+        "signed": signed,
         "share": "{:.0%}".format,
         "comma": "{:,}".format,
     }
