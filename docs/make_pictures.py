@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 RECORDED = ROOT / "examples" / "recorded"
 LARGER, SMALLER = "csqa-simple", "csqa-small-simple"
-SMALLER_TOO = ("csqa-small-samples", "csqa-small-cot", "csqa-small-blind")
+SMALLER_TOO = ("csqa-small-samples-worked", "csqa-small-worked", "csqa-small-blind")
 """Further runs of the smaller LM, whose answers the contest needs."""
 
 LOOK = 10
