@@ -36,7 +36,6 @@ TALK = "deliberation:intuitive,reasoner:judge"
 BLIND = ("--set", "opening=blind")
 # Three samples cost about what a dialogue does; `compare --match-budget` has the exact number.
 SAMPLES = ("single:self_consistency", "--set", "samples=3")
-TWICE = ("single:self_consistency", "--set", "samples=2")
 ONCE = ("--set", "samples=1", "--temperature", "0")
 UNLIKE = (
     "ensemble:simple,cot,few_shot:majority",
@@ -82,7 +81,7 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("gsm8k-worked", LARGE, "gsm8k", "test", 50, ("single:cot",)),
     ("csqa-worked", LARGE, "commonsenseqa", "validation", 100, ("single:cot",)),
     ("csqa-small-worked", SMALL, "commonsenseqa", "validation", 100, ("single:cot",)),
-    ("csqa-small-samples-worked", SMALL, "commonsenseqa", "validation", 100, TWICE),
+    ("csqa-small-samples-worked", SMALL, "commonsenseqa", "validation", 100, SAMPLES),
     ("gsm8k-complexity", LARGE, "gsm8k", "test", 50, ("single:complexity", *ONCE)),
     ("csqa-unlike", LARGE, "commonsenseqa", "validation", 100, UNLIKE),
     ("csqa-blind", LARGE, "commonsenseqa", "validation", 100, (TALK, *BLIND)),

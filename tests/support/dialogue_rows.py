@@ -58,7 +58,7 @@ def row(
         transcript.append({"agent": "judge", "round": len(rounds), "answer": judge, "text": "…"})
     return result_row(
         transcript,
-        last[0] if agreed else judge,
+        fields.pop("answer", last[0] if agreed else judge),
         "consensus" if agreed else "judge",
         rounds=len(rounds),
         consensus_round=len(rounds) if agreed else None,
