@@ -36,6 +36,7 @@ TALK = "deliberation:intuitive,reasoner:judge"
 BLIND = ("--set", "opening=blind")
 # Three samples cost about what a dialogue does; `compare --match-budget` has the exact number.
 SAMPLES = ("single:self_consistency", "--set", "samples=3")
+PROBABLY = ("single:simple", "--lm-set", "logprobs=true")
 ONCE = ("--set", "samples=1", "--temperature", "0")
 UNLIKE = (
     "ensemble:simple,cot,few_shot:majority",
@@ -79,6 +80,7 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("scienceqa-cot", LARGE, "scienceqa", "test", 50, ("single:cot",)),
     ("gsm8k-cot", LARGE, "gsm8k", "test", 50, ("single:cot",)),
     ("gsm8k-worked", LARGE, "gsm8k", "test", 50, ("single:cot",)),
+    ("csqa-probability", LARGE, "commonsenseqa", "validation", 100, PROBABLY),
     ("csqa-worked", LARGE, "commonsenseqa", "validation", 100, ("single:cot",)),
     ("csqa-small-worked", SMALL, "commonsenseqa", "validation", 100, ("single:cot",)),
     ("csqa-small-samples-worked", SMALL, "commonsenseqa", "validation", 100, SAMPLES),
