@@ -31,7 +31,7 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import evaluation, traces
+from folkmoot.pipelines.tracking import evaluation, stored_run, traces
 from folkmoot.pipelines.tracking import run as running
 from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
 from folkmoot.pipelines.tracking.push import push
@@ -354,7 +354,7 @@ def test_a_disk_that_is_full_keeps_nothing_from_the_store(
 KILLED_IN: dict[str, tuple[Any, str, int]] = {
     "when it has made the run": (StoredRun, "send_figures", 1),
     "before the run ends": (StoredRun, "_end", 1),
-    "before it sends the model": (StoredRun, "_send_model", 1),
+    "before it sends the model": (stored_run, "log_model", 1),
     "while it sends traces": (traces, "_log", 2),
 }
 
