@@ -133,7 +133,8 @@ class Ensemble(Program):
         answers = [turn.answer for turn in turns]
         weights = self.weights
         if self.vote == "probability":
-            weights = _probabilities([turn.to_dict() for turn in turns])
+            # not `to_dict`, which notes that the turn's usage is in a transcript
+            weights = _probabilities([{**turn.spoken(), **turn.details} for turn in turns])
         decide_tie = (self.ties or _ties_of(self.vote)).decider(
             ASKER.get().question, self.names, weights
         )
