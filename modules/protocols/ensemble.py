@@ -134,7 +134,9 @@ class Ensemble(Program):
         weights = self.weights
         if self.vote == "probability":
             # not `to_dict`, which notes that the turn's usage is in a transcript
-            weights = _probabilities([{**turn.spoken(), **turn.details} for turn in turns])
+            weights = _probabilities(
+                (turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
+            )
         decide_tie = (self.ties or _ties_of(self.vote)).decider(
             ASKER.get().question, self.names, weights
         )
@@ -200,15 +202,19 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
-def _probabilities(turns: Sequence[TurnFields]) -> list[float]:
-    """The LM's own probability of each answer; 0 for an abstention, whose weight is not used."""
-    for turn in turns:
-        if turn["answer"] is not None and "probability" not in turn:
+def _probabilities(turns: Iterable[tuple[str, str | None, float | None]]) -> list[float]:
+    """The LM's own probability of each answer, from (agent, answer, probability); 0 for an
+    abstention, whose weight is not used.
+    """
+    probabilities = []
+    for agent, answer, probability in turns:
+        if answer is not None and probability is None:
             raise UserError(
-                f"the vote goes by probability, and the LM of {turn['agent']!r} gave none: set "
+                f"the vote goes by probability, and the LM of {agent!r} gave none: set "
                 "logprobs=true for an LM that gives them, or choose majority"
             )
-    return [turn.get("probability", 0.0) for turn in turns]
+        probabilities.append(probability or 0.0)
+    return probabilities
 
 
 def _ties_of(vote: str) -> Ties:
@@ -277,7 +283,12 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
 
     def outcome(row: ResultRow) -> Replayed:
         answers = [turn["answer"] for turn in row["transcript"]]
-        own = _probabilities(row["transcript"]) if decided_by == "probability" else weights
+        own = weights
+        if decided_by == "probability":
+            own = _probabilities(
+                (turn["agent"], turn["answer"], turn.get("probability"))
+                for turn in row["transcript"]
+            )
         votes = None if decided_by == "majority" else own
         answer = vote_among(answers, row["kind"], votes, ties.decider(row["id"], names, own)).answer
         calls = row["usage"]["calls"] or 0
