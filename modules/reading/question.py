@@ -5,13 +5,15 @@ made.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, get_args
 
 import dspy
 
 from ..base.errors import UserError
 from .answers import Kind, infer_kind, read_answer
+from .column_kind import ColumnKind, kind_of_column
 
 KINDS: tuple[str, ...] = get_args(Kind)
 FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
@@ -45,12 +47,17 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     kind: Kind
     meta: dict[str, Any]
     _input_keys: frozenset[str]
+    _kind_guessed = False
+    """Whether nobody stated the kind, so that a source of questions may decide it for all."""
 
     def __init__(
         self, base: Mapping[str, object] | dspy.Example | None = None, **fields: Any
     ) -> None:
         held = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
-        super().__init__(_checked({**dict(held), **fields}))
+        given = {**dict(held), **fields}
+        super().__init__(_checked(given))
+        if given.get("kind") is None:
+            self._kind_guessed = True
         input_keys = getattr(base, "_input_keys", None)
         # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
         self._input_keys = (
@@ -89,6 +96,47 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
+
+
+def settle_kinds(
+    questions: Sequence[Question], further: Iterable[str | None] = ()
+) -> ColumnKind | None:
+    """Give all questions without options whose kind nobody stated the one kind that fits their gold
+    answers (`kind_of_column`), in place; `further` are gold answers of the same source that were
+    not taken. Returns that kind, or None where every kind is stated.
+    """
+    open_ones = [question for question in questions if _is_open(question)]
+    if not open_ones:
+        return None
+    golds = (gold for question in open_ones for gold in golds_of(question.answer))
+    settled = kind_of_column(chain(golds, further))
+    labels = {text.casefold(): label for label, text in (settled.options or {}).items()}
+    for question in open_ones:
+        question.kind = settled.kind
+        if settled.options is not None:
+            question.choices = dict(settled.options)
+            question.answer = labels.get(str(question.answer).strip().casefold())
+        question._kind_guessed = False
+    return settled
+
+
+def with_one_kind(questions: Sequence[Question]) -> Sequence[Question]:
+    """The same questions, or copies of those whose guessed kinds differ, with one kind."""
+    if len({question.kind for question in questions if _is_open(question)}) < 2:
+        return questions
+    copies = [Question(q, kind=None) if _is_open(q) else q for q in questions]
+    settle_kinds(copies)
+    return copies
+
+
+def _is_open(question: Question) -> bool:
+    return question._kind_guessed and question.choices is None
+
+
+def golds_of(answer: Any) -> list[str]:
+    """The accepted answers, each as text; empty where there are none."""
+    members = answer if isinstance(answer, list) else [answer]
+    return [str(_text_of_scalar(member)) for member in members if member is not None]
 
 
 def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:

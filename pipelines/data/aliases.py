@@ -13,14 +13,15 @@ from ...modules.base.errors import UserError
 ALIASES = {
     "id": "qid question_id example_id uid _id idx index uuid guid row_id item_id",
     "question": "query prompt problem question_text sent question_stem stem input instruction goal "
-    "statement claim q text",
+    "statement claim q text user_input",
     "choices": "options choice answer_choices answer_options possible_answers candidates "
     "alternatives endings",
     "answer": "label answer_key gold target correct_answer correct correct_option correct_choice "
     "correct_label answer_idx answer_index answer_letter gold_label gold_answer golden_answers "
-    "ground_truth expected expected_answer reference reference_answer final_answer answers ans cop "
-    "output",
-    "context": "passage paragraph article support document contexts",
+    "ground_truth ground_truths expected expected_answer expected_output expected_response "
+    "reference reference_answer final_answer best_answer answers answers_spans ans cop output "
+    "ideal __expected",
+    "context": "passage paragraph article support document contexts retrieved_contexts",
     "kind": "",
     "meta": "metadata",
 }
@@ -42,24 +43,41 @@ def squeezed(name: str) -> str:
 
 _NAMES = {field: set(map(squeezed, names.split())) for field, names in ALIASES.items()}
 
+_OBJECTS = (
+    "input inputs output outputs expected expectations reference referenceoutputs item data "
+    "example vars doc row fields"
+)
+CONTAINERS = frozenset(_OBJECTS.split())
+"""Objects that hold the fields of a row, in files of LangSmith, MLflow, Braintrust and OpenAI."""
+
+
+def columns_of(field: str, names: Iterable[str]) -> list[str]:
+    """The columns that may hold the field: first the one with its name, then those with another
+    name for it. `inputs.question` is called `question`.
+    """
+    words = {name: _word(name) for name in names}
+    called = [name for name, word in words.items() if word == field]
+    return called + [name for name, word in words.items() if word in _NAMES[field]]
+
+
+def _word(name: str) -> str:
+    container, _, inner = name.partition(".")
+    return squeezed(inner if inner and squeezed(container) in CONTAINERS else name)
+
 
 def column_of(field: str, names: Iterable[str]) -> str | None:
     """The column with the field's name, else the only one with another name for it.
 
-    Raises UserError for several such columns, except for ids, of which any will do.
+    Raises UserError for several such columns, except for ids, of which any will do, and for
+    answers, which `Columns` compares.
     """
-    aliased = []
-    for name in names:
-        if squeezed(name) == field:
-            return name
-        if squeezed(name) in _NAMES[field]:
-            aliased.append(name)
-    if len(aliased) > 1 and field != "id":
+    found = columns_of(field, names)
+    if len(found) > 1 and field not in ("id", "answer") and _word(found[0]) != field:
         raise UserError(
-            f"the columns {' and '.join(aliased)} could each be the {field}; say which "
+            f"the columns {' and '.join(found)} could each be the {field}; say which "
             f"{naming(field)}"
         )
-    return aliased[0] if aliased else None
+    return found[0] if found else None
 
 
 def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:

@@ -29,7 +29,8 @@ _LABELLED = re.compile(
 )
 _TRUTHS = {"1": "yes", "y": "yes", "t": "true", "0": "no", "n": "no", "f": "false"}
 _PAIRS = ({"1", "0"}, {"y", "n"}, {"t", "f"})
-_LETTERS = set("abcdefghij")
+_LETTERS = set(string.ascii_lowercase)
+_NUMBERED = re.compile(r"(.*[^\d\s_.-]|)[\s_.-]*(\d{1,2}|[A-Z])")
 
 
 class AnswerReader:
@@ -105,6 +106,10 @@ class AnswerReader:
         """The meaning of a row's answer. Raises UserError for a place without an option."""
         if answer is None:
             return None
+        if isinstance(choices, Mapping):
+            _check_one_right(answer, choices)
+        elif isinstance(answer, list):
+            return answer
         if not isinstance(choices, Mapping):
             truth = self._truths or kind == "boolean"
             return _TRUTHS.get(as_text(answer).strip().casefold(), answer) if truth else answer
@@ -117,6 +122,25 @@ class AnswerReader:
                 )
             return answer if label is None else label
         return _canonical(answer, choices)
+
+
+def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
+    """Raises UserError where a gold names several options."""
+    labels = {label.casefold() for label in choices}
+    texts = {str(text).strip().casefold() for text in choices.values()}
+    if isinstance(answer, str):
+        folded = answer.strip().casefold()
+        parts = [part for part in re.split(r"[\s,;/&|+]+|\band\b", folded) if part]
+        letters = parts if len(parts) > 1 else list(folded)
+        several = folded not in texts | labels and len(letters) > 1 and set(letters) <= labels
+    else:
+        several = isinstance(answer, list)
+    if several:
+        shown = ", ".join(map(str, answer)) if isinstance(answer, list) else answer.strip()
+        raise UserError(
+            f"several options are right ({shown[:60]}), but a question is scored against one; "
+            "leave the row out, or keep one right option"
+        )
 
 
 def option_columns_missed(questions: Sequence[Question]) -> list[str]:
@@ -148,6 +172,53 @@ def option_columns_missed(questions: Sequence[Question]) -> list[str]:
     return [name for name in names if name in answered or (common and common <= words[name])]
 
 
+def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | None:
+    """Unused columns of one name with numbers or letters (`Reply 1`, `Reply 2`, …), where every
+    gold is one of these, and how the gold is to be read; else None.
+    """
+    golds = {as_text(question.answer).strip() for question in questions if question.answer}
+    if len(golds) < 2 or any(question.choices for question in questions):
+        return None
+    columns: dict[str, dict[str, str]] = {}
+    for name in dict.fromkeys(name for question in questions for name in question.meta):
+        match = _NUMBERED.fullmatch(name.strip())
+        texts = [question.meta.get(name) for question in questions]
+        if match and all(isinstance(text, str) for text in texts if text is not None):
+            columns.setdefault(match[1], {})[match[2]] = name
+    for labels in columns.values():
+        if len(labels) > 1 and golds <= labels.keys():
+            reading = {"0": ":from0", "1": ":from1"}.get(next(iter(labels)), "")
+            return list(labels.values()), reading
+    return None
+
+
+def same_gold(answer: Any, other: Any, choices: Any) -> bool:
+    """Whether two columns name the same right answer: in equal words, or the same option by its
+    label, text or place.
+    """
+    one, two = _gold_texts(answer), _gold_texts(other)
+    if one & two:
+        return True
+    if not isinstance(choices, Mapping):
+        return False
+    return bool(_options_meant(one, choices) & _options_meant(two, choices))
+
+
+def _gold_texts(answer: Any) -> set[str]:
+    members = answer if isinstance(answer, list) else [answer]
+    return {" ".join(as_text(member).split()).casefold() for member in members}
+
+
+def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
+    """The labels that any of the golds may mean."""
+    meant: set[str] = set()
+    for place, (label, text) in enumerate(choices.items()):
+        names = {label.casefold(), str(text).strip().casefold(), str(place), str(place + 1)}
+        if golds & names or any(_canonical(gold, choices) == label for gold in golds):
+            meant.add(label)
+    return meant
+
+
 def as_text(answer: Any) -> str:
     """An answer as text; 2.0, as a column with gaps holds a 2, is 2."""
     return str(int(answer)) if isinstance(answer, float) and answer.is_integer() else str(answer)
@@ -165,10 +236,12 @@ def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | No
     if reading == "text":
         return next((label for label, text in choices.items() if str(text).strip() == number), None)
     place = int(float(number)) - (reading == "from1")
-    label = list(choices)[place] if 0 <= place < len(choices) else None
+    if not 0 <= place < len(choices):
+        return None
+    label = list(choices)[place]
     # With an empty option in between, a place may be counted with or without it.
     gap = next(iter(choices)) == "A" and label != string.ascii_uppercase[place]
-    return None if label is None or gap else label
+    return None if gap else label
 
 
 def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
 import math
 import re
 import string
+import tokenize
+import unicodedata
 from collections.abc import Mapping
-from datetime import date, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +18,12 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import choices_by_label
 from .tables import DECODER
 
+_HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
+_ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
+_BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
+_HOLD_ANSWERS = ("text", "spans", "value", "answer", "label")
+_IN_DOLLARS = re.compile(r"\$\$?([^$]+)\$\$?")
+_INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
 _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
@@ -24,7 +33,9 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
     `padded` says that an object has every key that some row has, with null where it is absent.
     Raises UserError for any other type.
     """
-    if value is None or isinstance(value, str | bool | int):
+    if isinstance(value, str):
+        return _INVISIBLE.sub("", unicodedata.normalize("NFC", value))
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return None if math.isnan(value) else value
@@ -35,6 +46,8 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
+    if isinstance(value, datetime) and value.time() == time():
+        value = value.date()  # a day in Excel and pandas
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -53,17 +66,35 @@ def parsed_cell(value: Any, field: str) -> Any:
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
+    if field == "answer" and not _HOLDS_TEXT.match(value):
+        return value  # such as [0, 1), an answer with a bracket
     try:
         try:
             whole = DECODER.decode(value)
         except ValueError:
-            whole = ast.literal_eval(value)  # how pandas writes a list into a cell
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+            whole = ast.literal_eval(_with_commas(value))
+    except (SyntaxError, ValueError, MemoryError, RecursionError, tokenize.TokenError):
         if field == "context":
             return value
         raise UserError(f"{field} is not readable as JSON ({value[:40]!r}); correct it") from None
     passages = isinstance(whole, list) and all(isinstance(one, str) for one in whole)
     return whole if field != "context" or passages else value
+
+
+def _with_commas(printed: str) -> str:
+    """A list or object as Python prints it, with NumPy's arrays as lists: `['0' '30']` has no
+    commas, and Python would join the two texts.
+    """
+    printed = _ARRAY.sub(r"\1", printed)
+    words: list[str] = []
+    after_text = False
+    for token in tokenize.generate_tokens(io.StringIO(printed.strip()).readline):
+        if token.type in _BLANKS:
+            continue
+        is_text = token.type == tokenize.STRING
+        words += [",", token.string] if is_text and after_text else [token.string]
+        after_text = is_text
+    return " ".join(words)
 
 
 def options_in(choices: Any) -> Any:
@@ -80,9 +111,14 @@ def options_in(choices: Any) -> Any:
         if not all({"label", "text"} <= set(one) for one in choices):
             raise UserError("each of the choices needs a label and a text; correct them")
         choices = {key: [one[key] for one in choices] for key in ("label", "text")}
+    if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
+        choices = {label: text for label, text in choices.items() if text is not None}
     if isinstance(choices, list):
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
+        if None in choices:  # the others keep their places
+            labelled = zip(string.ascii_uppercase, choices, strict=False)
+            return choices_by_label({label: text for label, text in labelled if text is not None})
         own = [match for one in choices if (match := _OWN_LABEL.fullmatch(str(one).strip()))]
         if [match[1].upper() for match in own] == list(string.ascii_uppercase[: len(choices)]):
             choices = [match[2] for match in own]
@@ -102,20 +138,33 @@ def _is_titled(one: Any) -> bool:
     return isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[1], list)
 
 
-def answer_in(answer: Any, column: str) -> tuple[Any, dict[str, object], str]:
+def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
     """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
-    SQuAD's answers, lists of spellings, of which the first is taken, and GSM8K's `####`.
+    An answer is a text, or a list of texts where several are accepted: the `text` of SQuAD, the
+    aliases of TriviaQA, the `spans` of DROP, GSM8K's `####`. With `padded`, objects and lists may
+    stand in cells as text.
     """
-    rest: Any = None
+    if padded:
+        answer = parsed_cell(answer, "answer")
     if isinstance(answer, Mapping):
-        rest, answer = answer, answer.get("text", answer.get("value"))
+        rest: dict[str, object] = {column: answer}
+        held = next((answer[key] for key in _HOLD_ANSWERS if answer.get(key) is not None), None)
+        aliases = answer.get("aliases")
+        if isinstance(held, str) and isinstance(aliases, list):
+            held = [held, *aliases]
+        answer = held
+        words = f"`{column}` opened"
+    else:
+        rest, words = {}, ""
     if isinstance(answer, list):
-        rest = rest or (answer if len(set(map(str, answer))) > 1 else None)
-        answer = answer[0] if answer else None
-    if rest is not None:
-        return answer, {column: rest}, f"the first answer in `{column}`"
+        accepted = list(dict.fromkeys(text for text in answer if text is not None))
+        if len(accepted) > 1:
+            return accepted, rest, f"any of the answers in `{column}`"
+        return (accepted[0] if accepted else None), rest, words
     if isinstance(answer, str) and "####" in answer:
         solution, _, answer = (part.strip() for part in answer.rpartition("####"))
         return answer, {"solution": solution} if solution else {}, "the answer after ####"
-    return answer, {}, ""
+    if isinstance(answer, str) and (match := _IN_DOLLARS.fullmatch(answer.strip())):
+        return match[1].strip(), rest, words
+    return answer, rest, words

@@ -10,11 +10,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError, closest
-from ...modules.reading.question import FIELDS, Question
+from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.wording import counted
-from .aliases import LIKE_OPTIONS, column_of, naming, naming_all, option_columns
-from .answers import READINGS, AnswerReader, option_columns_missed
+from .aliases import LIKE_OPTIONS, column_of, columns_of, naming, naming_all, option_columns
+from .answers import READINGS, AnswerReader, numbered_columns, option_columns_missed, same_gold
 from .cells import answer_in, options_in, parsed_cell, passages_in, plain_value
+from .shapes import Shapes, options_inside
 from .tables import TableRow
 
 _MAY_BE_CHOICE = (None, "choice")
@@ -51,6 +52,8 @@ class _Plan(NamedTuple):
     """Field → column."""
     options: dict[str, str]
     """Column of an option → its label."""
+    rivals: Sequence[str] = ()
+    """Other columns that may hold the gold answer."""
 
 
 class _UnreadError(UserError):
@@ -70,6 +73,7 @@ class Columns:
         self, columns: Mapping[str, str], *, kind: str | None = None, cells: bool = False
     ) -> None:
         self._columns, self._kind, self._cells = columns, kind, cells
+        self._shapes = Shapes(columns, kind)
         self._answers = AnswerReader(kind)
         self._plans: dict[tuple[str, ...], _Plan] = {}
         self._guesses: dict[str, str] = {}  # field → how it is read, where that was a guess
@@ -101,7 +105,19 @@ class Columns:
 
     def check_options(self, questions: Sequence[Question]) -> None:
         """Raises UserError where unused columns seem to hold the options."""
-        options = option_columns_missed(questions) if self._kind in _MAY_BE_CHOICE else []
+        if self._kind not in _MAY_BE_CHOICE:
+            return
+        numbered = numbered_columns(questions)
+        if numbered is not None:
+            columns, reading = numbered
+            answer = f"{self._answer_column}{reading}"
+            named = {**self._columns, "choices": ",".join(columns), "answer": answer}
+            raise UserError(
+                f"the answers seem to be places of `{columns[0]}` … `{columns[-1]}`: are these the "
+                f"options? If so, say it {naming_all(named)}, else give the kind, such as --kind "
+                "number"
+            )
+        options = option_columns_missed(questions)
         if options:
             naming_them = naming_all({**self._columns, "choices": ",".join(options)})
             raise UserError(
@@ -115,18 +131,16 @@ class Columns:
         if self._answers.note:
             words = parts.get("answer", f"`{self._answer_column}` as answer")
             parts["answer"] = f"{words} ({self._answers.note})"
-        opened = (f"{words} ({counted(n, 'row')})" for words, n in self._opened.items())
+        remarks = self._shapes.notes + self._opened
+        opened = (f"{words} ({counted(n, 'row')})" for words, n in remarks.items())
         return ", ".join([*parts.values(), *opened])
 
     def _mapped(self, row: TableRow) -> TableRow:
         if row.fault:
             return row
-        cells = dict(row.fields)
-        nested = cells.get("question")
-        if isinstance(nested, Mapping) and isinstance(nested.get("stem"), str):  # ARC's own files
-            cells |= {"question": nested["stem"], "choices": nested.get("choices")}
-        names = tuple(cells)
         try:
+            cells = self._shapes.plain(row.fields)
+            names = tuple(cells)
             if names not in self._plans:  # nearly always the same for every row
                 self._plans[names] = self._plan(names)
             return TableRow(row.where, self._fields(cells, self._plans[names]))
@@ -137,7 +151,7 @@ class Columns:
 
     def _plan(self, names: tuple[str, ...]) -> _Plan:
         """Raises UserError where columns are missing or their meaning is not clear."""
-        sources, options = self._named(names)
+        sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
             free = [name for name in names if name not in sources.values()]
             whole = column_of("choices", free)
@@ -163,7 +177,9 @@ class Columns:
                 f"'question' or say which {naming('question')}"
             )
         self._answer_column = sources.get("answer", "answer")
-        return _Plan(sources, options)
+        others = [name for name in names if name not in (*sources.values(), *options)]
+        rivals = [] if "answer" in self._columns else columns_of("answer", others)
+        return _Plan(sources, options, rivals)
 
     def _named(self, names: Sequence[str]) -> _Plan:
         """The plan that `columns` states. Raises UserError for all columns that are not there."""
@@ -209,9 +225,24 @@ class Columns:
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"
                 )
         column = plan.sources.get("answer", "answer")
-        answer, left, opened = answer_in(fields.get("answer"), column)
-        fields["answer"] = answer
+        answer, left, opened = answer_in(fields.get("answer"), column, padded=self._cells)
         self._opened.update([opened] if opened else [])
+        if fields["choices"] is None and self._kind in _MAY_BE_CHOICE:
+            inside = options_inside(fields.get("question"), answer)
+            if inside is not None:
+                fields["question"], fields["choices"] = inside
+                self._opened["the options inside the question as choices"] += 1
+        fields["answer"] = answer
+        for rival in plan.rivals:
+            _check_rival(
+                rival, answer_in(cells[rival], rival, padded=self._cells)[0], column, fields
+            )
+        own_kind = fields.get("kind")
+        if own_kind is not None and own_kind not in KINDS and not closest(str(own_kind), KINDS):
+            left[plan.sources["kind"]] = fields.pop("kind")  # a column of the user's own
+        own_meta = fields.get("meta")
+        if own_meta is not None and not isinstance(own_meta, Mapping):
+            left[plan.sources["meta"]] = fields.pop("meta")
         used = {*plan.sources.values(), *plan.options}
         for name, cell in cells.items():
             if name in used:
@@ -222,13 +253,34 @@ class Columns:
                 fields[name] = cell
             elif cell is not None:  # `columns` took another column for this field
                 left[name] = cell
-        if left and isinstance(fields.get("meta") or {}, dict):
+        if left:
             fields["meta"] = left | (fields.get("meta") or {})
+        _check_images(fields)
         return fields
 
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
     return row.fields.get("choices"), row.fields.get("answer"), row.fields.get("kind")
+
+
+def _check_rival(rival: str, value: Any, column: str, fields: Mapping[str, Any]) -> None:
+    """Raises UserError where another column holds another gold answer."""
+    answer = fields["answer"]
+    if isinstance(value, bool) or value is None or answer is None:
+        return
+    if not same_gold(answer, value, fields.get("choices")):
+        raise _UnreadError(
+            f"the columns {column!r} and {rival!r} may both hold the right answer and differ "
+            f"({str(answer)[:40]!r} and {str(value)[:40]!r}); say which one does "
+            f"{naming_all({'answer': rival})}"
+        )
+
+
+def _check_images(fields: Mapping[str, Any]) -> None:
+    """Raises UserError for a picture among what a program would be shown."""
+    shown = (fields.get("question"), *(fields.get("choices") or {}).values(), fields.get("context"))
+    if any(isinstance(text, str) and "data:image/" in text for text in shown):
+        raise UserError("the row holds an image, which questions cannot; leave the row out")
 
 
 def _check_unread(name: str, value: Any, answer: Any) -> None:

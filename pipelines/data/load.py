@@ -16,7 +16,15 @@ from typing import Any
 
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError, checked_whole
-from ...modules.reading.question import KINDS, Question, from_row
+from ...modules.reading.column_kind import ColumnKind
+from ...modules.reading.question import (
+    KINDS,
+    Question,
+    from_row,
+    golds_of,
+    settle_kinds,
+    with_one_kind,
+)
 from ..base.wording import counted
 from . import catalogue, tables
 from .aliases import naming
@@ -29,6 +37,11 @@ _WHERE = "_where"  # attribute, not a field: where a question stands in its file
 _NAMELESS = "?"  # stands for an id until there is one
 _LOG = logging.getLogger("folkmoot")
 MOST_FAULTS = 20
+_LOOK_AHEAD = 10_000
+_LONG = 10
+"""Words of a gold answer that is a sentence."""
+_ENOUGH = 8
+"""Questions from which on equal answers are no accident."""
 
 ColumnNames = Mapping[str, str | Sequence[str]]
 """Field → the column that holds it; several for options in columns of their own."""
@@ -99,7 +112,9 @@ def listed(
     if isinstance(questions, Iterator):
         questions = list(questions)
     ready = isinstance(questions, Sequence) and all(isinstance(q, Question) for q in questions)
-    if not ready:
+    if ready:
+        questions = with_one_kind(questions)
+    else:
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = _checked(reading)
     if limit is None:
@@ -177,8 +192,9 @@ def understand(
     mapper = Columns(names, kind=kind or (spec.kind if spec else None), cells=table.cells)
     # Without a seed, nothing beyond the limit is read, so a large file costs no time.
     last = None if seed is not None else limit
+    rows = mapper.read(table.rows)
     try:
-        reading.questions.extend(islice(_questions(mapper.read(table.rows), kind, reading), last))
+        reading.questions.extend(islice(_questions(rows, kind, reading), last))
         mapper.check_options(reading.questions)
     except UserError as error:
         # Such as a line too long to read, where the reading ends.
@@ -187,9 +203,55 @@ def understand(
             whole = problem if problem.startswith(table.name) else f"{table.name}, {problem}"
             raise UserError(whole) from None
         reading.fault("", problem)
-    guesses = ", ".join(filter(None, (mapper.guesses(), _mixed(reading, kind))))
+    settled = settle_kinds(reading.questions, _golds_ahead(rows))
+    words = [mapper.guesses(), _one_kind(settled)]
+    words += [*_one_letter(reading.questions), *_long_golds(reading.questions, kind)]
+    guesses = ", ".join(filter(None, words))
     reading.guesses = f"read {guesses}" if guesses else ""
     return reading
+
+
+def _golds_ahead(rows: Iterator[TableRow]) -> Iterator[str]:
+    """The gold answers of rows that are not taken, since the kind is that of the file; at most so
+    many that a large file costs no time.
+    """
+    try:
+        for row in islice(rows, _LOOK_AHEAD):
+            if not row.fault and row.fields.get("choices") is None:
+                yield from golds_of(row.fields.get("answer"))
+    except UserError:
+        return  # what cannot be read is not asked for
+
+
+def _one_kind(settled: ColumnKind | None) -> str:
+    """Words on answers that look like several kinds, of which one was made."""
+    if settled is None or len(settled.seen) < 2:
+        return ""
+    if settled.options is not None:
+        return f"the answers as a choice of {' / '.join(settled.options.values())}"
+    looks = ", ".join(f"{count} {kind}" for kind, count in settled.seen.items())
+    return f"all answers as {settled.kind} since they are mixed ({looks}; else say --kind)"
+
+
+def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
+    """A warning where the right option always stands in one place."""
+    labels = {question.answer for question in questions if question.choices is not None}
+    if len(questions) >= _ENOUGH and len(labels) == 1 and None not in labels:
+        yield (
+            f"every answer as {labels.pop()}, so an LM that always says so is always right (put "
+            "the options in another order)"
+        )
+
+
+def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
+    """A warning where gold answers are sentences, which no reply repeats word for word."""
+    free = [question for question in questions if question.kind == "span" and question.answer]
+    lengths = sorted(len(golds_of(question.answer)[0].split()) for question in free)
+    if kind is None and lengths and lengths[len(lengths) // 2] >= _LONG:
+        yield (
+            f"answers of {lengths[len(lengths) // 2]} words (in the middle), which no reply "
+            "repeats word for word: give --kind open --metric judge, or --metric f1"
+        )
 
 
 def load_part(
@@ -404,16 +466,6 @@ def content_id(question: Question) -> str:
     choices = None if question.choices is None else list(question.choices.items())
     content = [question.question, choices, question.context, question.answer]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
-
-
-def _mixed(reading: DataReading, kind: str | None) -> str:
-    """Words on kinds that differ from row to row, where no kind was asked for."""
-    kinds = Counter(question.kind for question in reading.questions if question.answer is not None)
-    if kind is not None or reading.spec is not None or len(kinds) < 2:
-        return ""
-    return " and ".join(f"{counted(count, 'row')} as {name}" for name, count in kinds.items()) + (
-        " (if they are of one kind, say it with --kind)"
-    )
 
 
 def check_ids(questions: Sequence[Question]) -> None:

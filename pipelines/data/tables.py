@@ -148,19 +148,40 @@ def _split(parts: Mapping[str, object], split: str | None, name: str) -> Any:
 def _dataset(loaded: Any, unpacked: Unpacked) -> Iterator[TableRow]:
     # As Arrow: rows in Python's own form would open the images and addresses that they name.
     tables = loaded.with_format("arrow").iter(batch_size=_BATCH)
-    # A class number stands for the name of its class: the number could be read as anything.
-    classes = {
-        column: feature.names
-        for column, feature in (loaded.features or {}).items()
-        if hasattr(feature, "int2str")
-    }
-    for row in _arrow_rows((batch for table in tables for batch in table.to_batches()), unpacked):
-        names = {
-            column: names[row.fields[column]]
-            for column, names in classes.items()
-            if row.fields[column] is not None
+    features = loaded.features.to_dict() if loaded.features else {}
+    batches = (batch for table in tables for batch in table.to_batches())
+    yield from _with_class_names(_arrow_rows(batches, unpacked), features)
+
+
+def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> Iterator[TableRow]:
+    """The rows with the names of classes in place of their numbers, which could be read as
+    anything; a number without a class (-1 in rows without a label) is empty. `features` describe
+    the columns as the `datasets` library does.
+    """
+    names = {column: found for column, kind in features.items() if (found := _classes(kind))}
+    for row in rows:
+        named = {
+            column: _class_name(row.fields[column], names[column])
+            for column in names.keys() & row.fields.keys()
         }
-        yield TableRow(row.where, row.fields | names)
+        yield TableRow(row.where, row.fields | named, row.fault)
+
+
+def _classes(feature: Any) -> list[str]:
+    """The names of the classes of a column, or of the members of its lists; empty without any."""
+    if isinstance(feature, list):
+        feature = feature[0] if feature else {}
+    if not isinstance(feature, Mapping):
+        return []
+    if feature.get("_type") == "ClassLabel":
+        return list(feature.get("names") or ())
+    return _classes(feature.get("feature"))
+
+
+def _class_name(number: Any, names: Sequence[str]) -> Any:
+    if isinstance(number, list):
+        return [_class_name(member, names) for member in number]
+    return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
@@ -242,13 +263,23 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         places = [text for text in texts if text not in swelling]
         with pq.ParquetFile(path, read_dictionary=places) as file:
             batches = file.iter_batches(batch_size=1 if swelling else _BATCH)
-            yield from _arrow_rows(batches, Unpacked(path, size))
+            features = _features(file.schema_arrow.metadata or {})
+            yield from _with_class_names(_arrow_rows(batches, Unpacked(path, size)), features)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise UserError(
             f"{path} is not readable as Parquet ({_first_line(error)}); write it again"
         ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
+    """The features that the `datasets` library notes in a Parquet file; empty without them."""
+    try:
+        noted = json.loads(metadata.get(b"huggingface", b"{}"))
+        return dict(noted["info"]["features"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return {}
 
 
 def _arrow_rows(batches: Iterable[Any], unpacked: Unpacked) -> Iterator[TableRow]:

@@ -250,20 +250,19 @@ MESSY: Sequence[Messy] = (
                 "distractor2": "a",
             }
         ),
-        None,
-        None,
-        "line 1: the columns distractor1, distractor2 look like options, and their order is not "
-        "known; name them A, B, … (with the label as the answer), or, if they are not options, "
-        "give the kind, such as --kind span",
+        "choice",
+        "B",
+        "read `correct_answer` and `distractor1`–`distractor2` as choices in an order drawn for "
+        "each question (1 row)",
     ),
     Messy(
         "two-golds.csv",
         text("question,gold,target", f"{FISH},no,yes"),
         None,
         None,
-        "line 2: the columns gold and target could each be the answer; say which with --columns "
-        "answer=NAME "
-        '(in Python columns={"answer": "NAME"})',
+        "line 2: the columns 'gold' and 'target' may both hold the right answer and differ ('no' "
+        "and 'yes'); say which one does with --columns answer=target (in Python "
+        'columns={"answer": "target"})',
     ),
     Messy(
         "faulty.csv",

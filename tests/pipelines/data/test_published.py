@@ -1,0 +1,348 @@
+"""Files and data sets as they are published: one kind per file, golds in every shape, and what is
+refused with one sentence.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+import pandas as pd
+import pytest
+from messy import lines, text
+
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.reading.column_kind import kind_of_column
+from folkmoot.modules.reading.question import Question
+from folkmoot.pipelines.data.load import listed, load, understand
+
+Q = "What is asked?"
+
+
+def asked(*golds: Any, **fields: Any) -> list[dict[str, Any]]:
+    return [{"question": f"{Q} {n}", "answer": gold, **fields} for n, gold in enumerate(golds)]
+
+
+# The kind belongs to the file
+
+
+@pytest.mark.parametrize(
+    ("golds", "kind", "options"),
+    [
+        (["yes", "no", "True"], "boolean", None),
+        (["12", "3.5", "-7"], "number", None),
+        (["Paris", "Rome"], "span", None),
+        (["yes", "no", "maybe"], "choice", ["yes", "no", "maybe"]),  # PubMedQA
+        (["yes", "maybe"], "choice", ["yes", "no", "maybe"]),
+        (["True", "False", "Unknown"], "choice", ["True", "False", "Unknown"]),  # FOLIO
+        (["True", "False", "Uncertain"], "choice", ["True", "False", "Uncertain"]),
+        (["yes", "no", "irrelevant"] * 5, "choice", ["yes", "no", "irrelevant"]),
+        (["yes", "no", "Paris"], "span", None),  # HotpotQA
+        (["1912", "Ada", "3"], "span", None),  # DROP, SimpleQA
+        (["yes", "4"], "span", None),
+        (["yes", None, "no"], "boolean", None),
+        ([], "span", None),
+    ],
+)
+def test_a_column_has_one_kind(
+    golds: list[str | None], kind: str, options: list[str] | None
+) -> None:
+    found = kind_of_column(golds)
+    assert found.kind == kind
+    assert options == (None if found.options is None else list(found.options.values()))
+
+
+def test_every_row_of_a_file_has_the_kind_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "pubmed.jsonl"
+    path.write_bytes(lines(*asked(*["yes", "no"] * 10, "maybe")))
+    whole = load(path)
+    assert {question.kind for question in whole} == {"choice"}
+    assert whole[-1].answer == "C"
+    assert whole[0].choices == {"A": "yes", "B": "no", "C": "maybe"}
+    first = load(path, limit=2)  # what is not taken counts, too
+    assert [question.kind for question in first] == ["choice", "choice"]
+
+
+def test_every_door_decides_the_kind_alike() -> None:
+    rows = asked("1912", "yes", "Ada")
+    frame = pd.DataFrame(rows)
+    held = [Question(id=str(n), **row) for n, row in enumerate(rows)]
+    for source in (rows, frame, datasets.Dataset.from_pandas(frame), held):
+        assert {question.kind for question in listed(source)} == {"span"}
+    assert [question.kind for question in held] == ["number", "boolean", "span"], "not the user's"
+
+
+def test_stated_kinds_stay(tmp_path: Path) -> None:
+    rows = [*asked("yes", kind="boolean"), *asked("12", kind="number")]
+    assert [question.kind for question in load(rows)] == ["boolean", "number"]
+    assert [question.kind for question in load(asked("yes", "12"), kind="span")] == ["span"] * 2
+
+
+# What is read of published rows
+
+
+class Read(NamedTuple):
+    """Rows of a file, what is read of the first, and words of the line that says so."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    kind: str
+    answer: Any
+    choices: list[str] | None = None
+    question: str | None = None
+    says: str = ""
+    columns: dict[str, str] | None = None
+
+
+GPQA = {
+    "Question": Q,
+    "Pre-Revision Correct Answer": "wrong before",
+    "Correct Answer": "right",
+    "Incorrect Answer 1": "w1",
+    "Incorrect Answer 2": "w2",
+    "Incorrect Answer 3": "w3",
+    "Explanation": "since right",
+}
+BBH = "Sort the words.\nOptions:\n" + "\n".join(f"({c}) word {c}" for c in "ABCDEFGHIJKL")
+READ = (
+    Read("gpqa", [GPQA], "choice", "right", ["right", "w1", "w2", "w3"], says="drawn for each"),
+    Read(
+        "opentdb",
+        [{"question": Q, "correct_answer": "r", "incorrect_answers": ["x", "y"]}],
+        "choice",
+        "r",
+        ["r", "x", "y"],
+    ),
+    Read(
+        "truthfulqa",
+        [
+            {
+                "question": Q,
+                "mc1_targets": {"choices": ["r", "x", "y"], "labels": [1, 0, 0]},
+                "mc2_targets": {"choices": ["r", "s", "x"], "labels": [1, 1, 0]},
+            }
+        ],
+        "choice",
+        "r",
+        ["r", "x", "y"],
+    ),
+    Read(
+        "bbh",
+        [{"input": BBH, "target": "(K)"}, {"input": BBH.replace("Sort", "Order"), "target": "(B)"}],
+        "choice",
+        "word K",
+        [f"word {c}" for c in "ABCDEFGHIJKL"],
+        "Sort the words.",
+        "options inside the question",
+    ),
+    Read(
+        "langsmith",
+        [{"inputs": {"question": Q}, "outputs": {"answer": "Rome"}}],
+        "span",
+        "Rome",
+        question=Q,
+    ),
+    Read(
+        "mlflow",
+        [
+            {
+                "inputs": {"query": Q},
+                "expectations": {"expected_response": "Rome"},
+                "outputs": "Bonn",
+            }
+        ],
+        "span",
+        "Rome",
+        question=Q,
+    ),
+    Read(
+        "braintrust", [{"input": Q, "expected": "Rome", "metadata": {"tag": 1}}], "span", "Rome"
+    ),
+    Read(
+        "openai evals",
+        [{"input": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": Q}],
+          "ideal": "Rome"}],
+        "span",
+        "Rome",
+        question=f"Be brief.\n\n{Q}",
+    ),
+    Read("openai items", [{"item": {"question": Q, "answer": "Rome"}}], "span", "Rome"),
+    Read(
+        "named inside",
+        [{"payload": {"ask": Q, "gold": "Rome"}}],
+        "span",
+        "Rome",
+        question=Q,
+        columns={"question": "payload.ask", "answer": "payload.gold"},
+    ),
+    Read(
+        "drop",
+        [{"question": Q, "answers_spans": {"spans": ["Rome"], "types": ["span"]}}],
+        "span",
+        "Rome",
+    ),
+    Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
+    Read(
+        "promptfoo icontains",
+        [{"question": Q, "__expected": "icontains:Paris"}],
+        "span",
+        "Paris",
+        says="--metric contains",
+    ),
+    Read(
+        "medqa",
+        [{"question": Q, "options": {"A": "x", "B": "y"}, "answer": "y", "answer_idx": "B"}],
+        "choice",
+        "y",
+        ["x", "y"],
+    ),
+    Read("null options", asked("B", choices={"A": "x", "B": "y", "C": None}), "choice", "y",
+         ["x", "y"]),
+    Read("own kind", asked("Rome", kind="geography"), "span", "Rome"),
+    Read("own metadata", asked("Rome", metadata="from a book"), "span", "Rome"),
+    Read("dollars", asked("$432$", "$$7$$"), "number", "432"),
+    Read("invisible", asked("Ro\u200bme\ufeff"), "span", "Rome"),
+    Read("decomposed", asked("Cafe\u0301"), "span", "Café"),
+    Read("an interval", asked("[0, 1)", "(2, 3]"), "span", "[0, 1)"),
+)  # fmt: skip
+
+
+def of_first(question: Question) -> Any:
+    return question.choices[question.answer] if question.choices else question.answer
+
+
+@pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
+@pytest.mark.parametrize("shape", ["jsonl", "csv"])
+def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None:
+    path = tmp_path / f"q.{shape}"
+    if shape == "jsonl":
+        path.write_bytes(lines(*case.rows))
+    elif any(isinstance(cell, dict | list) for row in case.rows for cell in row.values()):
+        pytest.skip("a CSV file of this source has no nested cells")
+    else:
+        pd.DataFrame(case.rows).to_csv(path, index=False)
+    reading = understand(path, columns=case.columns)
+    assert reading.faults == []
+    first = reading.questions[0]
+    assert (first.kind, of_first(first)) == (case.kind, case.answer)
+    assert case.choices is None or sorted(first.choices.values()) == sorted(case.choices)
+    assert case.question in (None, first.question)
+    assert case.says in reading.guesses
+
+
+def test_drawn_options_stand_in_every_place() -> None:
+    rows = [{**GPQA, "Question": f"{Q} {n}", "Correct Answer": f"right {n}"} for n in range(60)]
+    first, again = load(rows), load(rows)
+    assert [q.answer for q in first] == [q.answer for q in again]
+    assert {question.answer for question in first} == set("ABCD")
+
+
+# Cells of CSV that hold lists and objects
+
+CELLS = (
+    ("{'text': ['Saint Bernadette'], 'answer_start': [515]}", "Saint Bernadette"),
+    ("{'text': array(['Saint Bernadette'], dtype=object), 'answer_start': array([515])}",
+     "Saint Bernadette"),
+    ('{"text": ["Rome"], "answer_start": [3]}', "Rome"),
+    ("['3.429']", "3.429"),
+    ("[1, 2]", "[1, 2]"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("cell", "answer"), CELLS)
+def test_answers_in_cells_are_opened(cell: str, answer: str, tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    pd.DataFrame([{"question": Q, "answers": cell}]).to_csv(path, index=False)
+    assert load(path)[0].answer == answer
+
+
+def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_bytes(text("question,choices,answer", f"{Q},\"['0' '30'\n '45']\",30"))
+    assert load(path)[0].choices == {"A": "0", "B": "30", "C": "45"}
+
+
+# Class labels
+
+
+def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
+    names = ["entailment", "neutral", "contradiction"]
+    features = datasets.Features(
+        {
+            "question": datasets.Value("string"),
+            "label": datasets.ClassLabel(names=names),
+            "tags": datasets.List(datasets.ClassLabel(names=["x", "y"])),
+        }
+    )
+    rows = {"question": ["a?", "b?"], "label": [2, -1], "tags": [[0, 1], []]}
+    snli = datasets.Dataset.from_dict(rows, features=features)
+    snli.save_to_disk(tmp_path / "saved")
+    snli.to_parquet(tmp_path / "q.parquet")
+    for source in (snli, tmp_path / "saved", tmp_path / "q.parquet"):
+        first, second = load(source)
+        assert (first.answer, first.meta["tags"]) == ("contradiction", ["x", "y"])
+        assert second.answer is None
+
+
+# What is refused, each in a sentence that says what to do
+
+NUMBERED = [
+    {"question": f"{Q} {n}", "gold": str(n % 5 + 1)}
+    | {f"Reply {k}": f"r{n}{k}" for k in range(1, 6)}
+    for n in range(10)
+]  # fmt: skip
+REFUSED = (
+    (
+        "ragas",
+        [{"question": Q, "answer": "Rome", "contexts": ["x"], "ground_truth": "Paris"}],
+        "--columns answer=ground_truth",
+    ),
+    ("numbered", NUMBERED, "--columns 'choices=Reply 1,Reply 2,Reply 3,Reply 4,Reply 5'"),
+    ("numbered", NUMBERED, "--columns answer=gold:from1"),
+    ("list of options", asked(["A", "C"], choices=["x", "y", "z"]), "several options are right"),
+    ("letters", asked("AC", choices=["x", "y", "z"]), "several options are right"),
+    ("letters", asked("A, C", choices=["x", "y", "z"]), "several options are right"),
+    ("assertion", [{"question": Q, "__expected": "llm-rubric: is polite"}], "equals:"),
+    ("assertion", [{"question": Q, "__expected": "not-contains: x"}], "equals:"),
+    ("image", [{"question": "data:image/png;base64,aGk= ?", "answer": "x"}], "image"),
+    ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),
+)
+
+
+@pytest.mark.parametrize(("name", "rows", "says"), REFUSED)
+def test_what_is_not_one_question_is_refused(
+    name: str, rows: list[dict[str, Any]], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError) as caught:
+        load(path)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unreadable_answer_cell_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_bytes(text("question,answer", f'{Q},"[\'open"'))
+    with pytest.raises(UserError, match="answer is not readable"):
+        load(path)
+
+
+# What is said before anything is paid
+
+
+def test_one_letter_and_long_golds_are_warned_of() -> None:
+    same = understand(asked(*["A"] * 12, choices=["x", "y"]))
+    assert "every answer as A" in same.guesses
+    long = understand(asked("a gold answer that is a whole sentence of more than ten words"))
+    assert "--kind open --metric judge" in long.guesses
+
+
+def test_days_of_excel_are_days(tmp_path: Path) -> None:
+    path = tmp_path / "q.xlsx"
+    pd.DataFrame({"question": [Q], "answer": [pd.Timestamp(2024, 1, 5)]}).to_excel(
+        path, index=False
+    )
+    assert load(path)[0].answer == "2024-01-05"
