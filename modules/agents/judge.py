@@ -10,6 +10,7 @@ from typing import Any
 import dspy
 
 from ...signatures.judging import GIVEN, REFERENCE, RUBRIC, Judging
+from ..reading.answers import gold_text
 from ..reading.grading import MetricError
 from ..reading.metrics import JUDGE, Metric
 from ..reading.question import Question
@@ -49,7 +50,7 @@ class JudgeMetric(Metric):
     async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
         rubric = question.meta.get("rubric")
         notes = [
-            {"title": REFERENCE, "text": str(question.answer)},
+            {"title": REFERENCE, "text": gold_text(question.gold)},
             *([{"title": RUBRIC, "text": str(rubric)}] if rubric else []),
             {"title": GIVEN, "text": str(prediction.answer)},
         ]

@@ -378,7 +378,7 @@ async def _ask(
     async def ask(question: Question) -> PartAnswer:
         async with room:
             prediction = await program.answer(question)
-        gold = str(question.answer)
+        gold = question.gold or ""
         graded = score(prediction.answer, gold, question.kind, question.choices)
         return PartAnswer(
             prediction.answer, graded.correct, prediction.transcript, Usage.of(prediction.usage)

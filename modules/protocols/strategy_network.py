@@ -256,7 +256,7 @@ class StrategyNetwork(Program):
                 answer = (await self._ask(task, i, self.state.config.strategies[s])).answer
             if answer is None:
                 return None, False
-            right = score(answer, str(question.answer), question.kind, question.choices).correct
+            right = score(answer, question.gold or "", question.kind, question.choices).correct
             return answer_key(answer, question.kind), bool(right)
 
         return answer

@@ -6,7 +6,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Literal, NamedTuple
 
@@ -14,10 +14,13 @@ from .choices import read_choice
 from .mentions import same_text, without_typography
 
 __all__ = [
+    "Gold",
     "Kind",
     "Score",
     "answer_key",
     "em_f1",
+    "gold_text",
+    "golds_of",
     "infer_kind",
     "normalise_span",
     "read_answer",
@@ -211,16 +214,36 @@ def normalise_span(text: str) -> str:
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
-def em_f1(prediction: str | None, gold: str) -> tuple[float, float]:
+Gold = str | Sequence[str]
+"""A gold answer, or several of which any is right."""
+
+
+def golds_of(gold: Gold | None) -> Sequence[str]:
+    """The accepted answers; empty where there is none."""
+    if gold is None:
+        return ()
+    return (gold,) if isinstance(gold, str) else gold
+
+
+def gold_text(gold: Gold | None) -> str:
+    """The accepted answers in words; empty where there is none."""
+    return " or ".join(golds_of(gold))
+
+
+def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     """Exact match and token F1 of a span, each 0 to 1, as HotpotQA's official evaluation script
     counts them.
 
     Both sides are normalised by `normalise_span`. F1 is the harmonic mean of token precision and
     recall, and 0 when either side is "yes", "no" or "noanswer" and the other differs. As there, two
-    texts with no token left match exactly and have F1 0. No prediction scores (0, 0).
+    texts with no token left match exactly and have F1 0. No prediction scores (0, 0). Of several
+    accepted answers the one that scores most counts, as in SQuAD's script.
     """
     if prediction is None:
         return 0.0, 0.0
+    if not isinstance(gold, str):
+        scores = [em_f1(prediction, accepted) for accepted in gold]
+        return max(em for em, _ in scores), max(f1 for _, f1 in scores)
     predicted, true = normalise_span(prediction), normalise_span(gold)
     exact = float(predicted == true)
     if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
@@ -342,15 +365,19 @@ class Score(NamedTuple):
 
 
 def score(
-    answer: str | None, gold: str, kind: Kind, choices: Mapping[str, str] | None = None
+    answer: str | None, gold: Gold, kind: Kind, choices: Mapping[str, str] | None = None
 ) -> Score:
-    """Score one answer against the gold one; an answer of None, or of another kind, is wrong.
+    """Score one answer against the gold one, or the best of several accepted ones; an answer of
+    None, or of another kind, is wrong.
 
     A choice is correct with the gold label or a label whose option has the same text; a span when
     it matches exactly, and so does free text (kind open), which is why that needs a metric. Raises
     ValueError when the gold itself is none of the choices, no number, or no boolean: a fault of the
     data.
     """
+    if not isinstance(gold, str):
+        scores = [score(answer, accepted, kind, choices) for accepted in gold]
+        return max(scores, key=lambda scored: (scored.correct, scored.f1 or 0.0))
     if kind == "span":
         em, f1 = em_f1(answer, gold)
         return Score(em == 1.0, em, f1)

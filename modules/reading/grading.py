@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 import regex
 
 from ..base.errors import UserError
-from .answers import Kind, em_f1, score
+from .answers import Gold, Kind, em_f1, gold_text, golds_of, score
 from .row import ResultRow, score_in
 
 ACCURACY = "accuracy"
@@ -24,8 +24,10 @@ REGEX = "regex:"
 MOST_PATTERN = 1_000  # characters
 REGEX_SECONDS = 0.25
 
-Grader = Callable[[str, str, Kind, Mapping[str, str] | None], bool | float]
-"""Scores an answer against the gold answer, by the question's kind and options."""
+Grader = Callable[[str, Gold, Kind, Mapping[str, str] | None], bool | float]
+"""Scores an answer against the gold answer, or the best of several accepted ones, by the question's
+kind and options.
+"""
 
 
 class MetricFields(TypedDict):
@@ -106,14 +108,14 @@ def metric_name(run: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------------------------
 
 
-def _accuracy(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+def _accuracy(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
     return score(answer, gold, kind, choices).correct
 
 
 def _em_or_f1(place: int) -> Grader:
     """EM (place 0) or F1 (1) of free text; of every other kind, whether the answer is right."""
 
-    def graded(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> float:
+    def graded(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> float:
         if kind in ("span", "open"):
             return em_f1(answer, gold)[place]
         return float(_accuracy(answer, gold, kind, choices))
@@ -121,13 +123,13 @@ def _em_or_f1(place: int) -> Grader:
     return graded
 
 
-def _exact(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    return answer.strip() == gold.strip()
+def _exact(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    return answer.strip() in [accepted.strip() for accepted in golds_of(gold)]
 
 
-def _contains(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    text, wanted = (" ".join(one.casefold().split()) for one in (answer, gold))
-    return wanted in text
+def _contains(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    text, *wanted = (" ".join(words.casefold().split()) for words in (answer, *golds_of(gold)))
+    return any(words in text for words in wanted)
 
 
 GRADERS: dict[str, Grader] = {
@@ -152,7 +154,7 @@ def regex_grader(pattern: str) -> Grader:
             f"the metric regex:{pattern} is not a regular expression ({problem}): fix it"
         ) from None
 
-    def matches(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    def matches(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
         try:
             return compiled.search(answer, timeout=REGEX_SECONDS) is not None
         except TimeoutError:
@@ -217,7 +219,7 @@ def row_fault(
             if not math.isclose(value, expected, abs_tol=1e-9):
                 return (
                     f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold "
-                    f"answer {_shown(gold)}) scores {expected:g}"
+                    f"answer {_shown(gold_text(gold))}) scores {expected:g}"
                 )
     if measured and row["kind"] == "span" and row["em"] is not None:
         em, f1 = em_f1(answer, gold or "")

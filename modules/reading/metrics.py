@@ -18,6 +18,7 @@ from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry, names_from
 from ..base.sync import ends_alone, in_thread, run_ending, run_sync
+from .answers import golds_of
 from .grading import (
     ACCURACY,
     GRADERS,
@@ -150,7 +151,13 @@ class Metric:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
         if answer is None:
             return self.lost
-        asked = dspy.Example(answer=row["gold"], kind=row["kind"], choices=row["choices"])
+        gold = golds_of(row["gold"])
+        asked = dspy.Example(
+            answer=gold[0] if gold else None,
+            accepted=list(gold),
+            kind=row["kind"],
+            choices=row["choices"],
+        )
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 
     def graded(self, scored: Callable[[], Any]) -> Graded:
@@ -270,7 +277,8 @@ def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
 
 def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
     def graded(question: Question, prediction: Any) -> bool | float:
-        return grader(str(prediction.answer), str(question.answer), question.kind, question.choices)
+        gold = question.get("accepted") or str(question.answer)
+        return grader(str(prediction.answer), gold, question.kind, question.choices)
 
     metric = Metric(graded, name, low=0.0, high=1.0, rate=rate)
     metric.builtin, metric.spec = True, spec or name

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import dspy
 
 from ..base.errors import UserError
-from .answers import Kind, infer_kind, read_answer
+from .answers import Kind, golds_of, infer_kind, read_answer
 from .column_kind import ColumnKind, kind_of_column
 
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -28,9 +28,10 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them; a list
     of texts is labelled A, B, …) or None; `answer`, the gold, or None when unlabelled (for choices
     always a label: the text of exactly one option is turned into its label, and a label wins over a
-    text); `context` (a passage, a list of passages, or None); `kind` (choice, boolean, number, span
-    or open; inferred when not given, but never open: free text, which needs a metric to be scored
-    by); `meta` (dict).
+    text; several accepted answers may be a list, of which `answer` is the first, `accepted` are
+    all, and any is right); `context` (a passage, a list of passages, or None); `kind` (choice,
+    boolean, number, span or open; inferred when not given, but never open: free text, which needs a
+    metric to be scored by); `meta` (dict).
 
     `inputs()` holds question, choices, context and kind. A whole question stays a `Question` under
     `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a
@@ -86,13 +87,18 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def __hash__(self) -> int:
         return hash((self.id, self.question))
 
+    @property
+    def gold(self) -> str | list[str] | None:
+        """The gold answer; where several are accepted, all of them."""
+        accepted = self.get("accepted")
+        return list(accepted) if accepted else self.answer
+
     def to_row(self) -> dict[str, object]:
         """The row on disk: id, question, choices, answer, context, meta, and kind if inference
         differs.
         """
-        row = {
-            name: self[name] for name in ("id", "question", "choices", "answer", "context", "meta")
-        }
+        row = {name: self[name] for name in ("id", "question", "choices", "context", "meta")}
+        row["answer"] = self.gold
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
@@ -108,7 +114,7 @@ def settle_kinds(
     open_ones = [question for question in questions if _is_open(question)]
     if not open_ones:
         return None
-    golds = (gold for question in open_ones for gold in golds_of(question.answer))
+    golds = (gold for question in open_ones for gold in golds_of(question.gold))
     settled = kind_of_column(chain(golds, further))
     labels = {text.casefold(): label for label, text in (settled.options or {}).items()}
     for question in open_ones:
@@ -133,10 +139,13 @@ def _is_open(question: Question) -> bool:
     return question._kind_guessed and question.choices is None
 
 
-def golds_of(answer: Any) -> list[str]:
-    """The accepted answers, each as text; empty where there are none."""
-    members = answer if isinstance(answer, list) else [answer]
-    return [str(_text_of_scalar(member)) for member in members if member is not None]
+def answer_texts(answer: Any) -> Any:
+    """A gold answer, or each of several accepted ones, as text where it is a number or a truth
+    value.
+    """
+    if isinstance(answer, list):
+        return [_text_of_scalar(accepted) for accepted in answer]
+    return _text_of_scalar(answer)
 
 
 def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:
@@ -155,7 +164,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
                     f"the row has no {name!r}; add it, or name the column that holds it"
                 )
         fields["id"] = _text_of_number(fields["id"])
-        fields["answer"] = _text_of_scalar(fields["answer"])
+        fields["answer"] = answer_texts(fields["answer"])
         fields["choices"] = choices_by_label(fields["choices"])
         if not fields["context"]:
             fields["context"] = None
@@ -173,14 +182,16 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     name = f"question {id_!r}"
     question = require_text(store.get("question"), f"{name} needs a question")
     choices = check_choices(store.get("choices"), name)
-    answer = store.get("answer")
-    if answer is not None:
-        answer = require_text(
-            answer, f"{name} needs an answer (or null if it is unlabelled)"
-        ).strip()
+    answer, accepted = _accepted(store, name)
+    if len(accepted) > 1 and choices is not None:
+        raise UserError(
+            f"{name} has several right options ({', '.join(accepted)[:60]}), but is scored against "
+            "one: keep one right option, or leave the question out"
+        )
     kind = store.get("kind")
     if kind is None:
-        kind = infer_kind(answer, choices)
+        kinds = {infer_kind(text, choices) for text in accepted} or {infer_kind(None, choices)}
+        kind = kinds.pop() if len(kinds) == 1 else "span"
     elif kind not in KINDS:
         raise UserError(f"{name} has kind {kind!r}; the kinds are {', '.join(KINDS)}")
     if (kind == "choice") != (choices is not None):
@@ -188,15 +199,14 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
     if choices is not None and answer is not None:
         answer = _label_of(answer, choices, name)
-    elif (
-        answer is not None
-        and kind in ("boolean", "number")
-        and read_answer(answer, kind, None) is None
-    ):
-        what = "yes, no, true or false" if kind == "boolean" else "a number"
-        raise UserError(
-            f"{name} has the answer {_short(answer)}, which cannot be read as {what}; correct it"
-        )
+    elif kind in ("boolean", "number"):
+        unread = next((text for text in accepted if read_answer(text, kind, None) is None), None)
+        if unread is not None:
+            what = "yes, no, true or false" if kind == "boolean" else "a number"
+            raise UserError(
+                f"{name} has the answer {_short(unread)}, which cannot be read as {what}; correct "
+                "it"
+            )
     checked = {
         "id": id_,
         "question": question,
@@ -206,7 +216,22 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
     }
-    return checked | {key: value for key, value in store.items() if key not in checked}
+    others = {key: value for key, value in store.items() if key not in (*checked, "accepted")}
+    return checked | ({"accepted": accepted} if len(accepted) > 1 else {}) | others
+
+
+def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
+    """The gold answer, and all accepted ones with it first. Raises UserError unless it is text."""
+    answer = store.get("answer")
+    if isinstance(answer, list | tuple):
+        answers = list(answer)
+    elif answer is not None and answer in (store.get("accepted") or ()):
+        answers = store["accepted"]
+    else:
+        answers = [] if answer is None else [answer]
+    needs = f"{name} needs an answer (or null if it is unlabelled)"
+    texts = list(dict.fromkeys(require_text(text, needs).strip() for text in answers))
+    return (texts[0] if texts else None), texts
 
 
 def require_text(value: Any, needs: str) -> str:

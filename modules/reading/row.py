@@ -99,7 +99,7 @@ class ResultRow(TypedDict):
     question: str
     choices: dict[str, str] | None
     answer: str | None
-    gold: str | None
+    gold: str | list[str] | None
     correct: bool | None
     em: float | None
     f1: float | None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...modules.base.fence import cut, disarm, one_line
-from ...modules.reading.answers import score
+from ...modules.reading.answers import golds_of, score
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
 from ...modules.reports.forensics import DECIDERS
@@ -49,7 +49,7 @@ class _Account:
         self.question, self.prediction, self.seat = question, prediction, seat
         self.turns: list[Turn] = list(prediction.get("transcript") or ())
         self.spoken = [turn for turn in self.turns if turn.get("step") is None]
-        self.gold = self.shown(question.answer)
+        self.gold = " or ".join(map(self.shown, golds_of(question.gold)))
 
     def lines(self) -> Iterator[str]:
         yield words.GOLD.format(gold=self.gold)
@@ -74,7 +74,7 @@ class _Account:
 
     def right(self, answer: str | None) -> bool:
         question = self.question
-        return bool(score(answer, str(question.answer), question.kind, question.choices).correct)
+        return bool(score(answer, question.gold or "", question.kind, question.choices).correct)
 
     def shown(self, answer: Any) -> str:
         """An answer as shown in feedback: a label with its option, or the quoted phrase."""
@@ -99,7 +99,7 @@ class _Account:
         decided_by = one_line(str(self.prediction.get("decided_by")))
         if answer is None:
             return words.UNREAD.format(decided_by=decided_by)
-        judged = score(answer, str(question.answer), question.kind, question.choices)
+        judged = score(answer, question.gold or "", question.kind, question.choices)
         shown = self.shown(answer)
         if judged.f1 and not judged.correct:
             return words.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)

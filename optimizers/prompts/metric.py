@@ -27,7 +27,7 @@ def value(question: Question, answer: str | None) -> float:
     """
     if answer is None or question.answer is None:
         return 0.0
-    judged = score(answer, question.answer, question.kind, question.choices)
+    judged = score(answer, question.gold or "", question.kind, question.choices)
     return float(judged.correct) if judged.f1 is None else float(judged.f1)
 
 

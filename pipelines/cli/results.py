@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, row_state
 from ..base.request import split_items
 from ..base.wording import counted, money, percent, shortened
@@ -214,7 +215,8 @@ def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
     for row in rows[:LISTED]:
         text = shortened(row["error"] or row["question"], LONGEST_QUESTION)
         answer = shortened(str(row["answer"] or "–"), 20)
-        table.add_row(row["id"], _verdict(row), answer, shortened(row["gold"] or "–", 20), text)
+        gold = shortened(gold_text(row["gold"]) or "–", 20)
+        table.add_row(row["id"], _verdict(row), answer, gold, text)
     for line in run.lines()[:1]:
         out.print(line, soft_wrap=True)
     out.print(table)
@@ -245,4 +247,4 @@ def _ending(row: ResultRow) -> Iterator[str]:
         turn: Any = row["transcript"][-1] if row["transcript"] else {}
         yield f"the reply was: {shortened(str(row.get('raw') or turn.get('raw') or ''), 500)!r}"
     if row["gold"] is not None:
-        yield f"{_verdict(row)}  right is {answered(row['gold'], row['choices'])}"
+        yield f"{_verdict(row)}  right is {answered(gold_text(row['gold']), row['choices'])}"

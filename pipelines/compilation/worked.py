@@ -55,7 +55,8 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
         with dspy.context(lm=teacher, trace=[]):
             prediction = program_of(method)(**question.inputs())
             steps = list(dspy.settings.trace)
-        if not score(prediction.answer, question.answer, question.kind, question.choices).correct:
+        graded = score(prediction.answer, question.gold or "", question.kind, question.choices)
+        if not graded.correct:
             raise UserError(
                 f"{method} answers {prediction.answer!r} and not {question.answer!r}: choose "
                 f"another question, or another LM"

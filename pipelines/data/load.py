@@ -16,12 +16,13 @@ from typing import Any
 
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError, checked_whole
+from ...modules.reading.answers import golds_of
 from ...modules.reading.column_kind import ColumnKind
 from ...modules.reading.question import (
     KINDS,
     Question,
+    answer_texts,
     from_row,
-    golds_of,
     settle_kinds,
     with_one_kind,
 )
@@ -218,7 +219,7 @@ def _golds_ahead(rows: Iterator[TableRow]) -> Iterator[str]:
     try:
         for row in islice(rows, _LOOK_AHEAD):
             if not row.fault and row.fields.get("choices") is None:
-                yield from golds_of(row.fields.get("answer"))
+                yield from map(str, golds_of(answer_texts(row.fields.get("answer"))))
     except UserError:
         return  # what cannot be read is not asked for
 
@@ -246,7 +247,7 @@ def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
 def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
     """A warning where gold answers are sentences, which no reply repeats word for word."""
     free = [question for question in questions if question.kind == "span" and question.answer]
-    lengths = sorted(len(golds_of(question.answer)[0].split()) for question in free)
+    lengths = sorted(len(str(question.answer).split()) for question in free)
     if kind is None and lengths and lengths[len(lengths) // 2] >= _LONG:
         yield (
             f"answers of {lengths[len(lengths) // 2]} words (in the middle), which no reply "

@@ -96,7 +96,7 @@ def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) 
     return {
         **row,
         "choices": question.choices,
-        "gold": question.answer,
+        "gold": question.gold,
         "answer": own_label(row["answer"]),
         "transcript": turns,
         "shown": dict(own),

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from jinja2 import Environment, Template
 
-from ...modules.reading.answers import same_answer
+from ...modules.reading.answers import golds_of, same_answer
 from ...modules.reading.row import ResultRow
 
 MOST_DIALOGUES = 25
@@ -35,7 +35,9 @@ def _interest(row: ResultRow) -> tuple[int, bool, int]:
     turns = [turn for turn in row["transcript"] if not turn.get("step")]
     answers = [turn["answer"] for turn in turns]
     argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
-    had_it = not row["correct"] and any(same_answer(one, row["gold"], kind) for one in answers)
+    had_it = not row["correct"] and any(
+        same_answer(answer, gold, kind) for answer in answers for gold in golds_of(row["gold"])
+    )
     held = {
         turn["agent"]: {other["answer"] for other in turns if other["agent"] == turn["agent"]}
         for turn in turns

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.fence import clean
+from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, TurnFields
 from ...modules.reports.counting import Reading
 from ...modules.reports.forensics import DECIDERS, Move, moves
@@ -74,7 +75,7 @@ def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row, reading)}
     choices = row.get("choices") or {}
-    gold = answer_text(row["gold"], choices)
+    gold = answer_text(gold_text(row["gold"]) or None, choices)
     transcript = list(row["transcript"])
     repeat = row.get("repeat")
     return ShownDialogue(

@@ -16,6 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...modules.base.fence import clean
+from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, row_state, score_in
 from ..base.wording import answers_text, duration, shortened, used
 from ..evaluation.earlier import Evaluation
@@ -106,7 +107,7 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
             [clean(str(label)), cut_text(text, MOST_ANSWER)]
             for label, text in list(choices.items())[:20]
         ],
-        clean(str(row["gold"] or "")),
+        clean(gold_text(row["gold"])),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[_answer(rows) if rows else None for rows in runs],
     ]

@@ -16,7 +16,7 @@ from pydantic import Field
 from ...modules.base.errors import UserError
 from ...modules.base.files import cut_torn_line, open_regular
 from ...modules.base.usage import UsageFields
-from ...modules.reading.answers import em_f1, read_number
+from ...modules.reading.answers import em_f1, gold_text, golds_of, read_number
 from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
 from ...modules.reading.row import Examined, Passage, ResultRow, RowKey, TurnFields, row_key
 from ..base.html import SHOWN_ROWS, html_result, html_table
@@ -91,7 +91,7 @@ def row_of(
         if graded.feedback is not None:
             row["feedback"] = graded.feedback[:MOST_FEEDBACK]
     if question.kind == "span":
-        row["em"], row["f1"] = em_f1(prediction.answer, question.answer or "")
+        row["em"], row["f1"] = em_f1(prediction.answer, question.gold or "")
     row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds
     row["consensus_round"] = prediction.consensus_round
     row["transcript"] = prediction.transcript
@@ -122,7 +122,7 @@ def _row(
         "question": question.question,
         "choices": question.choices,
         "answer": None,
-        "gold": cast(str, question.answer),
+        "gold": question.gold,
         "correct": False,
         "score": None,
         "em": None,
@@ -216,7 +216,7 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
 def question_hash(row: ResultRow) -> int:
     """A hash of the question's text, options and gold answer, stable only within this process."""
     choices = frozenset((row["choices"] or {}).items())
-    return hash((row["kind"], row["question"], choices, row["gold"]))
+    return hash((row["kind"], row["question"], choices, *golds_of(row["gold"])))
 
 
 class _RowCheck:
@@ -291,7 +291,7 @@ class Rows(Sequence[ResultRow]):
     def _repr_html_(self) -> str:
         shown = self[:SHOWN_ROWS]
         cells = [
-            [row["question"], row["answer"], row["gold"], row["correct"], row["error"]]
+            [row["question"], row["answer"], gold_text(row["gold"]), row["correct"], row["error"]]
             for row in shown
         ]
         title = f"{counted(len(self), 'row')}, the first {len(shown)}:"

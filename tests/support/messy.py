@@ -177,7 +177,7 @@ MESSY: Sequence[Messy] = (
         ),
         "span",
         "Ada Lovelace",
-        "read `answers` as answer, the first answer in `answers` (1 row)",
+        "read `answers` as answer, any of the answers in `answers` (1 row)",
     ),
     Messy(
         "hotpotqa.json",

@@ -13,7 +13,9 @@ import pandas as pd
 import pytest
 from messy import lines, text
 
+import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.reading.answers import score
 from folkmoot.modules.reading.column_kind import kind_of_column
 from folkmoot.modules.reading.question import Question
 from folkmoot.pipelines.data.load import listed, load, understand
@@ -346,3 +348,41 @@ def test_days_of_excel_are_days(tmp_path: Path) -> None:
         path, index=False
     )
     assert load(path)[0].answer == "2024-01-05"
+
+
+# Several accepted answers
+
+ACCEPTED = (
+    ({"answer": ["14 December 1972 UTC", "December 1972"]}, "december 1972"),
+    ({"answers": {"text": ["Ada Lovelace", "Ada"], "answer_start": [0, 0]}}, "Ada"),
+    ({"answer": {"value": "Rome", "aliases": ["Roma"], "normalized_value": "rome"}}, "Roma"),
+    ({"answers": ["12", "twelve"]}, "Twelve"),
+)
+
+
+@pytest.mark.parametrize(("fields", "answer"), ACCEPTED)
+@pytest.mark.parametrize("shape", ["jsonl", "csv"])
+def test_any_accepted_answer_is_right(
+    fields: dict[str, Any], answer: str, shape: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"q.{shape}"
+    rows = [{"question": Q, **fields}]
+    if shape == "jsonl":
+        path.write_bytes(lines(*rows))
+    else:
+        pd.DataFrame(rows).to_csv(path, index=False)
+    [question] = load(path)
+    assert question.kind == "span"
+    assert score(answer, question.gold, "span").correct
+    assert score(question.answer, question.gold, "span").correct
+    assert not score("nobody", question.gold, "span").correct
+    [again] = load([question.to_row()])
+    assert again.gold == question.gold
+
+
+def test_rows_keep_every_accepted_answer(tmp_path: Path) -> None:
+    questions = [Question(id="1", question=Q, answer=["14 December 1972", "December 1972"])]
+    result = fm.evaluate(lambda question: "December 1972", questions, out=tmp_path, tracking=False)
+    assert result.summary.accuracy == 1
+    again = fm.evaluate(lambda question: "December 1972", questions, out=tmp_path, tracking=False)
+    assert again.rows[0]["gold"] == ["14 December 1972", "December 1972"]
