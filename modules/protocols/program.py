@@ -5,7 +5,7 @@ holds.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -81,6 +81,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     prompt_layout: str = ROLE_LAST
     prompts: Mapping[str, str] = MappingProxyType({})
     verbatim: bool = False  # whether instructions keep their line breaks
+    own_lm: Callable[[], Any] | None = None
+    """Makes the LM that it was saved with, for seats without one; None where it has none."""
 
     def forward(
         self,
@@ -107,8 +109,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
+        own = {} if self.own_lm is None else {"lm": self.own_lm()}
         with (
-            dspy.context(adapter=adapter, warn_on_type_mismatch=False),
+            dspy.context(adapter=adapter, warn_on_type_mismatch=False, **own),
             asking(question=asked),
             metered() as usage,
         ):

@@ -37,7 +37,8 @@ class SingleAgent(Program):
         sub-questions, each with the earlier answers), `plan_and_solve` (a plan, then its steps).
         None is `simple`.
         role: instead of a strategy, a role of the deliberation, asked once without other agents.
-        samples: how many answers `self_consistency` and `complexity` draw; None is 10.
+        samples: how many answers a strategy of one call draws, of which the most frequent is
+            taken; None is 10 for `self_consistency` and `complexity`, else one.
         tie_break: of their equally frequent answers, `first` takes the earliest sample's,
             `random` draws.
         seed: of drawn ties, with the question's id.
@@ -54,7 +55,7 @@ class SingleAgent(Program):
         prompts: seat → your instructions, or the path of a YAML file with them.
 
     Raises: UserError: unknown strategy, role or demonstration, or strategy and role together;
-        samples below 1, or for a strategy that answers once.
+        samples below 1, or for a strategy of several steps.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class SingleAgent(Program):
             raise UserError(f"there is no role {role!r}: choose one of {', '.join(ROLES)}")
         self.strategy, self.role = (name if role is None else None), role
         self.plan = strategy_of(name) if role is None else Strategy(ROLES[role])
-        self.samples = _checked_samples(name, self.plan, samples)
+        if samples is not None:
+            self.plan = self.plan.sampled(checked_whole("samples", samples))
+        self.samples = self.plan.samples
         self.ties = Ties.of(tie_break, (), seed, ("first", "random"))
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
@@ -144,6 +147,20 @@ class SingleAgent(Program):
             **retrieval_settings(self.retrieval, self.max_queries if self.query else 0),
         }
 
+    def sampled(self, samples: int) -> SingleAgent:
+        """The same agent, asked several times: its most frequent answer. Its words and examples
+        stay. Raises UserError for a role and for a strategy of several steps.
+        """
+        if self.strategy is None:
+            raise UserError(f"the role {self.role!r} takes no samples: sample a strategy")
+        layout = self.prompt_layout
+        agent = SingleAgent(
+            self.strategy, samples=samples, lm=self.seat.predict.lm, prompt_layout=layout
+        )
+        for own, other in zip(agent.predictors(), self.predictors(), strict=True):
+            own.signature, own.demos = other.signature, other.demos
+        return agent
+
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.role is None:
             prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
@@ -159,16 +176,6 @@ class SingleAgent(Program):
             evidence = await self.retrieval.look_up(task.question) if self.retrieval else None
             turn = await self.seat.ask(task, evidence=evidence)
         return prediction_of(task, turn.answer, "single", [turn])
-
-
-def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | None:
-    """The number of samples per question; None for a strategy that answers once."""
-    if samples is None:
-        return plan.samples
-    if plan.samples is None:
-        several = [name for name, strategy in STRATEGIES.items() if strategy.samples is not None]
-        raise UserError(f"{name!r} takes no samples: drop them, or choose {' or '.join(several)}")
-    return checked_whole("samples", samples)
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
@@ -151,6 +151,17 @@ class Strategy:
                 f"the signature {self.signature.__name__} cannot answer: make 'answer' its last "
                 f"output field"
             )
+
+    def sampled(self, samples: int) -> Strategy:
+        """The strategy that asks `samples` times and takes the most frequent answer. Raises
+        UserError unless it answers with one call.
+        """
+        if self.samples is not None:
+            return replace(self, samples=samples)
+        if self.flow is not answered_once:
+            raise UserError("a strategy of several steps takes no samples: drop them")
+        sampling = {**SAMPLED, **self.sampling}
+        return replace(self, flow=most_consistent, sampling=sampling, samples=samples)
 
 
 _PARTS = {"solve": (0, MOST_PARTS)}

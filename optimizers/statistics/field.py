@@ -11,10 +11,14 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 from typing import Literal, TypeAlias
 
 from .anytime import PairWatch, State, log_e_value
 from .statistics import Interval
+
+SAME_PRICE = 1.01
+"""Prices whose ratio is at most this are equal."""
 
 FEWEST = 20
 """The smallest number of questions before any decision."""
@@ -139,6 +143,7 @@ class FieldWatch:
         self.alpha = alpha / max(1, len(prices) - 1)
         self.kept, self.stops = frozenset(kept), stops
         self.racing = set(range(len(prices)))
+        self.withdrawn: set[int] = set()
         self.exits: dict[int, Exit] = {}
         self.seen = 0
         self._covered: dict[int, frozenset[int]] = {}
@@ -152,8 +157,19 @@ class FieldWatch:
 
     @property
     def states(self) -> dict[Pair, State]:
-        """The state of each pair."""
-        return {pair: watch.state for pair, watch in self.pairs.items()}
+        """The state of each pair that can be compared."""
+        return {
+            pair: watch.state
+            for pair, watch in self.pairs.items()
+            if not self.withdrawn & set(pair)
+        }
+
+    def withdraw(self, program: int) -> None:
+        """Take a program out whose answers are no evidence: nothing is shown of it any more, for or
+        against.
+        """
+        self.withdrawn.add(program)
+        self.racing.discard(program)
 
     def update(self, scores: Mapping[int, float], cluster: str | None = None) -> None:
         """Add the scores, 0 … 1, of one more question, for all programs that were asked."""
@@ -191,7 +207,7 @@ class FieldWatch:
     @property
     def asked(self) -> frozenset[int]:
         """The programs that get the next question: the racing and the kept ones."""
-        return self.kept | self.racing
+        return (self.kept | self.racing) - self.withdrawn
 
     @property
     def decided(self) -> bool:
@@ -201,11 +217,22 @@ class FieldWatch:
 
     @property
     def recommended(self) -> int:
-        """The cheapest program that nothing is shown to beat."""
+        """The cheapest program that nothing is shown to beat; of equal prices (within 1%) the one
+        that is most often right.
+        """
         unbeaten = {
             one for one in self.racing if not any(self.better(o, one) for o in range(self.size))
         }
-        return min(unbeaten or self.racing, key=lambda one: (self.prices[one], one))
+        left = unbeaten or self.racing or set(range(self.size))
+        cheapest = min(self.prices[program] for program in left)
+        alike = [program for program in left if self.prices[program] <= SAME_PRICE * cheapest]
+        first = min(alike)
+        return max(alike, key=lambda program: (self._lead(program, first), -program))
+
+    def _lead(self, program: int, other: int) -> float:
+        """The mean difference of two programs on the questions that both answered."""
+        differences = [] if program == other else self.differences(program, other)
+        return fmean(differences) if differences else 0.0
 
     @property
     def size(self) -> int:

@@ -12,6 +12,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import MAX_CHOICES, from_row
 from ..base.wording import counted
 from ..data.load import check_contexts
+from ..evaluation.answering import lm_names
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.books import open_books
@@ -52,6 +53,7 @@ def ask(request: AskRequest, view: Quietly) -> None:
             console().print(answer["answer"] or "", soft_wrap=True)
         else:
             show_dialogue(console(), answer, asked.choices)
+            console().print(f"answered by {lm_names(program, lm)}", soft_wrap=True)
 
     finish(view, answer, show)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -15,7 +16,7 @@ from ..data.aliases import naming
 from ..data.load import DataError, DataReading, check_contexts, stands_at, understand
 from ..data.places import list_datasets
 from ..lms.weights import get_weights, list_weights
-from ..serving.request import ServeRequest
+from ..serving.request import TOKEN, ServeRequest
 from ..serving.serve import serve_program
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs
@@ -79,13 +80,15 @@ def ui(request: UiRequest, view: View) -> None:
 
 
 def serve(request: ServeRequest, view: View) -> None:
-    def ready(address: str) -> None:
+    def ready(address: str, lms: str) -> None:
         if view.as_json:
-            print_json({"url": address})
+            print_json({"url": address, "lm": lms})
         else:
-            say(f"answering at {address}/answer; Ctrl-C ends it")
+            say(f"{lms} answers at {address}/answer; Ctrl-C ends it")
         results().flush()
 
+    if request.token is None and os.environ.get(TOKEN) is not None:
+        raise UserError(f"{TOKEN} is empty, so anybody could ask: give it a word, or unset it")
     serve_program(request, ready)
 
 

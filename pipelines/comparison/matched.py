@@ -27,9 +27,33 @@ TOLERANCE = 1.2
 """A baseline may take this many times the bill of the matched run, since a pilot is not exact."""
 
 
+OVER, UNDER = 1.1, 0.85
+"""The shares of a team's bill between which an odd number of samples is looked for."""
+
+
+def samples_for(team: float, sample: float) -> int:
+    """How often one agent can be asked for the price of a team; `team` and `sample` are prices of
+    one question, in the same unit.
+
+    An odd number, since a vote of an even one can be tied: the next that costs at most 10% more
+    than the team, else the one before where it still costs about as much. Two are never asked: a
+    vote of two that differ is decided by the first.
+    """
+    if sample <= 0:
+        return 1
+    pays = team / sample
+    # A team of three equal calls pays for three samples, whatever rounding does to the quotient.
+    whole = max(1, math.floor(pays + 1e-9))
+    if whole + 1 <= OVER * pays and whole % 2 == 0:
+        return whole + 1
+    if whole % 2 == 0 and (whole == 2 or whole - 1 >= UNDER * pays):
+        return whole - 1
+    return whole
+
+
 @dataclass(frozen=True)
 class Match:
-    """How many samples of `lm` the bill pays for: max(1, ⌊spent per question / taken by a sample⌋).
+    """How many samples of `lm` the bill pays for (`samples_for`).
 
     Both are in dollars where both are known, else in tokens (prompt and completion together). The
     cost of a question is the mean over the `rows` of the matched run whose calls were all paid for.
@@ -64,7 +88,7 @@ class Match:
 
     @property
     def samples(self) -> int:
-        return max(1, int(self.spent / self.taken)) if self.taken else 1
+        return samples_for(self.spent, self.taken)
 
     @property
     def fits(self) -> bool:

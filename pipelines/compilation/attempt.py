@@ -34,6 +34,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
+from ..programs.saved import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
@@ -364,7 +365,7 @@ class Attempt:
         page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
-        program.save(self.folder / PROGRAM)
+        save_with_lm(program, self.folder / PROGRAM, self.plan.lm)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
         self.under_way.end(None if show is None else partial(show, result))
         result.mlflow_run_id = self.under_way.tracking.run_id

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ...modules.base.calls import EndpointDown
 from ..base.budget import BudgetSpent
-from ..base.wording import signed
+from ..base.wording import counted, signed
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
+from ..runs.summary import too_many_failed
 from .entrants import Entrant
 from .lane import Lane, ask_all
 from .outcome import CONFIRM
@@ -21,27 +22,36 @@ FEWEST_ANSWERS = 20
 
 def confirm(
     plan: ContestPlan, entrants: Sequence[Entrant], folder: Path
-) -> tuple[Comparison | None, str | None]:
+) -> tuple[Comparison | None, str | None, bool]:
     """Ask these programs the unseen questions, and compare them; the first is the reference.
 
-    Returns the comparison (None if the budget was too small) and the reason of an early stop, if
-    any.
+    Returns the comparison (None if too few questions were answered), the reason of an early stop,
+    if any, and whether the contest has to be continued: an endpoint fails, or too many questions
+    failed.
     """
     lanes: list[Lane] = []
-    stopped = None
+    stopped, paused = None, False
     try:
         for one in entrants:
             out = folder / CONFIRM / one.folder
             lanes.append(Lane.opened(one, plan.evaluation(one, plan.unseen, out)))
         ask_all(lanes, plan.unseen, plan.request.concurrency)
-    except (BudgetSpent, EndpointDown) as problem:
+    except BudgetSpent as problem:
         stopped = str(problem)
+    except EndpointDown as problem:
+        stopped, paused = f"paused, since an endpoint fails ({problem})", True
     finally:
         runs = [lane.close(stopped) for lane in lanes]
+    for lane in lanes:
+        failed = lane.failed(plan.unseen)
+        if too_many_failed(failed, len(lane.answers)):
+            name, asked = lane.entrant.name, counted(len(lane.answers), "unseen question")
+            why = f"stopped, since {failed} of {asked} of {name} failed"
+            return None, f"{why}; the same command asks them again", True
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
-        return None, stopped
-    return compare(*runs), stopped  # each is labelled with its name
+        return None, stopped, paused
+    return compare(*runs), stopped, paused  # each is labelled with its name
 
 
 def confirmation_words(comparison: Comparison, winner: str) -> str:

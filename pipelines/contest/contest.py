@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.sync import awaitable
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
+from ..base.budget import Budget
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..comparison.verdict import B
-from ..lms.named import engine_of
 from ..meter.programs import Command
+from ..programs.saved import save_with_lm
 from ..reporting.contested import RESULT, Place
 from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder
@@ -33,10 +35,13 @@ from .free import free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import WINNER, Contest
 from .plan import ContestPlan, plan_contest
-from .race import Race
+from .race import PlannedRace, Race
 from .request import ContestRequest
 from .screen import contest_line
 from .standing import free_places, places, race_verdict
+
+NAMED = "WINNER.txt"
+"""The file in a winner's folder that names a program which no file can hold."""
 
 _SAME = {
     "field": "programs or LMs differ",
@@ -83,18 +88,71 @@ continues.
 
 acontest = from_caller(awaitable(contest, _ASYNC))
 
-LOOKS = "last_looks"
-"""Key in `contest.json`: the question counts at which all attempts took their last look."""
+LOOKS, PLANS = "last_looks", "plans"
+"""Keys in `contest.json`: the question counts at which all attempts took their last look, and the
+numbers of questions that were planned for each budget.
+"""
 
 
-def _looks_in(folder: Path) -> list[int]:
-    looks = (read_object(folder / CONTEST) or {}).get(LOOKS)
-    return [look for look in looks if isinstance(look, int)] if isinstance(looks, list) else []
+def _noted(folder: Path) -> tuple[list[int], list[PlannedRace]]:
+    """The last looks and the plans of earlier attempts."""
+    written = read_object(folder / CONTEST) or {}
+    looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
+    return list(looks), [PlannedRace(str(budget), int(questions)) for budget, questions in plans]
+
+
+def finished_contest(plan: ContestPlan) -> Contest | None:
+    """The contest in the plan's folder, if it is finished and the plan asks for nothing more: it is
+    shown as it is stored. Raises UserError where the folder holds something else.
+    """
+    if plan.out is None:
+        return None
+    written = FOLDER.earlier(plan.out, plan.about())
+    result = written.get(RESULT)
+    if not isinstance(result, dict) or not result.get("finished"):
+        return None
+    if result["steps"] != plan.steps or (result["short"] and _raised(result["budget"], plan)):
+        return None
+    named = {entrant.name: entrant for entrant in plan.field}
+    winner = named.get(result["winner"])
+    contest = Contest(
+        plan.out,
+        result,
+        winner=None if winner is None or winner.fair else ready(winner),
+        again=partial(_again, plan, plan.out),
+        address=plan.address,
+    )
+    contest.run_id = written.get("mlflow_run_id")
+    return contest
+
+
+def _raised(before: str | None, plan: ContestPlan) -> bool:
+    """Whether the plan has more money, tokens, calls or time than the budget of before."""
+    if before is None:
+        return False
+    new = {} if plan.budget is None else plan.budget.limits
+    old = Budget.parse(before)
+    limits = {**old.limits, "seconds": old.seconds}
+    wider = {**new, "seconds": plan.budget.seconds if plan.budget else None}
+    return any(
+        limit is not None and (wider.get(unit) is None or (wider[unit] or 0) > limit)
+        for unit, limit in limits.items()
+    )
+
+
+def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
+    request = replace(plan.request, out=folder)
+    return carry_out_contest(plan_contest(replace(request, budget=budget or plan.request.budget)))
 
 
 def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
     request, about = plan.request, plan.about()
+    stored = finished_contest(plan)
+    if stored is not None:
+        if show is not None:
+            show(stored)
+        return stored
     with (
         running(
             FOLDER,
@@ -107,13 +165,18 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         ) as run,
         disk_errors(run.folder),
     ):
-        looks = _looks_in(run.folder)
-        write_json(run.folder / CONTEST, {**about, RESULT: None, LOOKS: looks})
+        looks, plans = _noted(run.folder)
+
+        def note(race: Race) -> None:
+            noted = {RESULT: None, LOOKS: looks, PLANS: race.planned_for}
+            write_json(run.folder / CONTEST, {**about, **noted})
+
         if request.tracking:
             run.track(CONTEST, registered=request.register)
         if run.books.account is not None:
             run.books.account.strict = True
-        race = Race(plan, run.folder, run.books)
+        race = Race(plan, run.folder, run.books, note=note, planned_for=plans)
+        note(race)
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
@@ -151,31 +214,44 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     confirmation, finished = "", race.ended in ("decided", "questions", "money")
+    # A larger budget would ask more questions.
+    short = race.ended == "money" or (
+        race.ended == "questions" and race.planned < len(race.questions)
+    )
     worth, improved, field = "", None, [reference, winner]
     if plan.improve_share and finished:
-        improved = improve(plan, race, run.folder, plan.improve_share)
+        try:
+            improved = improve(plan, race, run.folder, plan.improve_share)
+        except EndpointDown as problem:
+            finished = False
+            race.stopped = f"paused, since an endpoint fails ({problem})"
+    if improved is not None:
         race.stopped = race.stopped or improved.stopped
+        short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
         field = list({one.name: one for one in asked}.values())
     if plan.unseen and finished and len({one.name for one in field}) > 1:
-        comparison, stopped = confirm(plan, field, run.folder)
+        comparison, stopped, paused = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
+        short, finished = short or stopped is not None, not paused
         if comparison is not None:
             names = {one.name: one.folder for one in field}
             if improved is not None and comparison.recommendation is not None:
-                taken = comparison.recommendation.run
-                worth = improvement_words(improved, comparison, taken, winner.name)
+                chosen = comparison.recommendation.run
+                worth = improvement_words(improved, comparison, chosen, winner.name)
                 entrants |= {one.name: one for one in improved.entrants}
-                winner = entrants[taken]
-                verdict = replace(verdict, winner=taken)
+                winner = entrants[chosen]
+                verdict = replace(verdict, winner=chosen)
             confirmation = confirmation_words(comparison, winner.name)
             if improved is None and comparison.against[0].outcome == B:
                 verdict = replace(
                     verdict,
                     outcome="undecided",
+                    winner=reference.name,
                     reason=f"{verdict.reason}, but unseen questions contradict it",
                 )
-    looks = _looks_in(run.folder)
+                winner = reference
+    looks, plans = _noted(run.folder)
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
     if len(looks) > 1:
@@ -186,9 +262,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
             f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
         )
-    saved, note = save_winner(winner, entrants.values(), run.folder / WINNER)
-    if note:
-        verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
+    saved = save_winner(winner, run.folder / WINNER) if finished else None
     result = {
         **vars(verdict),
         "standings": list(map(asdict, _standings(race))),
@@ -197,29 +271,32 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "planned": race.planned,
         "ended": race.ended,
         "finished": finished,
-        "stopped": None if finished else race.stopped,
+        "stopped": None if finished else race.stopped or "interrupted",
+        "short": short,
+        "steps": plan.steps,
+        "budget": None if plan.budget is None else str(plan.budget),
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": confirmation,
         "improved": worth,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
-        "saved": saved.name,
+        "saved": saved,
+        "spec": winner.spec,
+        "lm": str(getattr(winner.lm, "model", winner.lm)),
         "unmetered": [
             f"{name}: {line}."
             for name, played in race.runs.items()
             if (line := unmetered_line(played.summary))
         ],
     }
-    write_json(run.folder / CONTEST, {**run.about, RESULT: result, LOOKS: looks})
-
-    def again(budget: str | None) -> Contest:
-        request = replace(plan.request, out=run.folder)
-        return carry_out_contest(
-            plan_contest(replace(request, budget=budget or plan.request.budget))
-        )
-
-    return Contest(run.folder, result, winner=ready(winner), keep=run.keep, again=again)
+    noted = {RESULT: result, LOOKS: looks, PLANS: plans}
+    write_json(run.folder / CONTEST, {**run.about, **noted})
+    again = partial(_again, plan, run.folder)
+    taken = ready(winner) if finished else None
+    return Contest(
+        run.folder, result, winner=taken, keep=run.keep, again=again, address=plan.address
+    )
 
 
 def _standings(race: Race) -> list[Place]:
@@ -231,7 +308,9 @@ def _standings(race: Race) -> list[Place]:
     if race.watch is not None and race.plan.metric.default:
         for name, run in race.runs.items():
             read = read_rows(run.folder / RESULTS)
-            rows[name] = {row["id"]: row for row in read if not row["repeat"]}
+            rows[name] = {
+                row["id"]: row for row in read if not row["repeat"] and row["error"] is None
+            }
     free = free_entrants([lane.entrant for lane in race.lanes.values()], rows)
     return [*asked, *free_places(asked, free, reference)]
 
@@ -246,31 +325,23 @@ def ready(entrant: Entrant) -> Any:
     return program
 
 
-def save_winner(
-    winner: Entrant, entrants: Sequence[Entrant] | Any, folder: Path
-) -> tuple[Entrant, str]:
-    """Save the winner for `fm.load_program`; if it is code that no file can hold, save the cheapest
-    program that can be saved, and return a note.
-
-    The LM is saved with it, unless it has an address of its own: addresses are never saved.
+def save_winner(winner: Entrant, folder: Path) -> bool:
+    """Save the winner with its LM, for `fm.load_program`, `ask` and `serve`; returns whether it
+    could be saved. A command, and code that no file can hold, is only named there.
     """
     scratch = folder.with_name(f".{folder.name}")
-    for one in [winner, *(other for other in entrants if other is not winner)]:
-        shutil.rmtree(scratch, ignore_errors=True)
-        try:
-            _savable(one).save(scratch)
-        except UserError:
-            continue
-        shutil.rmtree(folder, ignore_errors=True)
-        scratch.rename(folder)
-        note = f"{winner.name} is code, which no file can hold, so {folder.name}/ has {one.name}"
-        return one, "" if one is winner else note
-    raise UserError(f"none of the programs can be saved into {folder}")
-
-
-def _savable(entrant: Entrant) -> Program:
-    addressed = getattr(entrant.lm, "addressed", True) or engine_of(entrant.lm) is None
-    program: Program = entrant.program
-    if addressed or isinstance(program, Foreign) or getattr(entrant.lm, "recorded", None):
-        return program
-    return ready(entrant)  # type: ignore[no-any-return]
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        save_with_lm(winner.program, scratch, winner.lm)
+        saved = True
+    except UserError:
+        scratch.mkdir()
+        (scratch / NAMED).write_text(
+            f"The winner is {winner.spec or winner.name}, which no file can hold: run it where its "
+            "code is.\n",
+            encoding="utf-8",
+        )
+        saved = False
+    shutil.rmtree(folder, ignore_errors=True)
+    scratch.rename(folder)
+    return saved

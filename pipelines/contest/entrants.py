@@ -13,7 +13,7 @@ from ...modules.protocols.deliberation import Deliberation
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program, distinct
 from ...modules.protocols.short_names import short_name
-from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
+from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..meter.programs import COMMAND
@@ -42,8 +42,8 @@ class Entrant:
     """A program of the field.
 
     `lm` is the LM of seats without one of their own. The others are measured against the
-    `reference`. The `fair` opponent is one prompt that is asked `samples` times. A `team` makes
-    several calls per question, so it has to beat the fair opponent.
+    `reference`. The `fair` opponent is one prompt, called `prompt`, that is asked several times. A
+    `team` makes several calls per question, so it has to beat the fair opponent.
     """
 
     name: str
@@ -52,6 +52,16 @@ class Entrant:
     reference: bool = False
     fair: bool = False
     team: bool = False
+    prompt: str = ""
+    spec: str | None = None
+    """What the user named it by on the command line; None for others."""
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one prompt with one call, which can be asked several times."""
+        program = self.program
+        alone = isinstance(program, SingleAgent) and program.samples is None
+        return alone and not self.team and not self.fair and program.role is None
 
     @property
     def folder(self) -> str:
@@ -64,11 +74,18 @@ class Entrant:
         return self.reference or self.fair
 
 
-def fair_opponent(lm: Any, samples: int, of: str = "") -> Entrant:
-    """One agent that is asked `samples` times and takes the most frequent answer."""
+def fair_opponent(asked: Entrant, samples: int) -> Entrant:
+    """The prompt of an entrant, asked `samples` times: its most frequent answer."""
     times = "once" if samples == 1 else f"{samples} times"
-    program = SingleAgent(SELF_CONSISTENCY, samples=samples)
-    return Entrant(f"one prompt, {times}{of}", program, lm, fair=True)
+    program: SingleAgent = asked.program
+    several = program if samples == 1 else program.sampled(samples)
+    name = f"{asked.name}, {times}"
+    return Entrant(name, several, asked.lm, fair=True, prompt=asked.name)
+
+
+def lm_alone(lm: Any, name: str = ONE) -> Entrant:
+    """One prompt without a method: an LM alone."""
+    return Entrant(name, SingleAgent("simple"), lm)
 
 
 def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> list[Entrant]:
@@ -78,7 +95,7 @@ def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> l
     if len(lms) > 1:
         return _mixed_field(lms)
     (lm,) = lms
-    field = [Entrant(ONE, SingleAgent("simple"), lm), Entrant(STEPS, SingleAgent("cot"), lm)]
+    field = [lm_alone(lm), Entrant(STEPS, SingleAgent("cot"), lm)]
     if demos:
         shown = labelled_demos(SingleAgent("simple"), demos, DEMOS, seed=seed)
         field.append(Entrant(EXAMPLES, shown, lm))
@@ -87,7 +104,7 @@ def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> l
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind")
     return [
         *field,
-        fair_opponent(lm, FIRST_SAMPLES),
+        fair_opponent(lm_alone(lm), FIRST_SAMPLES),
         Entrant(PANEL, panel, lm, team=True),
         Entrant(TALK, talk, lm, team=True),
     ]
@@ -97,10 +114,7 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct([lm_title(lm) for lm in lms])
-    alone = [
-        Entrant(f"{ONE}, {name}", SingleAgent("simple"), lm)
-        for name, lm in zip(names, lms, strict=True)
-    ]
+    alone = [lm_alone(lm, f"{ONE}, {name}") for name, lm in zip(names, lms, strict=True)]
     places = [place % len(lms) for place in range(max(3, len(lms)))]
     strategies = ["cot" if place < len(lms) else "simple" for place in range(len(places))]
     members: list[str | Program] = [
@@ -111,7 +125,7 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=seats)
     return [
         *alone,
-        fair_opponent(lms[0], FIRST_SAMPLES, f", {names[0]}"),
+        fair_opponent(alone[0], FIRST_SAMPLES),
         Entrant(MIXED, Ensemble(members), lms[0], team=True),
         Entrant(TALK, talk, lms[0], team=True),
     ]
@@ -149,7 +163,8 @@ def _own(
     else:
         program = program_given(source)
     name = name or short_name(program.describe())
-    return Entrant(name, program, lm, team=program.most_turns() != 1)
+    spec = str(source) if isinstance(source, str | Path) else None
+    return Entrant(name, program, lm, team=program.most_turns() != 1, spec=spec)
 
 
 def field_of(

@@ -12,17 +12,21 @@ from ...modules.protocols.single import SingleAgent
 from ...modules.reading.answers import answer_key, score
 from ...modules.reading.row import ResultRow, taken
 from ...modules.reading.voting import vote_among
+from ..base.wording import counted
 from .entrants import Entrant
 
 Rows = Mapping[str, ResultRow]
 
 
 class Free(NamedTuple):
-    """A free entrant: its score by question (1 right, 0 wrong), and what it would have cost."""
+    """A free entrant: its score by question (1 right, 0 wrong), and what it would have cost; of a
+    shorter dialogue, its rounds.
+    """
 
     name: str
     scores: dict[str, float]
     bills: dict[str, Usage]
+    rounds: int = 0
 
 
 def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list[Free]:
@@ -33,7 +37,7 @@ def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list
         if isinstance(entrant.program, Deliberation):
             entries += talks_of(entrant, entrant.program, recorded)
         elif entrant.fair and isinstance(entrant.program, SingleAgent):
-            entries += _fewer_samples(entrant.program, recorded)
+            entries += _fewer_samples(entrant.prompt, entrant.program, recorded)
     entries += _where_two_differ(entrants, rows)
     return [one for one in entries if one.scores]
 
@@ -43,7 +47,8 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
     for rounds in range(1, program.max_rounds + 1):
         if rounds == program.max_rounds and program.judge is None:
             continue
-        free = Free(f"{entrant.name}, {rounds} round{'s' if rounds > 1 else ''}, vote", {}, {})
+        name = f"{entrant.name}, {counted(rounds, 'round')}, vote"
+        free = Free(name, {}, {}, rounds)
         for name, row in rows.items():
             if row["error"] is not None:
                 continue
@@ -56,13 +61,13 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
         yield free
 
 
-def _fewer_samples(program: SingleAgent, rows: Rows) -> Iterator[Free]:
-    """One prompt asked fewer times."""
+def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Free]:
+    """The fair opponent's prompt, asked fewer times."""
     samples = program.samples or 1
     for fewer in sorted({3, samples // 2} - {0, 1}):
         if fewer >= samples:
             continue
-        free = Free(f"one prompt, {fewer} times", {}, {})
+        free = Free(f"{prompt}, {fewer} times", {}, {})
         for name, row in rows.items():
             if row["error"] is None:
                 answers = [turn["answer"] for turn in row["transcript"][:fewer]]

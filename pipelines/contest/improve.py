@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.protocols.deliberation import Deliberation
 from ...modules.protocols.foreign import Foreign
@@ -98,7 +97,7 @@ def _made(
             tracking=False,
             progress=False,
         )
-    except (BudgetSpent, EndpointDown) as problem:
+    except BudgetSpent as problem:
         return [*made, str(problem)]
     except UserError as problem:  # such as a program without a prompt to change
         return [*made, f"{entrant.name} was not compiled ({problem})"]
@@ -113,12 +112,15 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
     rows = {row["id"]: row for row in read if not row["repeat"]}
     own = sum(bool(row["correct"]) for row in rows.values())
-    best = max(talks_of(entrant, program, rows), key=lambda one: sum(one.scores.values()))
-    if sum(best.scores.values()) <= own:
+    best = max(
+        talks_of(entrant, program, rows),
+        key=lambda talk: sum(talk.scores.values()),
+        default=None,
+    )
+    if best is None or sum(best.scores.values()) <= own:
         return []
-    rounds = int(best.name.split(", ")[1].split()[0])
     other = Deliberation(
-        program.roles, "majority", rounds, opening=program.opening, seed=program.seed
+        program.roles, "majority", best.rounds, opening=program.opening, seed=program.seed
     )
     return [replace(entrant, name=best.name, program=other)]
 

@@ -130,35 +130,67 @@ class Lane:
         if len(repeats) == self.plan.request.times:
             self.answers[row["id"]] = Answer.over(list(repeats.values()))
 
-    def close(self, why: str | None = None) -> Evaluation:
-        """Write the summary of the run, and release the folder."""
-        return self.context.run(self._close, why)
+    def close(self, why: str | None = None, *, left: bool = False) -> Evaluation:
+        """Write the summary of the run, and release the folder; `left` says that it left the
+        contest, which is no stop.
+        """
+        return self.context.run(self._close, why, left)
 
-    def _close(self, why: str | None) -> Evaluation:
+    def _close(self, why: str | None, left: bool) -> Evaluation:
         run = self._run
         try:
             with self._asking:
-                self.job.stopped = why
+                self.job.stopped, self.job.left = why, left
                 summary: Summary = self.job.summed_up(run, None)
             run.end()
         finally:
             self._folder.close()
         return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
 
+    def failed(self, questions: Sequence[Question]) -> int:
+        """How many of these questions failed; they are neither right nor wrong."""
+        return sum(
+            question.id in self.answers and self.answers[question.id].error is not None
+            for question in questions
+        )
+
+    def unread(self, questions: Sequence[Question]) -> int:
+        """How many of the answers to these questions could not be read; they count as wrong."""
+        return sum(
+            question.id in self.answers and self.answers[question.id].unread
+            for question in questions
+        )
+
     @property
     def bill(self) -> Usage:
-        """The cost of its answers, with every call at its price."""
-        return total([answer.takes for answer in self.answers.values()])
+        """The cost of its answers, with every call at its price; failed questions have none."""
+        return total([answer.takes for answer in self._given])
+
+    @property
+    def _given(self) -> list[Answer]:
+        return [answer for answer in self.answers.values() if answer.error is None]
 
     def per_question(self, unit: str) -> float | None:
         """The cost of one answer in dollars, tokens or calls; None where it is not known."""
-        value = getattr(self.bill, unit)
-        asked = max(1, len(self.answers) * self.plan.request.times)
+        return self._mean_cost(self._given, unit)
+
+    def price(self, unit: str, questions: Sequence[Question]) -> float:
+        """The same over the first questions alone, so that it is the same in every attempt; 0 where
+        it is not known.
+        """
+        first = [self.answers[each.id] for each in questions if each.id in self.answers]
+        given = [answer for answer in first if answer.error is None]
+        return self._mean_cost(given, unit) or 0.0
+
+    def _mean_cost(self, answers: Sequence[Answer], unit: str) -> float | None:
+        value = getattr(total([answer.takes for answer in answers]), unit)
+        asked = max(1, len(answers) * self.plan.request.times)
         return None if value is None else float(value) / asked
 
     def right(self, questions: Sequence[Question]) -> list[float]:
-        """Its scores on the answered questions among these."""
-        return [self.answers[one.id].score for one in questions if one.id in self.answers]
+        """Its scores on the answered questions among these; failed ones have none."""
+        given = [self.answers[each.id] for each in questions if each.id in self.answers]
+        return [answer.score for answer in given if answer.error is None]
 
 
 def ask_all(

@@ -1,5 +1,4 @@
-"""Prices in a contest: what a question costs, how many more questions the budget pays for, and how
-often the fair opponent is asked.
+"""Prices in a contest: what a question costs, and how many more questions the budget pays for.
 
 This module sees only prices, never answers.
 """
@@ -18,20 +17,13 @@ def amount(bill: Usage, unit: str) -> float:
     return float(getattr(bill, unit) or 0.0)
 
 
-def samples_for(team_per_question: float, sample: float) -> int:
-    """How many times one prompt can be asked for the price of a team; at least once."""
-    if sample <= 0:
-        return 1
-    # A team of three equal calls pays for three samples, whatever rounding does to the quotient.
-    return max(1, math.floor(team_per_question / sample + 1e-9))
-
-
 def affordable(
     account: Account | None,
     reserve: Mapping[str, float],
     prices: Sequence[Usage],
     shared: Mapping[str, float],
     asked: int,
+    spent: Usage | None = None,
 ) -> float:
     """How many more questions the budget pays for; infinite without an account.
 
@@ -40,10 +32,11 @@ def affordable(
         prices: bills of the racing programs over `asked` questions each.
         shared: by unit, the part of these bills that was really paid, since equal calls are
             paid once.
+        spent: what counts as spent; None is what the account has spent.
     """
     if account is None or not asked:
         return math.inf
-    spent, most = account.spent, math.inf
+    spent, most = account.spent if spent is None else spent, math.inf
     for unit, limit in account.budget.limits.items():
         if limit is None:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -45,8 +46,10 @@ class Contest(ContestResult, ShownResult):
         winner: Any = None,
         keep: Any = None,
         again: Any = None,
+        address: str = "",
     ) -> None:
         super().__init__(folder, result)
+        self._address = address
         self._winner, self._keep, self._again = winner, keep, again
         self.stopped: str | None = result["stopped"]
         self.run_id: str | None = None
@@ -58,8 +61,10 @@ class Contest(ContestResult, ShownResult):
         It can be asked at once; `save(folder)` keeps it, and `register(name)` enters the program of
         the contest's folder into MLflow's model registry.
         """
+        if not self.result["finished"]:
+            raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
         winner: Any = load_program(self.folder / WINNER) if self._winner is None else self._winner
-        if isinstance(self._winner, Program | None):
+        if self.result["saved"] and isinstance(self._winner, Program | None):
             winner.register = partial(log_program, self.folder / WINNER)
         return winner
 
@@ -123,11 +128,13 @@ class Contest(ContestResult, ShownResult):
             price = f"{1000 * best.usd:.3g} USD per 1,000 questions"
         if best is not None and not best.usd and best.tokens is not None:
             price = f"{best.tokens:,.0f} tokens per question"
-        where = self.folder / WINNER
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"; the contest paid {money(paid)}"
         free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
-        lines = [*table_lines(self.asked, self.asked[0].name), "", *self.sentences]
+        table = table_lines(self.asked, self.asked[0].name) if self.asked else []
+        lines = [*self.sentences, "", *table]
+        if not self.result["finished"]:
+            return [*lines, f"{spent.removeprefix('; ').capitalize()}."] if spent else lines
         if free:
             lines.append(
                 f"Without a call, from the same answers: {free[0].name} would be "
@@ -140,12 +147,29 @@ class Contest(ContestResult, ShownResult):
             *self.result.get("unmetered", ()),
             f"Price: {price}{spent}.",
             "",
-            f"winner  {where}",
-            f'ask     folkmoot ask {where} "…"',
-            f'load    fm.load_program("{where}")',
-            f"serve   folkmoot serve {where}",
-            f"improve folkmoot compile {where} --train FILE",
+            *self._next(),
             f"report  folkmoot report {self.folder}",
+        ]
+
+    def _next(self) -> list[str]:
+        """What can be done with the winner; each line works as it stands."""
+        where = self.folder / WINNER
+        if not self.result["saved"]:
+            spec = self.result.get("spec")
+            if spec is None:
+                return [f"winner  {self.winner_name} is your own code: call it in Python"]
+            asked = f" --lm {shlex.quote(self.result['lm'])}{self._address}"
+            return [
+                f"winner  {spec} is your own code, which no folder holds",
+                f'ask     folkmoot ask {shlex.quote(spec)} "…"{asked}',
+                f"serve   folkmoot serve {shlex.quote(spec)}{asked}",
+            ]
+        return [
+            f"winner  {where}",
+            f'ask     folkmoot ask {where} "…"{self._address}',
+            f'load    fm.load_program("{where}")',
+            f"serve   folkmoot serve {where}{self._address}",
+            f"improve folkmoot compile {where} --train FILE{self._address}",
         ]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -108,6 +109,7 @@ class ContestPlan:
                 metric=self.metric,
                 out=out,
                 concurrency=request.concurrency,
+                retry_errors=True,
                 repeats=request.repeats,
                 permute=request.permute,
                 cache=request.cache,
@@ -127,6 +129,16 @@ class ContestPlan:
         """The share of the budget that improving spends; 0 without it."""
         improve = self.request.improve
         return self.request.improve_share if improve is True else float(improve or 0.0)
+
+    @property
+    def address(self) -> str:
+        """The options that name the address of the LMs, for commands to copy."""
+        return "".join(f" --api-base {shlex.quote(base)}" for base in self.request.api_base or ())
+
+    @property
+    def steps(self) -> dict[str, object]:
+        """What follows the race."""
+        return {"confirm": len(self.unseen), "improve": self.improve_share}
 
     @property
     def budget(self) -> Budget | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
@@ -15,20 +16,28 @@ from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ..base.budget import BudgetSpent
 from ..base.wording import counted, shortened
+from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
 from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
 from ..runs.rows import read_rows
-from ..tracking.entry import LEFT_CONTEST
-from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
+from ..runs.summary import too_many_failed
+from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all
-from .money import affordable, amount, samples_for
+from .money import affordable, amount
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
 FIRST = "first"
-"""The folder of the pilot of one prompt asked a few times."""
+"""The folder of prompts that are asked for their price alone."""
+
+
+class PlannedRace(NamedTuple):
+    """The number of questions that a budget pays for."""
+
+    budget: str
+    questions: int
 
 
 @dataclass
@@ -42,6 +51,10 @@ class Race:
     folder: Path
     books: Books
     tell: Callable[[Race], None] = lambda _: None
+    note: Callable[[Race], None] = lambda _: None
+    planned_for: list[PlannedRace] = field(default_factory=list)
+    """The numbers of questions that were planned, by budget; `note` stores a new one."""
+
     lanes: dict[str, Lane] = field(default_factory=dict)
     runs: dict[str, Evaluation] = field(default_factory=dict)
     watch: FieldWatch | None = None
@@ -78,22 +91,30 @@ class Race:
     @property
     def asked(self) -> list[Lane]:
         """The programs that get the next question, always with reference and fair opponent."""
-        return [one for one in self.lanes.values() if one.out is None or one.entrant.kept]
+        withdrawn = set() if self.watch is None else self.watch.withdrawn
+        left_out = {self.order[place] for place in withdrawn}
+        return [
+            lane
+            for name, lane in self.lanes.items()
+            if name not in left_out and (lane.out is None or lane.entrant.kept)
+        ]
 
     def run(self) -> None:
         """Ask until it is decided, the questions are used up, or the money is gone."""
         try:
             for entrant in self.plan.field:
-                self._open(entrant, FIRST if entrant.fair else RUNS)
+                if not entrant.fair:  # its prompt and its price are known after some questions
+                    self._open(entrant)
             self._pilot()
             self._ask(self.asked, self.questions[:FEWEST])
             self._settle_samples()
-            self.planned = int(min(len(self.questions), FEWEST + self._affordable() // 1))
+            self._plan_questions()
             self._begin_watch(self.planned)
             self._look(min(FEWEST, len(self.questions)))
             while not self.ended:
                 self._round()
-            if self.ended == "questions" and self.watch is not None:
+            if self.ended == "questions":
+                assert self.watch is not None
                 self.watch.last_look()
                 self._leave()
         except BudgetSpent as problem:
@@ -119,12 +140,10 @@ class Race:
     # Opening, asking, closing
     # ------------------------------------------------------------------------------
 
-    def _open(self, entrant: Entrant, where: str) -> Lane:
+    def _open(self, entrant: Entrant) -> Lane:
         plan = self.plan.plans.get(entrant.name) or self.plan.evaluation(entrant, self.questions)
-        if where == FIRST:
-            plan = replace(plan, request=replace(plan.request, tracking=False))
-        home = plan.kept_in(self.folder / where / entrant.folder)
-        self.lanes[entrant.name] = lane = Lane.opened(entrant, home)
+        lane = Lane.opened(entrant, plan.kept_in(self.folder / RUNS / entrant.folder))
+        self.lanes[entrant.name] = lane
         return lane
 
     def _ask(self, lanes: Sequence[Lane], questions: Iterable[Question]) -> None:
@@ -133,8 +152,9 @@ class Race:
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
             complete = len(lane.answers) == len(self.questions)
-            left = None if complete else f"{LEFT_CONTEST}: {lane.out or 'it was over'}"
-            self.runs[name] = lane.close(self.stopped or left)
+            why = None if complete else f"left the contest: {lane.out or 'it was over'}"
+            left = self.stopped is None and not complete
+            self.runs[name] = lane.close(self.stopped or why, left=left)
 
     # The pilot
     # ------------------------------------------------------------------------------
@@ -171,29 +191,38 @@ class Race:
         """Ask the fair opponent as often as the dearest team's price allows, on the first questions
         too.
 
-        Its earlier samples are in the contest's records, so only missing ones are paid for.
+        The prompt is the one that was most often right so far, of equal ones the cheaper, and the
+        number of samples follows from the price of that prompt on its own LM. Samples of an earlier
+        attempt are in the contest's records, so only missing ones are paid for.
         """
-        fair = next((lane for lane in self.asked if lane.entrant.fair), None)
-        if fair is None:
+        if not any(entrant.fair for entrant in self.plan.field):
             return
-        lanes = [lane for lane in self.asked if not lane.entrant.fair]
-        lm, of = fair.entrant.lm, ""
-        if len(self.plan.lms) > 1:
-            alone = {id(one.entrant.lm): one for one in lanes if not one.entrant.team}
-            best = max(alone.values(), key=lambda one: sum(one.right(self.questions[:FEWEST])))
-            lm, of = best.entrant.lm, f", {lm_title(best.entrant.lm)}"
-        samples = self._samples(fair, lanes)
-        del self.lanes[fair.entrant.name]
-        fair.close("asked again as often as the dearest team costs")
-        lane = self._open(fair_opponent(lm, samples, of), RUNS)
-        self._ask([lane], self.questions[:FEWEST])
+        first = self.questions[:FEWEST]
+        teams = [lane for lane in self.asked if lane.entrant.team] or self.asked
+        singles = [lane for lane in self.asked if lane.entrant.single] or self._prompts_alone(first)
+        unit = price_unit([lane.bill for lane in (*singles, *teams)])
+        best = max(singles, key=lambda lane: (sum(lane.right(first)), -lane.price(unit, first)))
+        dearest = max(lane.price(unit, first) for lane in teams)
+        samples = samples_for(dearest, best.price(unit, first))
+        self._ask([self._open(fair_opponent(best.entrant, samples))], first)
 
-    def _samples(self, fair: Lane, lanes: Sequence[Lane]) -> int:
-        """How many samples the dearest team's cost per question pays for."""
-        teams = [lane for lane in lanes if lane.entrant.team] or list(lanes)
-        unit = price_unit([fair.bill, *(lane.bill for lane in teams)])
-        sample = (fair.per_question(unit) or 0.0) / FIRST_SAMPLES
-        return samples_for(max(lane.per_question(unit) or 0.0 for lane in teams), sample)
+    def _prompts_alone(self, questions: Sequence[Question]) -> list[Lane]:
+        """One prompt on each LM, asked beside a field in which no prompt can be asked several
+        times.
+        """
+        lanes = []
+        for number, lm in enumerate(self.plan.lms):
+            entrant = lm_alone(lm, ONE if len(self.plan.lms) == 1 else f"{ONE}, {lm_title(lm)}")
+            plan = self.plan.evaluation(entrant, self.questions)
+            plan = replace(plan, request=replace(plan.request, tracking=False))
+            lane = Lane.opened(entrant, plan.kept_in(self.folder / FIRST / str(number)))
+            lanes.append(lane)
+        try:
+            self._ask(lanes, questions)
+        finally:
+            for lane in lanes:
+                lane.close("asked as often as the dearest team costs instead", left=True)
+        return lanes
 
     def _begin_watch(self, planned: int | None = None) -> None:
         """Watch the field from its first question on, at the current prices."""
@@ -201,15 +230,38 @@ class Race:
         unit = price_unit([lane.bill for lane in lanes])
         self.order = [lane.entrant.name for lane in lanes]
         self.watch = FieldWatch(
-            [lane.per_question(unit) or 0.0 for lane in lanes],
+            [lane.price(unit, self.questions[:FEWEST]) for lane in lanes],
             planned=planned,
             margin=self.plan.margin,
             kept=[place for place, lane in enumerate(lanes) if lane.entrant.kept],
             stops=self.plan.request.early_stop,
         )
 
-    def _affordable(self) -> float:
-        """How many more questions the money pays for, without the reserve for later steps."""
+    def _plan_questions(self) -> None:
+        """Fix the number of questions of the race, and so of its last look, once for each budget.
+
+        It is the number that the whole budget pays for, whatever was spent on the way. With a
+        larger budget than before, it is the number of answered questions and of those that the
+        money left pays for.
+        """
+        budget = str(self.plan.budget or "")
+        for earlier in self.planned_for:
+            if earlier.budget == budget:
+                self.planned = earlier.questions
+                return
+        if self.planned_for:
+            answered = min(len(lane.answers) for lane in self.asked)
+            pays = answered + self._affordable()
+        else:
+            pays = self._affordable(Usage())
+        self.planned = int(min(len(self.questions), max(FEWEST, pays)))
+        self.planned_for.append(PlannedRace(budget, self.planned))
+        self.note(self)
+
+    def _affordable(self, spent: Usage | None = None) -> float:
+        """How many more questions the money pays for, without the reserve for later steps. `spent`
+        is what counts as spent already; None is all that was.
+        """
         going_on = self.asked
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
@@ -220,7 +272,8 @@ class Race:
             for unit in UNITS
             if amount(worth, unit)
         }
-        return affordable(self.books.account, self._reserve(going_on), bills, shared, asked)
+        reserve = self._reserve(going_on)
+        return affordable(self.books.account, reserve, bills, shared, asked, spent)
 
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
@@ -264,16 +317,40 @@ class Race:
             answers = {
                 place: lane.answers[question.id].score
                 for place, lane in enumerate(lanes.values())
-                if question.id in lane.answers
+                if question.id in lane.answers and lane.answers[question.id].error is None
             }
             cluster = question.meta.get(self.plan.cluster) if self.plan.cluster else None
             self.watch.update(answers, None if cluster is None else str(cluster))
             if len(set(answers.values())) > 1:
                 self.latest = self._differs(question)
         self.seen = until
+        self._withdraw()
         self.course += self._steps()
         self._leave()
         self.tell(self)
+
+    def _withdraw(self) -> None:
+        """Let programs leave of whose questions too many failed; without the reference, the race
+        ends.
+        """
+        assert self.watch is not None
+        seen = self.questions[: self.seen]
+        for place, name in enumerate(self.order):
+            lane = self.lanes[name]
+            failed = lane.failed(seen)
+            if self.seen < FEWEST or lane.out or not too_many_failed(failed, len(seen)):
+                continue
+            self.watch.withdraw(place)
+            lane.out = f"not compared: {failed} of {counted(len(seen), 'question')} failed"
+            if lane.entrant.reference:
+                errors = (lane.answers[each.id].error for each in seen if each.id in lane.answers)
+                last = [error for error in errors if error is not None][-1]
+                self.ended = "open"
+                self.stopped = (
+                    f"stopped, since {failed} of {counted(len(seen), 'question')} of {name} failed "
+                    f"(the last: {last}), so that nothing can be compared with it; the same "
+                    "command asks them again"
+                )
 
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""

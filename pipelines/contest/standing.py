@@ -12,6 +12,7 @@ from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
 from ..base.wording import counted, signed
 from ..reporting.contested import Outcome, Place
+from ..runs.summary import too_many_failed
 from .free import Free
 from .lane import Lane
 from .race import Race
@@ -53,6 +54,7 @@ def places(race: Race) -> list[Place]:
                 multiple=(lane.per_question(unit) or 0.0) / base if base else None,
                 state="racing" if lane.out is None else "out",
                 reason=lane.out or "",
+                failed=lane.failed(race.questions),
                 reference=lane.entrant.reference,
                 fair=lane.entrant.fair,
                 team=lane.entrant.team,
@@ -121,13 +123,15 @@ def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
 class RaceVerdict:
     """The verdict: the outcome, the program to take, and why.
 
-    `bound` says how much better the dearest team may be. For an undecided contest, `needed` and
-    `needed_usd` predict how many more questions and dollars would decide it.
+    `advice` says why to take the winner. `bound` says how much better the dearest team may be. For
+    an undecided contest, `needed` and `needed_usd` predict how many more questions and dollars
+    would decide it.
     """
 
     outcome: Outcome
     winner: str
     reason: str
+    advice: str = ""
     bound: str = ""
     needed: int | None = None
     needed_usd: float | None = None
@@ -144,14 +148,17 @@ def race_verdict(race: Race) -> RaceVerdict:
     winner = watch.recommended
     seen = counted(watch.seen, "question")
     others = sorted(watch.racing - {winner})
+    advice = _advice(race, watch, lanes, winner)
     points = f"{100 * margin:g} points"
-    if winner not in kept and all(watch.better(winner, one) for one in kept):
+    unread = _unread(race, [lanes[place] for place in {winner, *kept}])
+    beats_all = winner not in kept and all(watch.better(winner, one) for one in kept)
+    if beats_all and not unread:
         beaten = " and than ".join(names[one] for one in kept)
         gap = watch.differences(winner, kept[0])
         ends = watch.interval(winner, kept[0])
         by, low, high = (signed(one, decimals=0) for one in (sum(gap) / len(gap), *ends))
         reason = f"{names[winner]} is better than {beaten} ({by} points, {low} to {high}, {seen})"
-        return RaceVerdict("better", names[winner], reason)
+        return RaceVerdict("better", names[winner], reason, advice)
     bound = _bound(race, watch, lanes, winner)
     if watch.seen >= FEWEST and all(
         any(watch.at_most(one, cheaper, margin) for cheaper in _cheaper(watch, one))
@@ -161,20 +168,53 @@ def race_verdict(race: Race) -> RaceVerdict:
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
             f"than {points} better than a cheaper one ({seen})"
         )
-        return RaceVerdict("not worth it", names[winner], reason, bound)
+        return RaceVerdict("not worth it", names[winner], reason, advice, bound)
     left = "; ".join(names[one] for one in [winner, *others])  # some names have a comma
-    reason = f"after {seen}, {1 + len(others)} programs are left: {left}"
+    programs = counted(1 + len(others), "program")
+    reason = f"after {seen}, {programs} {'are' if others else 'is'} left: {left}"
+    if beats_all:
+        reason = f"{unread}, so nothing can be concluded"
     if race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
-    challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
-    needed = watch.needed(challenger, winner)
+    needed = None
+    if others:
+        challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
+        needed = watch.needed(challenger, winner)
     usd = None
     if needed is not None:
         each = [lanes[one].per_question("cost_usd") for one in watch.racing]
         if None not in each:
             times = race.plan.request.times
             usd = max(0, needed - watch.seen) * times * sum(one or 0.0 for one in each)
-    return RaceVerdict("undecided", names[winner], reason, bound, needed, usd)
+    return RaceVerdict("undecided", names[winner], reason, advice, bound, needed, usd)
+
+
+def _advice(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
+    """Why to take the winner, to be read after its name."""
+    place = next(place for place, lane in enumerate(lanes) if lane.entrant.reference)
+    name = race.order[place]
+    if winner == place or not watch.better(winner, place):
+        return "it is the cheapest that nothing is shown to beat"
+    gaps = watch.differences(winner, place)
+    by, low, high = (
+        signed(end, decimals=0) for end in (fmean(gaps), *watch.interval(winner, place))
+    )
+    own, other = (fmean(lanes[each].right(race.questions)) for each in (winner, place))
+    return (
+        f"it beats {name}, {own:.0%} right against {other:.0%} ({by} points, {low} to {high}, "
+        f"{counted(len(gaps), 'question')}), and nothing dearer is shown to beat it"
+    )
+
+
+def _unread(race: Race, lanes: Sequence[Lane]) -> str:
+    """A clause on the program of whose answers too many could not be read; empty without one."""
+    seen = race.questions[: race.seen]
+    for lane in lanes:
+        unread = lane.unread(seen)
+        if too_many_failed(unread, len(seen)):
+            answers = counted(len(seen), "answer")
+            return f"{unread} of {answers} of {lane.entrant.name} could not be read"
+    return ""
 
 
 def _cheaper(watch: FieldWatch, place: int) -> list[int]:

@@ -153,6 +153,12 @@ def useful_concurrency(concurrency: int, program: Program, language_model: Any) 
     return min(concurrency, max((one.concurrency for one in engines), default=CONCURRENCY))
 
 
+def lm_names(program: Program, lm: Any) -> str:
+    """The names of the LMs that a program asks."""
+    names = dict.fromkeys(str(each.model) for each in lms_in(program, lm))
+    return ", ".join(names) or "no LM"
+
+
 def seat_engines(program: Program, language_model: Any) -> list[Any]:
     """The engine name under which each seat's LM is billed."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]

@@ -34,13 +34,13 @@ from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
 from ..lms.seen import SeenCall
 from ..lms.store import ACTIVE
-from ..programs.saved import SAVED
+from ..programs.saved import SAVED, save_with_lm
 from ..runs.books import open_books
 from ..runs.folder import unwritable
 from ..runs.lines import Progress, evaluation_line
 from ..runs.manifest import MANIFEST, RUN
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
-from ..runs.summary import SUMMARY, Summary, summarise
+from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
 from ..tracking.run import Run, Tracking, running
@@ -196,6 +196,7 @@ class EvaluationJob:
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
+    left: bool = False  # as a program of a contest
     earlier: dict[str, set[str]] = field(default_factory=dict)
     """The requests that earlier attempts have paid for, by question."""
 
@@ -343,6 +344,12 @@ class EvaluationJob:
                 f"with --retry-errors"
             )
 
+    def _ending(self, stopped: str | None, problem: BaseException | None) -> Ending:
+        if stopped is None or self.left:
+            return Ending.LEFT if self.left else Ending.FINISHED
+        stops = UserError | KeyboardInterrupt | CancelledError | None
+        return Ending.STOPPED if isinstance(problem, stops) else Ending.FAILED
+
     def tell(self) -> None:
         self.state.seconds = time.monotonic() - self.started
         self.progress(self.state)
@@ -362,6 +369,7 @@ class EvaluationJob:
             )
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
             summary.stopped = self.stopped or _why(problem)
+            summary.ending = self._ending(summary.stopped, problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:
             raise problem or unwritable(full, run.folder, "make room and run it again") from None
@@ -403,4 +411,4 @@ def _save_program(plan: EvaluationPlan, folder: Path) -> None:
         not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)
     ):
         with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
-            plan.program.save(folder / SAVED)
+            save_with_lm(plan.program, folder / SAVED, plan.lm)

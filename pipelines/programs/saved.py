@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import cache, partial
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,16 @@ from ...modules.base.saved_file import FILE, Described, read_document
 from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
-from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
-from ..base.journal import read_object
+from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
+from ..base.journal import read_object, write_json
 from ..base.settings import settings as read_settings
-from ..lms.named import lm
+from ..lms.named import engine_of, lm
 from ..meter.programs import COMMAND
 from .build import MakeLM, environment_of, made
+
+EVERY = "*"
+LM_FILE = "lm.json"
+"""The LM of seats without one, beside a saved program."""
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 SAVED = "program"
@@ -36,6 +41,7 @@ RESULTS_OF: dict[str, tuple[str, str | None]] = {
     "compile.json": ("compile", SAVED),
     "study.json": ("tune", "winner"),
     "distil.json": ("distil", None),  # this file names the program to keep
+    "contest.json": ("try", "winner"),
     "run.json": ("evaluate", SAVED),
 }
 
@@ -68,7 +74,14 @@ def load_program(
     program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
     )
-    return program.module if isinstance(program, Foreign) else program
+    if not isinstance(program, Foreign):
+        return program
+    if program.own_lm is not None and isinstance(program.module, dspy.Module):
+        try:
+            program.module.set_lm(program.own_lm())
+        except UserError as missing:  # it can still be asked on the LM that DSPy is set to
+            warnings.warn(str(missing), stacklevel=2)
+    return program.module
 
 
 def saved_program(
@@ -103,7 +116,8 @@ def saved_program(
     if (place / MODULE).is_file():
         changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
         changed = {key: one for key, one in changed.items() if one is not None}
-        return saved_module(place, changed, protocols or {})
+        module = saved_module(place, changed, protocols or {})
+        return _with_own_lm(module, place, make_lm)
     saved = read_saved(place)
     where = str(place / FILE)
     fixed = {"prompts", *(name for one in PROTOCOLS.values() for name in (*one.holds, *one.fixed))}
@@ -140,6 +154,34 @@ def saved_program(
         )
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
+    return _with_own_lm(program, place, make_lm)
+
+
+def save_with_lm(program: Program, folder: Path, lm: Any) -> None:
+    """Save a program, and beside it the LM of seats without one: by name and settings, without
+    address or key, so that who loads it is answered by the same LM. An LM of a user's own class is
+    not saved, since no name makes it again.
+    """
+    program.save(folder)
+    if engine_of(lm) is not None or type(lm) is dspy.LM:
+        write_json(folder / LM_FILE, saved_lm(lm).model_dump(exclude_unset=True))
+
+
+def own_lm(folder: Path) -> SavedLM | None:
+    """The LM that was saved beside a program. Raises UserError for a damaged file."""
+    try:
+        written = read_object(folder / LM_FILE)
+        return None if written is None else SavedLM.model_validate(written)
+    except ValidationError:
+        raise UserError(f"{folder / LM_FILE} is damaged: save the program again") from None
+
+
+def _with_own_lm(program: Program, folder: Path, make_lm: MakeLM) -> Program:
+    """The program, which makes the LM that it was saved with when it is asked."""
+    saved = own_lm(folder)
+    if saved is not None:
+        where = str(folder / LM_FILE)
+        program.own_lm = cache(partial(lm_of, saved, EVERY, where, make_lm))
     return program
 
 
@@ -389,13 +431,13 @@ def _seat(
     program: Program, saved: SavedProgram, where: str, lms: Mapping[str, object], make_lm: MakeLM
 ) -> None:
     seats = program.seats()
-    for name, saved_lm in saved.lms.items():
+    for name, seat_lm in saved.lms.items():
         if name not in seats:
             raise UserError(
                 f"{where} has an LM for the seat {name!r}, which there is not: save it again"
             )
         if not any(name == seat or name.startswith(f"{seat}.") for seat in lms):
-            seats[name].predict.lm = lm_of(saved_lm, name, where, make_lm)
+            seats[name].predict.lm = lm_of(seat_lm, name, where, make_lm)
     program.assign(lms)
 
 
@@ -430,13 +472,17 @@ def check_address(name: str, seat: str) -> None:
     """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
     it is.
     """
+    if seat == EVERY:
+        who, how = f"the LM {name} that it was saved with", "--api-base URL, fm.lm(…, api_base=…)"
+    else:
+        who = f"the LM {name} of the seat {seat!r}"
+        how = f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
     current = read_settings()
     if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
         return
     raise UserError(
-        f"the LM {name} of the seat {seat!r} had an address of its own, which is not saved: give "
-        f"it with "
-        f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL, or OPENAI_BASE_URL"
+        f"{who} had an address of its own, which is not saved: give it with {how}, or "
+        "OPENAI_BASE_URL"
     )
 
 

@@ -21,11 +21,11 @@ from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_o
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from ..meter.programs import Metered
+from .saved import EVERY as EVERY
 from .saved import check_address
 
 T = TypeVar("T")
 
-EVERY = "*"
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a
@@ -159,10 +159,15 @@ class Seating:
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
                 )
+        own = program.own_lm
+        if own is not None:  # an LM that is named for all seats goes before the saved one
+            program = program.deepcopy()
+            program.own_lm = None
         if self.replays is not None:
             return self._replay(program, self.replays)
-        fallback = names.get(EVERY) or dspy.settings.lm or settings_now().lm
-        used = [fallback, *names.values(), *_models(program)]
+        fallback = names.get(EVERY) or (own and own()) or dspy.settings.lm or settings_now().lm
+        used = [getattr(each, "model", each) for each in (fallback, *names.values())]
+        used += _models(program)
         if EVERY in addresses and not any(map(_has_address, used)):
             raise UserError(
                 "--api-base is for an LM behind an address: name it, such as --lm openai/MODEL"

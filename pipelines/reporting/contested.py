@@ -40,8 +40,9 @@ class Place:
     its difference to the reference on the questions of both, for new questions like these; the
     `listed` ends are for all questions of the contest, equal once all were asked. `usd`, `tokens`
     and `calls` are its cost per question with every call at its price, None where unknown;
-    `multiple` is that cost divided by the reference's. A program that has left says why in
-    `reason`. A `free` one was never asked: its answers follow from those of others.
+    `multiple` is that cost divided by the reference's. `failed` questions are neither right nor
+    wrong, and not among `n`. A program that has left says why in `reason`. A `free` one was never
+    asked: its answers follow from those of others.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Place:
     multiple: float | None
     state: Literal["racing", "out", "free"]
     reason: str = ""
+    failed: int = 0
     reference: bool = False
     fair: bool = False
     team: bool = False
@@ -74,6 +76,8 @@ class Place:
                 self.difference, self.difference_low or 0.0, self.difference_high or 0.0
             )
         note = "" if self.reference or not self.reason else f"out: {self.reason}"
+        if self.failed and not note:
+            note = f"{self.failed} failed"
         score = Estimate(self.right, self.low, self.high)
         return Standing(self.name, score, difference, self.multiple, note, self.usd)
 
@@ -131,12 +135,15 @@ def contest_in(folder: Path | None, kind: type[ContestKind]) -> ContestKind | No
 
 
 def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
+    if not result["finished"]:
+        yield f"{_capital(str(result['stopped']))}."
+        return
+    yield _take(result)
     yield f"{_capital(result['outcome'])}: {result['reason']}."
     if result["outcome"] == "undecided":
         yield _prediction(result)
     elif result["bound"]:
         yield f"{_capital(result['bound'])}."
-    yield _take(result)
 
 
 def _prediction(result: Mapping[str, Any]) -> str:
@@ -155,8 +162,11 @@ def _take(result: Mapping[str, object]) -> str:
     if confirmed:
         return f"Take {name}: {confirmed}."
     if result["chosen_on_same"]:
-        return f"Take {name}: chosen and measured on the same questions: expect 1–3 points less."
-    return f"Take {name}: it is the cheapest that nothing is shown to beat."
+        return (
+            f"Take {name}: {result['advice']}; chosen and measured on the same questions: expect "
+            "1–3 points less."
+        )
+    return f"Take {name}: {result['advice']}."
 
 
 def _capital(text: str) -> str:

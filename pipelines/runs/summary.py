@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -32,7 +33,25 @@ from ..base.wording import counted, percent
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
 MOST_GROUPS = 30
+MOST_FAILED = 0.05
+"""The largest share of failed questions with which scores are still a result."""
 BOOTSTRAP_SEED = 0
+
+
+class Ending(StrEnum):
+    """How a run ended: with all rows; as a program that left its contest; by a stop, such as a
+    budget; by a fault.
+    """
+
+    FINISHED = "finished"
+    LEFT = "left"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+def too_many_failed(failed: int, asked: int) -> bool:
+    """Whether scores over these questions are no result: nothing may be concluded from them."""
+    return failed > MOST_FAILED * asked
 
 
 @dataclass(repr=False)
@@ -53,7 +72,8 @@ class Summary:
         takes: as `usage`, but with every answer from a record or cache at its original price; None
             for unknown parts. paid: the amount paid in this folder according to its ledger,
             including calls of killed attempts. lost: the part of `paid` that calls without a known
-            end may have cost at most. stopped: why the run ended early; None if it did not.
+            end may have cost at most. stopped: why the run ended early; None if it did not. ending:
+            how it ended.
             metric_usage: the cost of the metric's own LM calls; None without any.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
         spread: the variances of scores `within` a question and `between` questions; None without
@@ -72,6 +92,7 @@ class Summary:
     paid: UsageFields | None = None
     lost: UsageFields | None = None
     stopped: str | None = None
+    ending: Ending = Ending.FINISHED
     metric_usage: UsageFields | None = None
     forensics: dict[str, object] = field(default_factory=dict)
     flaky: list[Flaky] = field(default_factory=list)

@@ -10,6 +10,8 @@ from typer import Option
 
 from ..base.request import LMs, ProgramSpec, Spending, folder
 
+TOKEN = "FOLKMOOT_SERVE_TOKEN"
+
 
 @dataclass
 class ServeRequest(LMs, Spending):
@@ -36,7 +38,7 @@ class ServeRequest(LMs, Spending):
         str | None,
         Option(
             metavar="WORD",
-            envvar="FOLKMOOT_SERVE_TOKEN",
+            envvar=TOKEN,
             help="Answer only requests with the header `Authorization: Bearer WORD`.",
         ),
     ] = None

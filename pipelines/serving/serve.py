@@ -23,14 +23,17 @@ from ...modules.protocols.short_names import short_name
 from ...modules.reading.question import Question, from_row
 from ..base.budget import Budget, BudgetSpent
 from ..data.load import check_contexts
-from ..evaluation.answering import lms_in, seat_engines
+from ..evaluation.answering import lm_names, lms_in, seat_engines
 from ..lms.endpoint import without_keys
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.books import open_books
+from ..runs.folder import claimed
 from .request import ServeRequest
 
 BIGGEST = 1_000_000
+LAST_SECONDS = 5.0
+"""How long requests under way may take once the server is to end."""
 """Bytes of a request at most."""
 
 
@@ -82,10 +85,14 @@ class Service:
                 403, "ask this server at 127.0.0.1 or localhost, or start it with --token"
             )
         if self.token is not None and request.path != "/health":
-            shown = request.headers.get("Authorization", "").encode(errors="replace")
-            if not hmac.compare_digest(shown, f"Bearer {self.token}".encode()):
+            scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+            same = hmac.compare_digest(shown.encode(errors="replace"), self.token.encode())
+            if scheme.casefold() != "bearer" or not same:
                 return _problem(401, "give the header Authorization: Bearer TOKEN")
-        return await handler(request)
+        try:
+            return await handler(request)
+        except web.HTTPException as problem:  # no such path or method, a body that is too large
+            return _problem(problem.status, f"{problem.reason}: POST a question to /answer")
 
     async def _reply(self, request: web.Request) -> web.Response:
         """The reply to a request: the answer, or one sentence that says what is wrong."""
@@ -146,6 +153,8 @@ def _problem(status: int, sentence: str) -> web.Response:
 
 def service_of(request: ServeRequest) -> Service:
     """The service that a request describes. Raises UserError; no LM is called."""
+    if request.token is not None and not request.token.strip():
+        raise UserError("the token is empty, so that anybody could ask: give it a word")
     if request.token is None and not _loopback(request.host):
         raise UserError(
             f"--host {request.host} can be reached from other machines: give --token WORD, too"
@@ -168,27 +177,29 @@ def _loopback(host: str) -> bool:
         return False
 
 
-def serve_program(request: ServeRequest, ready: Callable[[str], None]) -> None:
-    """Answer questions over HTTP until interrupted; `ready` gets the address of the server.
+def serve_program(request: ServeRequest, ready: Callable[[str, str], None]) -> None:
+    """Answer questions over HTTP until interrupted; `ready` gets the address of the server, and the
+    names of the LMs that answer.
 
     Raises UserError for a program, LM or address that cannot be used.
     """
     service = service_of(request)
-    with open_books(
-        Path(request.out),
-        cache=request.cache,
-        budget=request.budget,
-        engines=service.engines,
+    out = Path(request.out).expanduser()
+    with (
+        claimed(out),  # two servers would each spend the whole budget
+        open_books(out, cache=request.cache, budget=request.budget, engines=service.engines),
     ):
         asyncio.run(_listen(service, request, ready))
 
 
-async def _listen(service: Service, request: ServeRequest, ready: Callable[[str], None]) -> None:
+async def _listen(
+    service: Service, request: ServeRequest, ready: Callable[[str, str], None]
+) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    runner = web.AppRunner(service.app(), access_log=None)
+    runner = web.AppRunner(service.app(), access_log=None, shutdown_timeout=LAST_SECONDS)
     await runner.setup()
     try:
         try:
@@ -200,7 +211,7 @@ async def _listen(service: Service, request: ServeRequest, ready: Callable[[str]
             ) from None
         port = runner.addresses[0][1]
         host = f"[{request.host}]" if ":" in request.host else request.host  # IPv6
-        ready(f"http://{host}:{port}")
+        ready(f"http://{host}:{port}", lm_names(service.program, service.lm))
         await stopped.wait()
     finally:
         await runner.cleanup()

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.saved_file import FILE
 from ...modules.protocols.foreign import MODULE
+from ..base.journal import read_object
+from ..programs.saved import LM_FILE
 from .context import NOWHERE, CallerPlace
 from .values import experiment_name, params_of, scrubbed, tags_of
 
@@ -115,8 +118,6 @@ def existing(folder: Path, names: Sequence[str], under: str = "") -> dict[str, C
 
 STOPPED_TAG = "folkmoot.stopped"
 """Tag of a run with a result: why it ended early, such as a budget, or `no`."""
-LEFT_CONTEST = "left the contest"
-"""The beginning of the reason why a program of a contest was not asked all questions."""
 DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions", "git_commit")
 
 
@@ -143,22 +144,15 @@ def described(run: Mapping[str, Any], key: str, name: str, document: Path, **mor
     )
 
 
-def status_of(stopped: str | None) -> str:
-    """The status of an ended run: the bare name of an exception means a fault, other reasons are
-    stops.
-    """
-    if stopped is None or stopped.startswith(LEFT_CONTEST):
-        return "FINISHED"
-    return "FAILED" if stopped.isidentifier() and stopped != "interrupted" else "KILLED"
-
-
 def model_in(folder: Path, name: str = "program") -> ModelEntry | None:
     """The program saved in a folder, as a model; None for a user's own class, which is not imported
     here.
     """
     if not folder.is_dir() or folder.is_symlink() or (folder / MODULE).exists():
         return None
-    return ModelEntry(folder, name)
+    if not (folder / FILE).exists():  # it only names a program
+        return None
+    return ModelEntry(folder, name, read_object(folder / LM_FILE))
 
 
 def figures(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

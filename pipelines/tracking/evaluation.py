@@ -18,7 +18,7 @@ from ..plots.protocols import drawings
 from ..runs.folder import MANIFEST
 from ..runs.manifest import read_run
 from ..runs.rows import RESULTS, read_rows
-from ..runs.summary import SUMMARY, Summary, score_words
+from ..runs.summary import SUMMARY, Ending, Summary, score_words
 from .entry import (
     Content,
     Drawn,
@@ -27,11 +27,17 @@ from .entry import (
     described,
     figures,
     model_in,
-    status_of,
 )
 from .values import bill, run_name, score_head, scrubbed, title
 
 SAVED = "program"
+STATUS = {
+    Ending.FINISHED: "FINISHED",
+    Ending.LEFT: "FINISHED",
+    Ending.STOPPED: "KILLED",
+    Ending.FAILED: "FAILED",
+}
+"""The store's status of a run by how it ended."""
 TABLE_ROWS = 2_000
 COUNTS = ("rows", "errors", "unreadable", "truncated")
 COLUMNS = (
@@ -61,7 +67,7 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
     cut = f"the first {TABLE_ROWS:,} of {total:,}" if total > TABLE_ROWS else f"all {total:,}"
     return begun(
         name=title(run, score_head(summary.metric, summary.main)),
-        status=status_of(summary.stopped),
+        status=STATUS[summary.ending],
         tags={"folkmoot.table_rows": cut},
         metrics=figures(
             {

@@ -25,7 +25,15 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
 from ..lms.named import lm as make_lm
-from ..programs.saved import LEARNED, check_address, lm_of, program_folder, saved_program
+from ..programs.saved import (
+    EVERY,
+    LEARNED,
+    check_address,
+    lm_of,
+    own_lm,
+    program_folder,
+    saved_program,
+)
 from .context import caller_place
 from .entry import ModelEntry
 from .store import check_place, experiment_of, open_client, quiet
@@ -33,7 +41,6 @@ from .values import FOLKMOOT
 
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"
-EVERY = "*"
 FILES = ("program.json", "network.json", "tensors.safetensors")
 AT_ONCE = 16
 REQUIRED = ("folkmoot", "dspy", "mlflow")
@@ -89,6 +96,9 @@ def log_program(
     and whatever MLflow raises.
     """
     saved = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
+    if lm is None and not isinstance(program, Program):
+        own = own_lm(program_folder(Path(program)))
+        saved = None if own is None else own.model_dump(exclude_unset=True)
     with quiet(), tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder = Path(scratch) / PROGRAM
         if isinstance(program, Program):

@@ -29,6 +29,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
 from ..programs.networks import Unanswered
+from ..programs.saved import save_with_lm
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.folder import MANIFEST, out_folder
@@ -233,7 +234,7 @@ def _finish(
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0]["setting"])
-                winner.save(job.folder / WINNER)
+                save_with_lm(winner, job.folder / WINNER, job.lm)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
                     validated, evaluations = _validated(job, scorer.default, winner, validation)
             except (BudgetSpent, Unanswered) as spent:
