@@ -51,8 +51,10 @@ def contest_frames() -> list[list[str]]:
     """
     calls = [Path(name, "calls.jsonl").read_text() for name in (SMALLER, *SMALLER_TOO)]
     Path(SMALLER, "calls.jsonl").write_text("".join(calls))
-    larger = fm.SingleAgent("simple")
-    larger.set_lm(fm.lm(f"replay/{LARGER}"))
+    alone = fm.SingleAgent("simple")
+    alone.set_lm(fm.lm(f"replay/{LARGER}"))
+    # A panel of one: a fair opponent would ask samples of a prompt, which are not recorded.
+    larger = fm.Ensemble([alone])
     words = RECORDED / "words" / "intuitive.yaml"
     talk = fm.Deliberation(
         ["intuitive", "reasoner"], tie_break="judge", opening="blind", prompts=words
@@ -71,7 +73,7 @@ def contest_frames() -> list[list[str]]:
         field={"step by step": fm.SingleAgent("cot"), "two who talk": talk, "larger LM": larger},
         lm=fm.lm(f"replay/{SMALLER}"),
         out="contest",
-        seed=1,
+        seed=13,
         tracking=False,
         on_question=look,
     )

@@ -109,9 +109,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
-        own = {} if self.own_lm is None else {"lm": self.own_lm()}
         with (
-            dspy.context(adapter=adapter, warn_on_type_mismatch=False, **own),
+            dspy.context(adapter=adapter, warn_on_type_mismatch=False, **self._saved_lm()),
             asking(question=asked),
             metered() as usage,
         ):
@@ -119,6 +118,19 @@ class Program(dspy.Module):  # type: ignore[misc]
         # as an attribute, DSPy would look at every name of the class
         prediction["usage"] = usage.to_dict()
         return prediction
+
+    def _saved_lm(self) -> dict[str, Any]:
+        """DSPy's setting for the LM that it was saved with. Raises UserError where that is missing
+        and DSPy has no other.
+        """
+        if self.own_lm is None:
+            return {}
+        try:
+            return {"lm": self.own_lm()}
+        except UserError:
+            if dspy.settings.lm is None:
+                raise
+            return {}
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question, of which it is told all but the gold answer."""

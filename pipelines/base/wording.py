@@ -168,14 +168,20 @@ def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     return notes
 
 
-def mostly_failed(errors: int, rows: int) -> bool:
-    """Whether at least half of the rows are errors, so that the scores describe the failure."""
-    return rows > 0 and 2 * errors >= rows
+MOST_FAILED = 0.05
+"""The largest share of failed questions with which scores are still a result."""
+
+
+def too_many_failed(errors: int, rows: int) -> bool:
+    """Whether so many of the rows are errors that their scores are no result: nothing may be
+    concluded from them.
+    """
+    return errors > MOST_FAILED * rows
 
 
 def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
-    """Advice for a run whose rows are mostly errors, without a full stop; empty for other runs."""
-    if not mostly_failed(errors, rows):
+    """Advice for a run of whose rows too many are errors, without a full stop; empty for others."""
+    if not too_many_failed(errors, rows):
         return ""
     return (
         f"{name} failed on {errors:,} of {asked(rows, questions)}: run it again with "

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ..base.run_files import ScoreFields
-from ..base.wording import mostly_failed
+from ..base.wording import too_many_failed
 
 SURE = 0.05
 MOST_UNREAD = 0.05
@@ -71,7 +71,7 @@ class Compared:
     @property
     def failed(self) -> bool:
         """Whether so many of the compared answers failed that the scores are not the program's."""
-        return mostly_failed(self.errors, self.answers)
+        return too_many_failed(self.errors, self.answers)
 
     @property
     def tokens(self) -> int | None:

@@ -33,8 +33,8 @@ class Pair:
     Attributes:
         n: the number of questions; each counts once, by the mean over its repeats.
         score_a, score_b: mean scores, 0 to 1 where answers are right or wrong (`is_rate`).
-        difference, low, high: of the scores, with the ends of its 95% interval: paired bootstrap,
-            or Student's for means over repeats.
+        difference, low, high: of the scores, with the ends of its 95% interval: Tango's, or
+            Student's for other scores and means over repeats.
         p: of `test`: McNemar's mid-p or exact test where each question is right or wrong in both
             (`right_or_wrong`), else the paired t-test; with `clustered`, the cluster-robust test.
         p_adjusted: p after Holm's correction over all pairs that were compared.
@@ -99,9 +99,13 @@ class Pair:
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides: the one over clusters where there are clusters."""
-        values = self if self.clustered is None else self.clustered
-        return Interval(values.low, values.high)
+        """The interval that decides: the one over clusters where there are clusters. Where the test
+        shows nothing, after the correction for all pairs, it reaches 0.
+        """
+        low, high = (self.low, self.high) if self.clustered is None else self.clustered[1:3]
+        if self.p_adjusted >= SURE:
+            low, high = min(low, 0.0), max(high, 0.0)
+        return Interval(low, high)
 
     @property
     def outcome(self) -> str:
@@ -112,14 +116,6 @@ class Pair:
         if self.p_adjusted < SURE and (low > 0 or high < 0):
             return A if low > 0 else B
         return UNDECIDED
-
-    @property
-    def interval_misleads(self) -> bool:
-        """Whether the pair is undecided although the interval excludes 0, because of the
-        correction.
-        """
-        low, high = self.interval
-        return self.outcome == UNDECIDED and not low <= 0 <= high
 
     @property
     def worth(self) -> str:
@@ -213,8 +209,10 @@ class Pair:
         }
         unknown = ("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ()
         words = ("accuracy_a", "accuracy_b", "outcome", "worth", "notes", "verdict")
+        ends = {} if self.clustered is not None else self.interval._asdict()
         return {
             **asdict(self),
+            **ends,
             **named,
             **dict.fromkeys(unknown),
             **{name: getattr(self, name) for name in words},

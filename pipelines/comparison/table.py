@@ -48,7 +48,11 @@ def table_lines(
     differences = [row.difference for row in rows if row.difference is not None]
     decimals = 1 if any(row.high - row.low < 2 * FINE for row in differences) else 0
     form = f"{{:.{decimals}%}}" if is_rate else "{:.3g}"
-    scores = [form.format(row.score.value) for row in rows]
+    # An interval from 0 to 1 is that of no answer at all.
+    scores = [
+        "–" if row.score[1:] == (0.0, 1.0) and is_rate else form.format(row.score.value)
+        for row in rows
+    ]
     values = [signed(row.value, is_rate, decimals) for row in differences]
     ends = [
         f"[{signed(row.low, is_rate, decimals)}, {signed(row.high, is_rate, decimals)}]"

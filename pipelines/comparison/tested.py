@@ -17,12 +17,14 @@ from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
 from ...modules.reading.row import ResultRow, score_in, taken
 from ...optimizers.statistics.clusters import Clustered, clustered_mean
+from ...optimizers.statistics.controls import gain_part
 from ...optimizers.statistics.statistics import (
     Difference,
     holm,
     mcnemar_exact,
     mcnemar_midp,
     paired_bootstrap,
+    tango,
 )
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import question_hash
@@ -214,10 +216,14 @@ class Test:
         return clustered_mean((a - b).tolist(), range(len(a))).p if len(a) > 1 else 1.0
 
     def _difference(self, a: Scores, b: Scores, right_or_wrong: bool) -> Difference:
-        """The difference with the interval that fits the test."""
-        if self.is_rate and not right_or_wrong and len(a) > 1:
-            return Difference(*clustered_mean((a - b).tolist(), range(len(a)))[:3])
-        return paired_bootstrap(a.tolist(), b.tolist(), seed=self.seed)
+        """The difference with the interval that fits the test: Tango's for answers that are right
+        or wrong, else Student's with one win and one loss of weight ½ added.
+        """
+        if right_or_wrong:
+            return tango(int((a > b).sum()), int((b > a).sum()), len(a))
+        unit = 1.0 if self.is_rate else float(abs(a - b).max())
+        value, low, high = gain_part(b.tolist(), a.tolist(), unit)
+        return Difference(value, low, high)
 
     def _f1(self, a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> Difference | None:
         both = [

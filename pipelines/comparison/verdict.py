@@ -58,7 +58,8 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
             "tokens": run.tokens or None,
             "calls": run.takes["calls"],
         }
-        return None if (spent := amounts[unit]) is None else spent / max(1, run.answers)
+        given = max(1, run.answers - run.errors)  # failed answers have no price
+        return None if (spent := amounts[unit]) is None else spent / given
 
     unit = price_unit(usable, price)
     each = {run.name: math.inf if (one := price(run, unit)) is None else one for run in runs}

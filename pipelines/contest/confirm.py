@@ -7,10 +7,9 @@ from pathlib import Path
 
 from ...modules.base.calls import EndpointDown
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, signed
+from ..base.wording import counted, signed, too_many_failed
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
-from ..runs.summary import too_many_failed
 from .entrants import Entrant
 from .lane import Lane, ask_all
 from .outcome import CONFIRM

@@ -111,7 +111,8 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
     result = written.get(RESULT)
     if not isinstance(result, dict) or not result.get("finished"):
         return None
-    if result["steps"] != plan.steps or (result["short"] and _raised(result["budget"], plan)):
+    short, budget = result.get("short", False), result.get("budget")
+    if result.get("steps", plan.steps) != plan.steps or (short and _raised(budget, plan)):
         return None
     named = {entrant.name: entrant for entrant in plan.field}
     winner = named.get(result["winner"])

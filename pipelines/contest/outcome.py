@@ -64,7 +64,7 @@ class Contest(ContestResult, ShownResult):
         if not self.result["finished"]:
             raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
         winner: Any = load_program(self.folder / WINNER) if self._winner is None else self._winner
-        if self.result["saved"] and isinstance(self._winner, Program | None):
+        if self.result.get("saved") and isinstance(self._winner, Program | None):
             winner.register = partial(log_program, self.folder / WINNER)
         return winner
 
@@ -154,7 +154,7 @@ class Contest(ContestResult, ShownResult):
     def _next(self) -> list[str]:
         """What can be done with the winner; each line works as it stands."""
         where = self.folder / WINNER
-        if not self.result["saved"]:
+        if not self.result.get("saved"):
             spec = self.result.get("spec")
             if spec is None:
                 return [f"winner  {self.winner_name} is your own code: call it in Python"]

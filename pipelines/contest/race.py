@@ -15,14 +15,13 @@ from ...modules.base.usage import UNITS, price_unit
 from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, shortened
+from ..base.wording import counted, shortened, too_many_failed
 from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
 from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
 from ..runs.rows import read_rows
-from ..runs.summary import too_many_failed
 from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all
 from .money import affordable, amount

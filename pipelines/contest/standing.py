@@ -10,9 +10,8 @@ from ...modules.base.usage import price_unit, total
 from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
-from ..base.wording import counted, signed
+from ..base.wording import counted, signed, too_many_failed
 from ..reporting.contested import Outcome, Place
-from ..runs.summary import too_many_failed
 from .free import Free
 from .lane import Lane
 from .race import Race

@@ -26,7 +26,7 @@ from ..lms.named import lm
 from ..meter.programs import COMMAND, command_named, own_program
 from .build import MakeLM as MakeLM
 from .build import check_names, environment_of, made, no_protocol
-from .saved import saved_program
+from .saved import saved_program, with_own_lm
 
 YAML_SUFFIXES = (".yaml", ".yml")
 INSTEAD = "with --set, or in place of the file"
@@ -66,7 +66,7 @@ def program_of(
     path = Path(text).expanduser()
     if not named and text and path.is_dir():
         _import_named(sets or {})
-        return saved_program(path, sets=sets, make_lm=make_lm)
+        return with_own_lm(saved_program(path, sets=sets, make_lm=make_lm), path, make_lm)
     if not named and (path.suffix.casefold() in YAML_SUFFIXES or path.is_file()):
         return _build(text, read_program(path), sets or {}, make_lm, text)
     return _build(text, {"program": text}, sets or {}, make_lm)

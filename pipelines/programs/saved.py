@@ -74,6 +74,7 @@ def load_program(
     program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
     )
+    with_own_lm(program, folder)
     if not isinstance(program, Foreign):
         return program
     if program.own_lm is not None and isinstance(program.module, dspy.Module):
@@ -116,8 +117,7 @@ def saved_program(
     if (place / MODULE).is_file():
         changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
         changed = {key: one for key, one in changed.items() if one is not None}
-        module = saved_module(place, changed, protocols or {})
-        return _with_own_lm(module, place, make_lm)
+        return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
     fixed = {"prompts", *(name for one in PROTOCOLS.values() for name in (*one.holds, *one.fixed))}
@@ -154,7 +154,7 @@ def saved_program(
         )
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
-    return _with_own_lm(program, place, make_lm)
+    return program
 
 
 def save_with_lm(program: Program, folder: Path, lm: Any) -> None:
@@ -176,8 +176,9 @@ def own_lm(folder: Path) -> SavedLM | None:
         raise UserError(f"{folder / LM_FILE} is damaged: save the program again") from None
 
 
-def _with_own_lm(program: Program, folder: Path, make_lm: MakeLM) -> Program:
-    """The program, which makes the LM that it was saved with when it is asked."""
+def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
+    """The program, which makes the LM that it was saved with in this folder when it is asked."""
+    folder = program_folder(Path(folder).expanduser())
     saved = own_lm(folder)
     if saved is not None:
         where = str(folder / LM_FILE)

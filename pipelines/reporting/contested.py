@@ -159,14 +159,15 @@ def _prediction(result: Mapping[str, Any]) -> str:
 
 def _take(result: Mapping[str, object]) -> str:
     name, confirmed = result["winner"], result["confirmation"]
+    advice = result.get("advice") or "it is the cheapest that nothing is shown to beat"
     if confirmed:
         return f"Take {name}: {confirmed}."
     if result["chosen_on_same"]:
         return (
-            f"Take {name}: {result['advice']}; chosen and measured on the same questions: expect "
+            f"Take {name}: {advice}; chosen and measured on the same questions: expect "
             "1–3 points less."
         )
-    return f"Take {name}: {result['advice']}."
+    return f"Take {name}: {advice}."
 
 
 def _capital(text: str) -> str:

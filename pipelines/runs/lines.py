@@ -97,17 +97,20 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     """The amount paid, and the cost per 1,000 questions, including answers that were paid for
     earlier.
     """
-    usage, rows = summary.paid or summary.usage, summary.counts["rows"]
+    usage = summary.paid or summary.usage
     parts = [f"paid {money(usage['cost_usd'])} for {calls_used(usage['calls'])}"]
     if cached := summary.usage["cached_calls"]:
         parts[0] += f" ({cached:,} more from records or the cache)"
     takes = summary.takes
-    if takes and summary.counts["errors"] < rows:
+    answered = summary.answered
+    if takes and answered:
         tokens = tokens_of(takes)
         if takes["cost_usd"]:
-            parts.append(f"{rounded_money(1000 * takes['cost_usd'] / rows)} for 1,000 questions")
+            parts.append(
+                f"{rounded_money(1000 * takes['cost_usd'] / answered)} for 1,000 questions"
+            )
         elif tokens is not None:
-            each = float(f"{1000 * tokens / rows:.2g}")
+            each = float(f"{1000 * tokens / answered:.2g}")
             parts.append(f"{each:,.0f} tokens for 1,000 questions")
     return "; ".join([*parts, *([] if seconds is None else [duration(seconds)])])
 

@@ -33,8 +33,6 @@ from ..base.wording import counted, percent
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
 MOST_GROUPS = 30
-MOST_FAILED = 0.05
-"""The largest share of failed questions with which scores are still a result."""
 BOOTSTRAP_SEED = 0
 
 
@@ -47,11 +45,6 @@ class Ending(StrEnum):
     LEFT = "left"
     STOPPED = "stopped"
     FAILED = "failed"
-
-
-def too_many_failed(failed: int, asked: int) -> bool:
-    """Whether scores over these questions are no result: nothing may be concluded from them."""
-    return failed > MOST_FAILED * asked
 
 
 @dataclass(repr=False)
@@ -124,6 +117,11 @@ class Summary:
     def is_rate(self) -> bool:
         """Whether the score is a share of right answers."""
         return self.counts.get("correct") is not None
+
+    @property
+    def answered(self) -> int:
+        """How many rows have an answer; failed questions have no price."""
+        return self.counts["rows"] - self.counts["errors"]
 
     @property
     def finished(self) -> int:

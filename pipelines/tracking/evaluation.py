@@ -73,7 +73,7 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
             {
                 **summary.scores,
                 **{name: summary.counts.get(name, 0) for name in COUNTS},
-                **bill(summary.usage),
+                **bill(summary.takes or summary.usage),  # whatever the cache held
                 **{f"seconds_{name}": summary.seconds.get(name) for name in ("p50", "p90")},
             }
         ),
@@ -88,6 +88,7 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
 def _summary(folder: Path, run: Any) -> Summary | None:
     """The summary in the folder; None if it is missing or damaged."""
     document = {**(read_object(folder / SUMMARY) or {}), "run": run}
+    document.setdefault("ending", Ending.STOPPED if document.get("stopped") else Ending.FINISHED)
     try:
         summary = Summary(
             **{one.name: document[one.name] for one in fields(Summary) if one.name in document}

@@ -15,7 +15,7 @@ from cli_helpers import SPEC, evaluate, folkmoot
 import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
 from folkmoot.pipelines.cli import show
-from folkmoot.pipelines.comparison.matched import TOLERANCE, Match
+from folkmoot.pipelines.comparison.matched import TOLERANCE, Match, samples_for
 from folkmoot.pipelines.comparison.words import say
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -99,7 +99,7 @@ def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Scripte
     assert usage["completion_tokens"] is not None
     assert match.spent == (usage["prompt_tokens"] + usage["completion_tokens"]) / 12
     assert (match.rows, match.pilot, match.in_dollars) == (12, 8, False)
-    assert match.samples == int(match.spent / match.taken) > 1
+    assert match.samples == samples_for(match.spent, match.taken) > 1
     assert base.summary.run["program"]["samples"] == match.samples
     assert len(scripted.bodies) - before == 8 + 12 * match.samples
     assert Match(10, 1, tokens_per_sample=0).samples == 1  # an LM that counts no tokens
@@ -127,7 +127,7 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
         for name in ("weak", "strong")
     }
     assert by_lm["weak"].in_dollars
-    assert by_lm["weak"].samples == int(by_lm["weak"].spent / by_lm["weak"].taken) > 5
+    assert by_lm["weak"].samples == samples_for(by_lm["weak"].spent, by_lm["weak"].taken) > 5
     assert by_lm["strong"].samples == 1
     assert "US dollars per question were spent" in say("match", by_lm["weak"])
 

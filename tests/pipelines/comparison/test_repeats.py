@@ -11,6 +11,7 @@ from scipy import stats
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.clusters import clustered_mean
+from folkmoot.optimizers.statistics.controls import gain_part
 from folkmoot.optimizers.statistics.statistics import mcnemar_midp
 from folkmoot.pipelines.runs.summary import mean_score
 
@@ -23,10 +24,9 @@ def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> 
     (pair,) = found
     a, b = team.mean(axis=0), base.mean(axis=0)
     expected = stats.ttest_rel(a, b)
-    ends = expected.confidence_interval()
     assert (pair.n, pair.test, pair.right_or_wrong) == (40, "paired t-test", False)
     assert pair.p == pytest.approx(expected.pvalue)
-    assert (pair.low, pair.high) == pytest.approx((ends.low, ends.high))
+    assert (pair.difference, pair.low, pair.high) == gain_part(b, a)
     assert (pair.score_a, pair.score_b) == pytest.approx((a.mean(), b.mean()))
     assert pair.accuracy_a == pair.score_a
     assert set(pair.only_a) == {f"q{q}" for q in range(40) if a[q] > b[q]}

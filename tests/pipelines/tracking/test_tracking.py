@@ -24,7 +24,7 @@ from mlflow import MlflowClient
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reports.deliberation import deliberation_report
 from folkmoot.pipelines.plots.protocols import Drawing, drawings
-from folkmoot.pipelines.runs.summary import summarise
+from folkmoot.pipelines.runs.summary import Ending, summarise
 from folkmoot.pipelines.tracking import evaluation
 from folkmoot.pipelines.tracking.context import NOWHERE
 from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
@@ -122,6 +122,7 @@ def written(folder: Path, run: dict[str, Any], count: int = 4, stopped: str | No
     (folder / KIND).write_text(json.dumps(run))
     summary = summarise(iter(rows()[:count]), 4, deliberation_report, run)
     summary.stopped = stopped
+    summary.ending = Ending.FINISHED if stopped is None else Ending.STOPPED
     (folder / "summary.json").write_text(json.dumps(summary.to_dict()))
     return folder
 
