@@ -109,11 +109,11 @@ class Foreign(Program):
     """A user's own program behind the interface of folkmoot's: a `dspy.Module`, or a callable.
 
     A module gets the fields that its `forward` names, or its signature where that takes any: those
-    of the question with the same names (question, choices, context, kind, id, and what its `meta`
-    holds), or what `inputs` puts in their place. Choices are written below the question, a line
-    each, where no field takes them; a list of passages is joined for a field of text. A callable
-    gets the `Question`, without its gold answer; one with several parameters, or whose one
-    parameter is annotated `str`, gets fields as a module does.
+    of the question with the same names (question, choices, context, kind, id, and the columns that
+    the user names by `show`), or what `inputs` puts in their place. Choices are written below the
+    question, a line each, where no field takes them; a list of passages is joined for a field of
+    text. A callable gets the `Question`, without its gold answer; one with several parameters, or
+    whose one parameter is annotated `str`, gets fields as a module does.
 
     The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
     it is the field `answer`, or the one field that there is beside DSPy's reasoning. It is then
@@ -214,25 +214,38 @@ class Foreign(Program):
         """
         if self.fields is None:
             return []
+        notes: list[str] = []
         for name, field in self.fields.items():
             source = self.inputs.get(name, name)
-            lacking = [question.id for question in questions if source not in _inputs_of(question)]
-            empty = all(_inputs_of(question).get(source) is None for question in questions)
+            values = [self._values(question) for question in questions]
+            lacking = [
+                question.id
+                for question, given in zip(questions, values, strict=True)
+                if source not in given
+            ]
+            if lacking and any(source in question.meta for question in questions):
+                unasked = (
+                    f"{self._name} takes {source!r}, a column of the data that no program is shown "
+                    f"unasked: name it with --show {source} (show=[{source!r}])"
+                )
+                if field.needed:
+                    raise UserError(unasked)
+                notes.append(unasked)
+                continue
+            empty = all(given.get(source) is None for given in values)
             if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
                 raise UserError(
-                    f"{self._name} needs {name!r}, which {which}: add it to the data, or say "
-                    f"which field it "
-                    f"is with inputs={{{name!r}: 'question'}}"
+                    f"{self._name} needs {name!r}, which {which}: add it to the data, or say which "
+                    f"field it is with inputs={{{name!r}: 'question'}}"
                 )
         taken = {self.inputs.get(name, name) for name in self.fields}
         if "context" not in taken and any(question.context for question in questions):
-            return [
-                f"{self._name} has no field for the context of the questions, and is not shown "
-                f"it: give it "
-                "one, or say which takes it with inputs={'FIELD': 'context'}"
-            ]
-        return []
+            notes.append(
+                f"{self._name} has no field for the context of the questions, and is not shown it: "
+                "give it one, or say which takes it with inputs={'FIELD': 'context'}"
+            )
+        return notes
 
     def example(self, question: Question) -> Question:
         """The question as an optimizer shows it to this: with its fields, and the gold as its
@@ -240,7 +253,7 @@ class Foreign(Program):
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
-        values = _inputs_of(question)
+        values = self._values(question)
         fields = self._arguments(values)
         shown = {
             name: value
@@ -261,9 +274,8 @@ class Foreign(Program):
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question: what it returned, with `answer` read, and its `usage`."""
         if self.fields is None:
-            unlabelled = Question({**dict(question.items()), "answer": None})
-            return await self._predict(question, [unlabelled], {})
-        return await self._predict(question, [], self._arguments(_inputs_of(question)))
+            return await self._predict(question, [question.shown()], {})
+        return await self._predict(question, [], self._arguments(self._values(question)))
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
@@ -273,7 +285,7 @@ class Foreign(Program):
         if self.fields is None:
             return await self.answer(question)
         return await self._predict(
-            question, [], self._arguments({**fields, **_inputs_of(question)})
+            question, [], self._arguments({**fields, **self._values(question)})
         )
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
@@ -353,6 +365,14 @@ class Foreign(Program):
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
         return awaitable or not hasattr(type(self.module), "forward")
 
+    def _values(self, question: Question) -> dict[str, object]:
+        """What a question gives to fields: what programs are shown, and the columns that `inputs`
+        names.
+        """
+        shown, named = question.shown(), self.inputs.values()
+        columns = {name: question.meta[name] for name in named if name in question.meta}
+        return columns | shown.meta | {name: shown[name] for name in ("id", *INPUTS, "meta")}
+
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""
         assert self.fields is not None
@@ -409,12 +429,6 @@ def _simple_signature(module: Any) -> str | None:
             ", ".join(described[1:] if type(module) is dspy.ChainOfThought and sides else described)
         )
     return " -> ".join(sides)
-
-
-def _inputs_of(question: Question) -> dict[str, object]:
-    """The fields of a question that a program may get: all but the gold answer."""
-    own = {name: question[name] for name in ("id", *INPUTS, "meta")}
-    return {name: value for name, value in question.meta.items() if name != "answer"} | own
 
 
 def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:

@@ -48,6 +48,9 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     kind: Kind
     meta: dict[str, Any]
     _input_keys: frozenset[str]
+    _shown: tuple[str, ...] = ()
+    """The columns of `meta` that a program is shown, because the user named them."""
+
     _kind_guessed = False
     """Whether nobody stated the kind, so that a source of questions may decide it for all."""
 
@@ -73,6 +76,14 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """
         keys = ", ".join(map(repr, sorted(self._input_keys)))
         return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
+
+    def shown(self) -> Question:
+        """What a program, a command and a tool are shown: never a gold answer, and of `meta` only
+        what the user named.
+        """
+        fields = {name: self[name] for name in ("id", *INPUTS)}
+        meta = {name: self.meta[name] for name in self._shown if name in self.meta}
+        return Question(fields, answer=None, meta=meta)
 
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()

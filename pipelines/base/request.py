@@ -413,6 +413,14 @@ class Columned(Request):
         ),
     ] = None
     kind: Kind = None
+    show: Annotated[
+        Sequence[str],
+        list[str],
+        Option(
+            metavar="COLUMN,…",
+            help="Further columns of the data that programs are shown; never the gold answer.",
+        ),
+    ] = field(default_factory=list)
 
     def column_names(self) -> dict[str, str] | None:
         """`columns` by field. Raises UserError for what is not a pair."""

@@ -322,7 +322,7 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     handler.emit = lambda record: notes.append(record.getMessage())  # type: ignore[method-assign]
     log.addHandler(handler)
     try:
-        how = request.named("split", "limit", "seed", "kind")
+        how = request.named("split", "limit", "seed", "kind", "show")
         listed = data.listed(request.questions, columns=request.column_names(), **how)
     finally:
         log.removeHandler(handler)

@@ -163,8 +163,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
             return accepted, rest, f"any of the answers in `{column}`"
         return (accepted[0] if accepted else None), rest, words
     if isinstance(answer, str) and "####" in answer:
-        solution, _, answer = (part.strip() for part in answer.rpartition("####"))
-        return answer, {"solution": solution} if solution else {}, "the answer after ####"
+        return answer.rpartition("####")[2].strip(), {}, "the answer after ####"
     if isinstance(answer, str) and (match := _IN_DOLLARS.fullmatch(answer.strip())):
         return match[1].strip(), rest, words
     return answer, rest, words

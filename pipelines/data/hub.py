@@ -125,12 +125,11 @@ def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any
 
 
 def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str, object]:
-    solution, _, answer = (part.strip() for part in str(row["answer"]).rpartition("####"))
+    answer = str(row["answer"]).rpartition("####")[2].strip()
     return {
         "id": f"{name}-{split}-{index:04d}",
         "question": row["question"],
         "answer": answer.replace(",", ""),
-        "meta": {"answer_raw": answer} | ({"solution": solution} if name == "gsm8k" else {}),
     }
 
 

@@ -38,6 +38,9 @@ _WHERE = "_where"  # attribute, not a field: where a question stands in its file
 _NAMELESS = "?"  # stands for an id until there is one
 _LOG = logging.getLogger("folkmoot")
 MOST_FAULTS = 20
+_SOLUTIONS = ("answer_raw", "solution", "rationale", "lecture")
+"""What known data sets say of the way to the answer; it does not travel with a question."""
+
 _LOOK_AHEAD = 10_000
 _LONG = 10
 """Words of a gold answer that is a sentence."""
@@ -102,12 +105,14 @@ def listed(
     seed: int | None = None,
     columns: ColumnNames | None = None,
     kind: str | None = None,
+    show: Sequence[str] = (),
 ) -> list[Question]:
     """The questions of a list or a generator, unchanged; anything else is read by `load`. An empty
-    list stays empty. Raises UserError, in which `name` stands for an object in Python.
+    list stays empty. `show` names the columns of `meta` that programs are shown. Raises UserError,
+    in which `name` stands for an object in Python.
     """
     if isinstance(questions, str | Path):
-        return load(questions, split, limit, seed, columns, kind)
+        return showing(load(questions, split, limit, seed, columns, kind), show)
     if isinstance(questions, Question):
         raise UserError(f"{name} is one question: give a list, [question]")
     if isinstance(questions, Iterator):
@@ -118,9 +123,41 @@ def listed(
     else:
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = _checked(reading)
-    if limit is None:
-        return list(questions)
-    return list(questions[:limit]) if seed is None else sample(questions, limit, seed)
+    if limit is not None:
+        questions = questions[:limit] if seed is None else sample(questions, limit, seed)
+    return showing(list(questions), show)
+
+
+def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
+    """The questions, of whose `meta` programs are shown these columns and no other. Raises
+    UserError for a column that no question has, and for one that holds the gold answer.
+    """
+    names = tuple(dict.fromkeys(name.strip() for part in show for name in part.split(",")))
+    for name in names:
+        texts = {q.id: str(q.meta[name]).casefold() for q in questions if name in q.meta}
+        if not texts:
+            raise UserError(f"--show {name!r}: no question has such a column; correct the name")
+        tells = sum(q.id in texts and _tells(texts[q.id], q) for q in questions)
+        if 2 * tells > len(texts):
+            raise UserError(
+                f"--show {name!r}: the column holds the gold answer of {tells} of "
+                f"{counted(len(texts), 'question')}, so programs would be told; leave it out"
+            )
+    for question in questions:
+        question._shown = names
+    return questions
+
+
+def _tells(text: str, question: Question) -> bool:
+    """Whether a text holds the gold answer as a word of its own, or the text of the right
+    option.
+    """
+    golds = [str(gold) for gold in golds_of(question.gold)]
+    if question.choices is not None and question.answer in question.choices:
+        golds.append(question.choices[question.answer])
+    return any(
+        re.search(rf"(?<!\w){re.escape(gold.strip().casefold())}(?!\w)", text) for gold in golds
+    )
 
 
 class DataError(UserError):
@@ -264,6 +301,7 @@ def load_part(
     *,
     columns: ColumnNames | None = None,
     kind: str | None = None,
+    show: Sequence[str] = (),
 ) -> tuple[list[Question], str | None]:
     """The questions of a part ("train", "validation") as `load` gives them, and their split.
 
@@ -272,10 +310,12 @@ def load_part(
     """
     drawn = None if limit is None else seed
     if not isinstance(source, str | Path):
-        return listed(source, part, limit=limit, seed=drawn, columns=columns, kind=kind), split
+        how: Any = {"columns": columns, "kind": kind, "show": show}
+        return listed(source, part, limit=limit, seed=drawn, **how), split
     is_file = catalogue.find(str(source)) is None and Path(source).expanduser().exists()
     split = split or (None if is_file else part)
-    return load(source, split, limit, drawn, columns=columns if is_file else None, kind=kind), split
+    columns = columns if is_file else None
+    return showing(load(source, split, limit, drawn, columns=columns, kind=kind), show), split
 
 
 def sample(
@@ -452,6 +492,8 @@ def _questions(
                 where, f"the id {question.id!r} already stands at {before}; make ids unique"
             )
             continue
+        for name in _SOLUTIONS if spec is not None else ():
+            question.meta.pop(name, None)
         places[question.id] = where
         setattr(question, _WHERE, f"{reading.name}, {where}")
         yield question

@@ -269,7 +269,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
 
 
 def _questions(request: EvaluateRequest) -> list[Question]:
-    how = request.named("split", "limit", "seed", "kind")
+    how = request.named("split", "limit", "seed", "kind", "show")
     return checked(data.listed(request.questions, columns=request.column_names(), **how))
 
 
@@ -289,9 +289,8 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
     if not weights and not request.demos:
         raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
     columns = request.column_names()
-    train, _ = data.load_part(
-        request.train, "train", request.train_split, columns=columns, kind=request.kind
-    )
+    how = request.named("kind", "show")
+    train, _ = data.load_part(request.train, "train", request.train_split, columns=columns, **how)
     data.check_asked(train)
     return train
 

@@ -229,10 +229,10 @@ class Start:
 
 
 def _fields_of(question: Question) -> dict[str, object]:
-    """The fields of a question that a command gets: all but the gold answer."""
-    fields = {name: question[name] for name in ("id", "question", "choices", "context", "kind")}
-    meta = {name: value for name, value in question.meta.items() if name != "answer"}
-    return {**fields, "meta": meta}
+    """The fields of a question that a command gets."""
+    shown = question.shown()
+    names = ("id", "question", "choices", "context", "kind", "meta")
+    return {name: shown[name] for name in names}
 
 
 async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, object]) -> None:

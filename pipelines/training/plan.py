@@ -196,7 +196,11 @@ def _replay(
 def _live(
     request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
 ) -> LivePlan:
-    how: Any = {"columns": request.column_names(), "kind": request.kind}
+    how: Any = {
+        "columns": request.column_names(),
+        "kind": request.kind,
+        "show": request.show,
+    }
     seed = int(options.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
     questions, _ = data.load_part(request.train, "train", *limits, **how)

@@ -155,7 +155,11 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         )
     lm = lm_given(None) if EVERY not in seating.seated else seating.make(seating.seated[EVERY])
     _check_prices(seating, space, lm)
-    how: Any = {"columns": request.column_names(), "kind": request.kind}
+    how: Any = {
+        "columns": request.column_names(),
+        "kind": request.kind,
+        "show": request.show,
+    }
     train = data.listed(
         request.train, "train", split=request.train_split, limit=request.train_limit, **how
     )

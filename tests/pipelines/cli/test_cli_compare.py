@@ -42,7 +42,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
     lines = result.stdout.splitlines()
     assert re.match(r" +right +against 1 agent +price$", lines[0])
     assert re.match(r"1 agent +50% .*▕.*●.*▏ +· +1×$", lines[1])
-    assert re.match(r"2 agents \+ judge +90% .*●.* \+40 .*┊.*●.* \[\+10, \+70\] +2.4×$", lines[2])
+    assert re.match(r"2 agents \+ judge +90% .*●.* \+40 .*┊.*●.* \[0, \+69\] +2.4×$", lines[2])
     assert lines[3:] == [
         "",
         "2 agents + judge is ahead so far, undecided. Against 1 agent: 90% against 50% on 10 "

@@ -286,7 +286,7 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
         "main/test-00000-of-00001.parquet",
         [{"question": "How many?", "answer": "4 * 300 = <<4*300=1200>>1200\n#### 1,200"}],
         {"id": "gsm8k-test-0000", "answer": "1200", "kind": "number",
-         "meta": {"answer_raw": "1,200", "solution": "4 * 300 = <<4*300=1200>>1200"}},
+         "meta": {}},
     ),
     "hotpotqa": (
         "distractor/validation-00000-of-00001.parquet",

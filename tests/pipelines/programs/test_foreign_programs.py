@@ -92,11 +92,16 @@ def test_fields_reach_a_signature_by_name(
 ) -> None:
     asked = questions(context=["one", "two"], meta={"hint": "money", "gold_source": "x"})
     program = dspy.ChainOfThought(signature)
+    if "hint" in signature:
+        with pytest.warns(UserWarning, match="--show hint"):
+            run(program, asked, lm=plain(server), inputs=inputs)
+        assert "money" not in asked_in(server)
+    show = ["hint"] if "hint" in signature else []
     if "context" in signature or "context" in (inputs or {}).values():
         run(program, asked, lm=plain(server), inputs=inputs)
     else:
         with pytest.warns(UserWarning, match="no field for the context"):
-            run(program, asked, lm=plain(server), inputs=inputs)
+            run(program, asked, lm=plain(server), inputs=inputs, show=show)
     assert shown in asked_in(server)
     assert "gold_source" not in asked_in(server)
 
@@ -128,7 +133,13 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
         seen.append(question)
         return "A"
 
-    assert run(mine, questions(1, meta={"hint": "h"})).accuracy == 1
+    meta = {"hint": "h", "solution": "it is A, a bank", "answer_raw": "A"}
+    assert run(mine, questions(1, meta=meta), show=["hint"]).accuracy == 1
+    assert run(mine, questions(1, meta=meta)).accuracy == 1
+    assert seen[1].meta == {}, "no column travels unasked"
+    for column in ("solution", "answer_raw"):
+        with pytest.raises(fm.UserError, match="holds the gold answer"):
+            run(mine, questions(4, meta=meta), show=[column])
     assert (seen[0].id, seen[0].choices, seen[0].meta, seen[0].answer) == (
         "q0",
         CHOICES,
