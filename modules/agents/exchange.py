@@ -28,8 +28,9 @@ class Exchange:
     Args:
         members: names of the agents who answer first and may answer again.
         again: `(task, recorded, hear)` lets the members answer again, in the team's own prompts
-            and by its own rules, until the decider would be asked. `recorded` begins with the first
-            answers, and `hear` says what each agent is shown of the turns. It returns the first
+            exactly as often as they did in the `recorded` dialogue, which begins with the first
+            answers: answering until they agree would be a vote of its own. `hear` says what each
+            agent is shown of the turns. It returns the first
             answers and all later turns. None: members do not read each other. first: `(task)` asks
             every member for a fresh answer without the others' turns. None: the recorded first
             answers were given in this way.

@@ -264,8 +264,12 @@ class Deliberation(Program):
         return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
-        opening = recorded[: len(self.agents)]
-        return await self._rounds(task, opening, await self._evidence(task), hear)
+        transcript = list(recorded[: len(self.agents)])
+        evidence = await self._evidence(task)
+        last = max(turn.round for turn in recorded if turn.agent in self.roles)
+        for number in range(2, last + 1):
+            await self._round(task, transcript, number, evidence, hear)
+        return transcript
 
     async def _rounds(
         self, task: Task, opening: Sequence[Turn], evidence: Evidence | None, hear: Hear
@@ -276,10 +280,16 @@ class Deliberation(Program):
             latest = [turn.answer for turn in transcript[-len(self.agents) :]]
             if all_agree(latest, task.kind):
                 break
-            for agent in self.agents:
-                heard = hear(agent.name, transcript)
-                transcript.append(await self._speak(agent, task, done + 1, heard, evidence))
+            await self._round(task, transcript, done + 1, evidence, hear)
         return transcript
+
+    async def _round(
+        self, task: Task, transcript: list[Turn], number: int, evidence: Evidence | None, hear: Hear
+    ) -> None:
+        """Let every agent speak once, and add what it says to the transcript."""
+        for agent in self.agents:
+            heard = hear(agent.name, transcript)
+            transcript.append(await self._speak(agent, task, number, heard, evidence))
 
     def _whole_rounds(self, transcript: Sequence[Turn]) -> int:
         return len(transcript) // len(self.agents)

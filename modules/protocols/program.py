@@ -117,6 +117,10 @@ class Program(dspy.Module):  # type: ignore[misc]
             prediction = await self.solve(task)
         # as an attribute, DSPy would look at every name of the class
         prediction["usage"] = usage.to_dict()
+        # The answer stands last, where `dspy.majority` looks for it.
+        answer = prediction["answer"]
+        del prediction["answer"]
+        prediction["answer"] = answer
         return prediction
 
     def _saved_lm(self) -> dict[str, Any]:

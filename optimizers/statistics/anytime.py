@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .statistics import Interval
+from .statistics import Interval, score_interval
 
 Numbers: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = Literal["open", "a", "b", "no_worse", "futile"]
@@ -242,7 +242,8 @@ class PairWatch:
 
     `state` is "open", then for good "a" or "b" (that one is better), "no_worse" (with a `margin`: a
     is no worse than b by more than the margin) or "futile" (the planned questions will not decide).
-    `interval` is the confidence sequence of the mean difference a - b for new questions like these.
+    `interval` is that of the mean difference a - b for new questions like these: the confidence
+    sequence, or the interval of the last look's test.
 
     Args:
         planned: the planned number of questions; without it there is neither futility nor a last
@@ -266,10 +267,25 @@ class PairWatch:
         self._counts: dict[float, int] = {}
         self._clusters: dict[str, list[float]] = {}
         self._looked = False
+        self._last: Interval | None = None
+        self._decided: Interval | None = None
 
     @property
     def interval(self) -> Interval:
-        """The confidence sequence of the mean difference."""
+        """The confidence sequence of the mean difference; after the last look, where that decided,
+        the interval of its test.
+        """
+        if self._last is not None:
+            return self._last
+        now = self._interval_now()
+        if self._decided is None:
+            return now
+        # Every interval of the sequence holds, so that of the moment of decision still does.
+        mean = sum(self.differences) / len(self.differences)
+        low, high = max(now.low, self._decided.low), min(now.high, self._decided.high)
+        return Interval(min(low, mean), max(high, mean))
+
+    def _interval_now(self) -> Interval:
         if self._clusters:
             return self._cluster_interval()
         return _interval(*self._counted(), self.alpha)
@@ -303,10 +319,16 @@ class PairWatch:
         if self.state in ("open", "no_worse"):
             self._looked = True
             wins, losses = self._counts.get(1.0, 0), self._counts.get(-1.0, 0)
-            if abs(wins - losses) >= _coins(self.alpha).critical_lead(wins + losses, self.alpha):
+            critical = _coins(self.alpha).critical_lead(wins + losses, self.alpha)
+            if abs(wins - losses) >= critical:
                 self.state = "a" if wins > losses else "b"
             elif self.state == "open":
                 self.state = "futile"
+            if self.state != "no_worse" and wins + losses:
+                # The score test that rejects equality from the same lead on; leads are whole.
+                z = (critical - 0.5) / math.sqrt(wins + losses)
+                _, *ends = score_interval(wins, losses, len(self.differences), z)
+                self._last = Interval(*ends)
         return self.state
 
     def _counted(self) -> tuple[Numbers, npt.NDArray[np.int_]]:
@@ -318,6 +340,7 @@ class PairWatch:
         self.log_e = max(self.log_e, log_e := self._log_e(0.0))
         if log_e >= limit:
             self.state = "a" if lead > 0 else "b"
+            self._decided = self._interval_now()
         elif self.margin is not None and lead > -self.margin * len(self.differences):
             self.state = "no_worse" if self._log_e(-self.margin) >= limit else "open"
         if self.state == "open" and self._futile():

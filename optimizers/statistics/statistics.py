@@ -111,11 +111,14 @@ def tango(only_a: int, only_b: int, n: int, confidence: float = 0.95) -> Differe
     _check_share("confidence", confidence)
     if min(only_a, only_b) < 0 or only_a + only_b > n or n < 1:
         raise ValueError(f"{only_a} and {only_b} are no counts of {n} questions")
-    z = quantile((1 + confidence) / 2)
-    difference = (only_a - only_b) / n
+    return score_interval(only_a, only_b, n, quantile((1 + confidence) / 2))
+
+
+def score_interval(only_a: int, only_b: int, n: int, z: float) -> Difference:
+    """Tango's interval with this quantile of the score test."""
     high = _tango_end(only_a, only_b, n, z)
     low = -_tango_end(only_b, only_a, n, z)
-    return Difference(difference, low, high)
+    return Difference((only_a - only_b) / n, low, high)
 
 
 def _tango_end(b: int, c: int, n: int, z: float) -> float:

@@ -358,6 +358,12 @@ def check_input(
     """Warnings about the input. Raises UserError for what cannot be used, before anything
     is spent.
     """
+    if chosen.decides and not isinstance(program, Foreign):
+        # Fitted thresholds are part of DSPy's own state alone.
+        raise UserError(
+            f"{chosen.name} fits the thresholds of decision outputs of a dspy.Module of your own, "
+            "which folkmoot's programs do not keep: choose another optimizer"
+        )
     if chosen.decides and not any(map(decision_outputs, predictors_of(program).values())):
         raise UserError(
             f"{chosen.name} fits the thresholds of decision outputs (bool, or DSPy's Score and "

@@ -37,6 +37,7 @@ from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
+from ..tracking.values import check_model_name
 from .entrants import (
     DEMOS,
     FAIR,
@@ -259,6 +260,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     With `stored`, a contest without a folder gets one under `runs/`.
     """
     checked_whole("concurrency", request.concurrency)
+    check_model_name(request.register)
     questions, source, guessed = _questions(request)
     alone = replace(request, lm=None)  # a list of LMs is not assigned to seats
     alone.defaults = request.defaults
@@ -293,7 +295,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         source=source,
         cluster=spec.cluster if spec is not None else None,
         guessed=guessed,
-        forecast=_forecast(questions),
+        forecast=_forecast(questions, lms),
     )
     plan.out = plan.default_out() if stored and out is None else out
     if plan.out is not None:
@@ -336,14 +338,18 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     return questions, str(request.questions) if named_so else "questions", " ".join(notes)
 
 
-def _forecast(questions: Sequence[Question]) -> str:
-    """What earlier runs of the same questions say of a vote; empty where they are too few."""
-    asked = data.fingerprint(questions)
-    runs = [
-        file.parent
-        for file in sorted(RUNS.glob(f"*/{MANIFEST}"))
-        if (read_object(file) or {}).get("data_fingerprint") == asked
-    ]
+def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
+    """What earlier runs of the same questions on the same LMs say of a vote; empty where they are
+    too few.
+    """
+    asked, names = data.fingerprint(questions), {str(getattr(lm, "model", lm)) for lm in lms}
+    runs = []
+    for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
+        run = read_object(file) or {}
+        used = run.get("lms")
+        own = {lm.get("name") for lm in used.values()} if isinstance(used, dict) else set()
+        if run.get("data_fingerprint") == asked and own and own <= names:
+            runs.append(file.parent)
     try:
         words = forecast(runs, sizes=[5]).lines()[0]
     except UserError:

@@ -70,8 +70,9 @@ class AnsweringAgain(Program):
         if self.arm == FIRST and exchange.first is not None:
             turns = await exchange.first(task)
         elif exchange.again is not None and name in self.dialogues.first:
-            steps = [turn for turn in self.dialogues.turns[name] if turn.step is not None]
-            recorded = [*self.dialogues.first[name], *steps]
+            turns = self.dialogues.turns[name]
+            later = [turn for turn in turns if turn.step is not None or turn.round > 1]
+            recorded = [*self.dialogues.first[name], *later]
             turns = await exchange.again(task, recorded, self._hear(name))
         else:
             raise LookupError("there are no first answers to go on from")

@@ -31,6 +31,7 @@ from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
+from ..tracking.values import check_model_name
 from .answering import lms_in, seat_engines
 from .check import (
     check_engine,
@@ -206,6 +207,7 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     checked_whole("concurrency", request.concurrency)
     seating, sets = Seating(request), parse_sets(request.parameters())
     program = _program(request, seating, sets)
+    check_model_name(request.register)
     if request.register and not request.tracking:
         raise UserError("--register needs MLflow: drop --no-track")
     if request.register and isinstance(program, Foreign):

@@ -21,10 +21,12 @@ from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
+from ...modules.protocols.foreign import MODULE, STATE
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
 from ..lms.named import lm as make_lm
+from ..programs.resolve import program_given
 from ..programs.saved import (
     EVERY,
     LEARNED,
@@ -37,11 +39,11 @@ from ..programs.saved import (
 from .context import caller_place
 from .entry import ModelEntry
 from .store import check_place, experiment_of, open_client, quiet
-from .values import FOLKMOOT
+from .values import FOLKMOOT, check_model_name
 
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"
-FILES = ("program.json", "network.json", "tensors.safetensors")
+FILES = ("program.json", "network.json", "tensors.safetensors", MODULE, STATE)
 AT_ONCE = 16
 REQUIRED = ("folkmoot", "dspy", "mlflow")
 EXAMPLE = {
@@ -81,12 +83,12 @@ else:
 
 
 def log_program(
-    program: Program | str | Path, name: str, *, run_id: str | None = None, lm: Any = None
+    program: dspy.Module | str | Path, name: str, *, run_id: str | None = None, lm: Any = None
 ) -> str:
     """Log a program to MLflow as a model that `mlflow.pyfunc.load_model` loads, and register it.
 
     Args:
-        program: a program, or the folder of a saved one.
+        program: a program, any `dspy.Module`, or the folder of a saved one.
         name: the name of the model, under which a version of it is registered, too.
         run_id: a run of the store that MLflow uses here; by default your active run, else a new
             one.
@@ -95,16 +97,17 @@ def log_program(
     Returns the model's address. Calls no LM. Raises UserError for a program that cannot be saved,
     and whatever MLflow raises.
     """
-    saved = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
-    if lm is None and not isinstance(program, Program):
-        own = own_lm(program_folder(Path(program)))
-        saved = None if own is None else own.model_dump(exclude_unset=True)
+    check_model_name(name)
+    own = None if lm is None else saved_lm(lm)
+    if isinstance(program, str | Path):
+        own = own or own_lm(program_folder(Path(program)))
+    saved = None if own is None else own.model_dump(exclude_unset=True)
     with quiet(), tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder = Path(scratch) / PROGRAM
-        if isinstance(program, Program):
-            program.save(folder)
-        else:
+        if isinstance(program, str | Path):
             folder = program_folder(Path(program))
+        else:
+            program_given(program).save(folder)
         client = open_client()
         run_id = run_id or caller_place()["mlflow_parent_id"]
         if run_id is None:

@@ -20,6 +20,7 @@ from ..evaluation.judging import metric_given
 from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
+from ..tracking.values import check_model_name
 from .job import Job, StudySettings
 from .learned import most_turns
 from .request import TuneRequest
@@ -137,6 +138,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     """
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder that the study is kept in")
+    check_model_name(request.register)
     if request.register and not request.tracking:
         raise UserError("--register needs MLflow: drop --no-track")
     seating = Seating(replace(request, progress=None))  # which worker processes get

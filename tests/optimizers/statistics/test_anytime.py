@@ -102,3 +102,22 @@ def test_the_interval_of_the_questions_themselves_closes() -> None:
         assert high - low < np.subtract(*confidence_sequence(16, 8, 56)[::-1])
     assert covered >= 200 * 0.93
     assert sampled_interval([1.0, 0.0, 0.0, -1.0], 4) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "ties"), [(14, 3, 43), (11, 5, 44), (9, 1, 50), (4, 4, 52)]
+)
+def test_the_interval_after_the_last_look_agrees_with_it(wins: int, losses: int, ties: int) -> None:
+    """It was "is better", +18 [−1, +37]."""
+    watch = PairWatch(planned=wins + losses + ties)
+    drawn = np.random.default_rng(3).permutation([1.0] * wins + [-1.0] * losses + [0.0] * ties)
+    for difference in drawn:
+        watch.update(difference)
+    before = watch.state
+    state = watch.last_look()
+    low, high = watch.interval
+    assert low <= (wins - losses) / (wins + losses + ties) <= high
+    if before == "open":
+        assert (state == "a") == (low > 0)
+    if state == "a":
+        assert low > 0

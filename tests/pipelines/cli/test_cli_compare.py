@@ -46,7 +46,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
     assert lines[3:] == [
         "",
         "2 agents + judge is ahead so far, undecided. Against 1 agent: 90% against 50% on 10 "
-        "questions: +40 points, 95% interval +10 to +70, which is not enough. 10 questions show "
+        "questions: +40 points, 95% interval 0 to +69. 10 questions show "
         "differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "
         f"judge, ahead so far, takes {price_ratio(two)} times as much.",

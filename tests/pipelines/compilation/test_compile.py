@@ -424,3 +424,23 @@ def test_another_compilation_in_the_folder_is_refused(scripted: Any, tmp_path: P
         with pytest.raises(fm.UserError, match=f"its {what} differs"):
             compiled(scripted.url, out=tmp_path, **arguments)
     assert len(scripted.bodies) == asked
+
+
+def test_reanchor_is_refused_before_anything_is_paid(scripted: Any, tmp_path: Path) -> None:
+    """A supervisor's `accept` is a decision, and fitting it crashed at the end."""
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(json.dumps({"title": "Colour", "text": "blue"}) + "\n")
+    there = fm.CorpusEnvironment(corpus, index_dir=tmp_path)
+    team = fm.SupervisedTeam(["bold", "cautious"], there)
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    asked = [fm.Question(id=f"q{n}", question=f"Which {n}?", answer="blue") for n in range(20)]
+    with pytest.raises(fm.UserError, match="fits the thresholds of decision outputs"):
+        fm.compile(team, asked, lm=lm, optimizer="reanchor", tracking=False)
+    assert not scripted.bodies
+
+
+def test_dspys_ensemble_votes_on_our_programs(scripted: Any) -> None:
+    voting = dspy.teleprompt.Ensemble(reduce_fn=dspy.majority)
+    team = voting.compile([fm.SingleAgent("simple"), fm.SingleAgent("cot")])
+    with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
+        assert team(question="Where?", choices={"A": "bank", "B": "mall"}).answer in ("A", "B")

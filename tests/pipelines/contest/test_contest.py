@@ -17,7 +17,7 @@ from planted_programs import planted_lm, questions, solo, team
 from stores import new_store
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import GivenUpError
+from folkmoot.modules.base.calls import CallError, GivenUpError
 from folkmoot.pipelines.comparison.matched import samples_for
 from folkmoot.pipelines.contest.entrants import field_of, own_programs
 from folkmoot.pipelines.contest.plan import plan_contest
@@ -463,3 +463,76 @@ def test_a_contest_killed_many_times_ends_as_an_undisturbed_one(tmp_path: Path) 
     for run in killed.runs.values():
         ids = [row["id"] for row in run.rows]
         assert len(ids) == len(set(ids))
+
+
+def test_a_name_that_mlflow_refuses_is_said_before_the_contest() -> None:
+    with pytest.raises(fm.UserError, match="cannot be registered as 'a/b:c'"):
+        hold({"crew": team("crew", 95)}, register="a/b:c")
+
+
+# The same command again, and failures
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("budget", [None, "1 USD", "90 calls"])
+def test_a_finished_contest_is_only_shown(budget: str | None, tmp_path: Path) -> None:
+    """Not a call, not a changed file, whatever the money that is left would plan."""
+    asked, lm = questions(60), planted_lm(questions(60))
+    options: dict[str, Any] = {"budget": budget, "out": tmp_path, "lm": lm}
+    first = hold({"crew": team("crew", 75)}, asked, **options)
+    calls, before = lm.endpoint.calls, contents(tmp_path)
+    again = hold({"crew": team("crew", 75)}, asked, **options)
+    assert lm.endpoint.calls == calls
+    assert contents(tmp_path) == before
+    assert again.sentences == first.sentences
+
+
+def refusing(lm: Any, every: int, words: str = "content_filter") -> Any:
+    """The LM, which refuses one in so many calls of its first program by name."""
+    reply, count = lm.endpoint.reply, 0
+
+    def answered(body: Any) -> str:
+        nonlocal count
+        count += 1
+        if count % every == 0:
+            raise CallError(f"400: {words}")
+        return str(reply(body))
+
+    lm.endpoint.reply = answered
+    return lm
+
+
+def test_failures_of_one_lm_are_no_verdict(tmp_path: Path) -> None:
+    """Two programs that are equally right: one call in seven of the second is refused."""
+    other = refusing(planted_lm(ASKED), 7)
+    flaky = fm.Ensemble([solo("plain", 60).deepcopy()])
+    flaky.set_lm(other)
+    contest = hold({"flaky": flaky}, questions(80), out=tmp_path)
+    (place,) = (place for place in contest.places if place.name == "flaky")
+    assert place.failed
+    assert place.reason.startswith("not compared: ")
+    assert contest.winner_name != "flaky"
+    assert "better" not in contest.outcome
+
+
+def test_a_reference_that_fails_gives_no_advice(tmp_path: Path) -> None:
+    lm = refusing(planted_lm(ASKED), 6)
+    contest = hold({"crew": team("crew", 95)}, questions(80), lm=lm, out=tmp_path)
+    assert contest.empty
+    assert "Take " not in "\n".join(contest.lines())
+    assert contest.lines()[0].startswith("Stopped, since ")
+    assert not (tmp_path / "winner").exists()
+
+
+def test_a_name_is_a_name(tmp_path: Path) -> None:
+    """`--improve` read the rounds of a dialogue out of its name."""
+    talk = fm.Deliberation(["intuitive", "reasoner"], "majority", 2)
+    contest = hold({"crew, v2": talk}, questions(300), out=tmp_path, improve=0.2, budget="5 USD")
+    assert contest.result["finished"]
