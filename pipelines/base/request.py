@@ -420,7 +420,7 @@ class Columned(Request):
             metavar="COLUMN,…",
             help="Further columns of the data that programs are shown; never the gold answer.",
         ),
-    ] = field(default_factory=list)
+    ] = ()
 
     def column_names(self) -> dict[str, str] | None:
         """`columns` by field. Raises UserError for what is not a pair."""

@@ -165,7 +165,8 @@ class Seating:
             program.own_lm = None
         if self.replays is not None:
             return self._replay(program, self.replays)
-        fallback = names.get(EVERY) or (own and own()) or dspy.settings.lm or settings_now().lm
+        fallback = lms.get(EVERY) or (own and own()) or names.get(EVERY)
+        fallback = fallback or dspy.settings.lm or settings_now().lm
         used = [getattr(each, "model", each) for each in (fallback, *names.values())]
         used += _models(program)
         if EVERY in addresses and not any(map(_has_address, used)):

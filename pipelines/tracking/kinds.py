@@ -421,8 +421,7 @@ def contest_entry(folder: Path, key: str) -> RunEntry:
             "folkmoot.winner": winner,
             STOPPED_TAG: result["stopped"] or "no",
         },
-        note=f"**{result['outcome'].capitalize()}**: {result['reason']}. "
-        f"{result['confirmation']}".strip(),
+        note=f"{_taken(result)}**{result['outcome'].capitalize()}**: {result['reason']}.",
         files={
             "contest.json": scrubbed(about),
             "standings.json": TableEntry(
@@ -433,6 +432,12 @@ def contest_entry(folder: Path, key: str) -> RunEntry:
         model=model_in(folder / "winner", "winner"),
         parts=_runs_in(folder, f"runs/*/{SUMMARY}", f"confirm/*/{SUMMARY}"),
     )
+
+
+def _taken(result: Json) -> str:
+    """Which program to take and why; empty for a contest that is not finished."""
+    why = result["confirmation"] or result.get("advice")
+    return f"Take {result['winner']}: {why}. " if why and result["finished"] else ""
 
 
 # Controls -----------------------------------------------------------------------------------------

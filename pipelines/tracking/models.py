@@ -44,6 +44,7 @@ from .values import FOLKMOOT, check_model_name
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"
 FILES = ("program.json", "network.json", "tensors.safetensors", MODULE, STATE)
+WINNER = "winner"
 AT_ONCE = 16
 REQUIRED = ("folkmoot", "dspy", "mlflow")
 EXAMPLE = {
@@ -127,7 +128,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
     mine = f"source_run_id = '{run_id}' AND name = '{model.name}'"
     for earlier in client.search_logged_models([experiment], mine) if asks else ():
         if earlier.status == LoggedModelStatus.READY:
-            return _registered(client, run_id, earlier.model_id, model.registered)
+            return _registered(client, run_id, earlier.model_id, model)
         client.delete_logged_model(earlier.model_id)  # left by a failed attempt
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
@@ -156,7 +157,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
             client.finalize_logged_model(made.model_id, LoggedModelStatus.FAILED)
             raise
         client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
-    return _registered(client, run_id, made.model_id, model.registered)
+    return _registered(client, run_id, made.model_id, model)
 
 
 def _copy_program(folder: Path, target: Path) -> None:
@@ -171,10 +172,13 @@ def _copy_program(folder: Path, target: Path) -> None:
             shutil.copytree(path, target / path.name, symlinks=True)
 
 
-def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | None) -> str:
-    """Make a model the run's output and register it under the name; returns its address."""
-    address = f"models:/{model_id}"
-    outputs = client.get_run(run_id).outputs
+def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEntry) -> str:
+    """Make a model the run's output and register it under the name, if it has one, with what the
+    run says of it; the winner of a contest or a study is the `champion`. Returns its address.
+    """
+    address, name = f"models:/{model_id}", model.registered
+    run = client.get_run(run_id)
+    outputs = run.outputs
     if outputs is None or all(one.model_id != model_id for one in outputs.model_outputs):
         client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
     if name is not None:
@@ -182,7 +186,21 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | No
         if all(one.source != address for one in versions):
             with suppress(MlflowException):  # the registered model already exists
                 client.create_registered_model(name)
-            client.create_model_version(name, address, run_id, model_id=model_id)
+            said = {
+                "accuracy": run.data.metrics.get("accuracy"),
+                "outcome": run.data.tags.get("folkmoot.outcome"),
+                "data": run.data.params.get("data"),
+            }
+            made = client.create_model_version(
+                name,
+                address,
+                run_id,
+                tags={key: str(value) for key, value in said.items() if value is not None},
+                description=run.data.tags.get("mlflow.note.content"),
+                model_id=model_id,
+            )
+            if model.name == WINNER:
+                client.set_registered_model_alias(name, "champion", made.version)
     return address
 
 

@@ -200,7 +200,8 @@ def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
     """
     noted, model = cursor.of_kind(kind_of(entry.key)), entry.model
     if model is not None:
-        model = replace(model, lm=noted.lm, registered=noted.registered) if noted.model else None
+        lm = noted.lm or model.lm
+        model = replace(model, lm=lm, registered=noted.registered) if noted.model else None
     return replace(entry, place=noted.place, began=noted.began, ended=noted.ended, model=model)
 
 

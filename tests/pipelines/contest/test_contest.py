@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import children
+import mlflow
 import pytest
+from cli_helpers import folkmoot
 from mlflow import MlflowClient
 from planted_programs import planted_lm, questions, solo, team
 from stores import new_store
@@ -536,3 +538,28 @@ def test_a_name_is_a_name(tmp_path: Path) -> None:
     talk = fm.Deliberation(["intuitive", "reasoner"], "majority", 2)
     contest = hold({"crew, v2": talk}, questions(300), out=tmp_path, improve=0.2, budget="5 USD")
     assert contest.result["finished"]
+
+
+def test_the_winner_answers_with_the_lm_that_won(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ask` and the registered model used the default LM, or had none."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    contest = fm.contest(
+        ASKED[:24], lm="openai/scripted", out=tmp_path / "c", register="bot", progress=False
+    )
+    assert "tracking" not in str(contest.stopped)
+    shown = folkmoot("ask", tmp_path / "c" / "winner", "Where?", "--choice", "a", "--choice", "b")
+    assert "answered by openai/scripted" in shown.stdout
+    loaded = fm.load_program(tmp_path / "c")
+    assert loaded(question="Where?", choices=["a", "b"]).answer in ("A", "B")
+    version = MlflowClient().get_model_version_by_alias("bot", "champion")
+    assert version.description.startswith("Take one prompt: ")
+    assert version.tags["outcome"] == contest.outcome
+    model = mlflow.pyfunc.load_model("models:/bot/1")
+    assert not model.predict([{"question": "Where?", "choices": ["a", "b"]}])["error"].any()
+    saved = (tmp_path / "c" / "winner" / "lm.json").read_text()
+    assert scripted.url not in saved
+    assert '"x"' not in saved
