@@ -79,9 +79,13 @@ class Settings(BaseSettings):
         """The values of these variables, which are hidden in messages from servers."""
         return [os.environ[name] for name in self.key_names()]
 
-    def environment_without(self, names: Container[str]) -> dict[str, str]:
-        """The environment for another process, without the variables of these names."""
-        return {name: value for name, value in os.environ.items() if name not in names}
+    def environment_of(self, names: Container[str], prefixes: tuple[str, ...]) -> dict[str, str]:
+        """The variables of these names and with these prefixes, for another process."""
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if name in names or name.startswith(prefixes)
+        }
 
 
 def settings() -> Settings:

@@ -39,7 +39,7 @@ from ..runs.lines import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
-from .outcome import COMPILE, PROGRAM, Compilation, compared, summed, verdict_on
+from .outcome import COMPILE, COMPILED, PROGRAM, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan
 from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
 
@@ -316,12 +316,12 @@ class Attempt:
         """
         candidates, about = self.candidates, self.about
         best, first = candidates.best(), candidates[candidates.first]
-        program, kept = _open_copy(best.program), best.name == first.name
+        compiled, kept = _open_copy(best.program), best.name == first.name
         pair = compared(self.before, self.after)
         if self.problem is not None:
             interrupted = isinstance(self.problem, KeyboardInterrupt)
             self.stopped = "interrupted" if interrupted else said_by(self.problem)
-        gain, verdict = verdict_on(
+        gain, loss, verdict = verdict_on(
             pair,
             kept,
             len(self.plan.validation),
@@ -332,6 +332,9 @@ class Attempt:
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,
         )
+        # What is shown to be worse is not handed over unless the user insists.
+        kept = kept or (loss and self.plan.request.keep != COMPILED)
+        program = _open_copy(first.program) if kept else compiled
         preset, paid = self.plan.request.preset, self.books.paid
         result = Compilation(
             folder=self.folder,
@@ -366,6 +369,8 @@ class Attempt:
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
         save_with_lm(program, self.folder / PROGRAM, self.plan.lm)
+        if loss:
+            save_with_lm(compiled, self.folder / COMPILED, self.plan.lm)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
         self.under_way.end(None if show is None else partial(show, result))
         result.mlflow_run_id = self.under_way.tracking.run_id

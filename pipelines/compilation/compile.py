@@ -9,15 +9,16 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.request import entry
+from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.run import disk_errors, running
 from .attempt import Attempt, compiling_line
-from .outcome import COMPILE, Compilation
+from .outcome import COMPILE, PROGRAM, Compilation, compilation_in
 from .plan import CompilationPlan, plan_compilation
 from .request import CompileRequest
 
@@ -72,6 +73,24 @@ def compile(request: CompileRequest) -> Any:
     return best
 
 
+def _finished(plan: CompilationPlan) -> Program | None:
+    """The result in the plan's folder, if that compilation is finished: it is shown as it is
+    stored, without a call. Raises UserError where the folder holds something else.
+    """
+    if plan.out is None or not COMPILATION.earlier(plan.out, plan.about()):
+        return None
+    compilation = compilation_in(plan.out)
+    if compilation is None or compilation.stopped is not None:
+        return None
+    if isinstance(plan.program, Foreign):
+        program: Program = plan.program.deepcopy()
+        program.module.load(str(plan.out / PROGRAM / STATE))
+    else:
+        program = saved_program(plan.out / PROGRAM)
+    program.compilation = compilation
+    return program
+
+
 def compile_as_planned(
     plan: CompilationPlan, show: Callable[[Compilation], None] | None = None
 ) -> Program:
@@ -79,6 +98,11 @@ def compile_as_planned(
 
     `show` gets a result that ended well before it is sent to the tracking store.
     """
+    stored = _finished(plan)
+    if stored is not None:
+        if show is not None:
+            show(stored.compilation)
+        return stored
     request, about, began = plan.request, plan.about(), time.monotonic()
     asks: Any = {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
     with (

@@ -18,7 +18,8 @@ from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
 from ..evaluation.earlier import Evaluation
 
-COMPILE, PROGRAM = "compile.json", "program"
+COMPILE, PROGRAM, COMPILED = "compile.json", "program", "compiled"
+"""The file of a compilation, the folder of the program to take, and that of the compiled one."""
 
 
 class SelectionScores(TypedDict):
@@ -120,8 +121,9 @@ class Compilation(ShownResult):
 
 def verdict_on(
     pair: Pair | None, kept: bool, held_out: int, *, tried: int, answered: int, stopped: bool
-) -> tuple[bool | None, str]:
-    """Whether there is a gain beyond chance (None: not known), and what to do, in a sentence.
+) -> tuple[bool | None, bool, str]:
+    """Whether there is a gain beyond chance (None: not known), whether there is a loss, and what to
+    do, in a sentence.
 
     `tried` is how many candidates besides the given program have a score on selection questions,
     `answered` how many of the `held_out` questions have an answer of the given program.
@@ -138,7 +140,7 @@ def verdict_on(
             gain, loss = shown.low > 0, shown.high < 0
     words = (pair, shown, gain, loss, held_out, tried, answered, stopped)
     macro = "kept" if kept else "compiled"
-    return gain, sentence(__package__, "compile.j2", macro, *words)
+    return gain, bool(loss), sentence(__package__, "compile.j2", macro, *words)
 
 
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:

@@ -205,6 +205,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
 
     `stored` asks for all that a result needs that is kept: a folder, and held-out questions.
     """
+    if request.keep not in ("best", "compiled"):
+        raise UserError(f"keep is {request.keep!r}: give best or compiled")
     for option, missing in _MISSING.items() if stored else ():
         if getattr(request, option) is None:
             raise UserError(f"--{option} is missing: {missing}")

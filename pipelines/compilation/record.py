@@ -4,14 +4,16 @@ log.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 import threading
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TextIO
 
 from ...modules.base.fence import clean
 from ...optimizers.prompts.candidates import PromptFields
@@ -56,25 +58,72 @@ class Proposals(Lines):
         self.add({"key": key, "text": text})
 
 
+class _ByThread(io.TextIOBase):
+    """A stream that writes what some threads print to logs of theirs, and all else to the stream
+    that it stands for.
+    """
+
+    logs: ClassVar[dict[int, TextIO]] = {}
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        target = self.logs.get(threading.get_ident(), self.stream)
+        return len(text) if target is None else target.write(text)
+
+    def flush(self) -> None:
+        target = self.logs.get(threading.get_ident(), self.stream)
+        if target is not None:
+            target.flush()
+
+
+_LOGGERS = ("dspy", "optuna", "gepa")
+_ROUTING = threading.Lock()
+_BEFORE: list[Callable[[], None]] = []
+"""What undoes the routing, once no compilation is left."""
+
+
+def _route() -> None:
+    """Let what optimizers print and log find the log of its thread."""
+    streams = sys.stdout, sys.stderr
+    ours = _ByThread(sys.stdout), _ByThread(sys.stderr)
+    sys.stdout, sys.stderr = ours
+
+    def restore() -> None:
+        for name, own, stream in zip(("stdout", "stderr"), ours, streams, strict=True):
+            if getattr(sys, name) is own:  # else somebody has set it since
+                setattr(sys, name, stream)
+
+    _BEFORE.append(restore)
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        _BEFORE.append(partial(_set_logger, logger, logger.handlers[:], logger.propagate))
+        _set_logger(logger, [logging.StreamHandler(ours[1])], False)
+
+
+def _set_logger(logger: logging.Logger, handlers: list[logging.Handler], propagate: bool) -> None:
+    logger.handlers, logger.propagate = handlers, propagate
+
+
 @contextmanager
 def logged(folder: Path) -> Iterator[None]:
-    """Send what DSPy's optimizers print, draw and log to `optimizer.log`: they do a lot of all
-    three.
+    """Send what DSPy's optimizers print, draw and log in this thread to `optimizer.log`: they do a
+    lot of all three. Several compilations may run at once, each in a thread of its own.
     """
     with open(folder / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1) as log:
-        handler = logging.StreamHandler(log)
-        changed: list[tuple[logging.Logger, list[logging.Handler], bool]] = []
-        for name in ("dspy", "optuna", "gepa"):
-            logger = logging.getLogger(name)
-            changed.append((logger, logger.handlers[:], logger.propagate))
-            logger.handlers, logger.propagate = [handler], False
+        with _ROUTING:
+            if not _ByThread.logs:
+                _route()
+            _ByThread.logs[threading.get_ident()] = log
         try:
-            with redirect_stdout(log), redirect_stderr(log), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
+            yield
         finally:
-            for logger, handlers, propagate in changed:
-                logger.handlers, logger.propagate = handlers, propagate
+            with _ROUTING:
+                del _ByThread.logs[threading.get_ident()]
+                if not _ByThread.logs:
+                    while _BEFORE:
+                        _BEFORE.pop()()
 
 
 def prompts_page(title: str, prompts: Mapping[str, PromptFields]) -> str:

@@ -105,6 +105,14 @@ class CompileRequest(Columned, LMs, Spending):
             "Default: the program itself.",
         ),
     ] = None
+    keep: Annotated[
+        str,
+        Option(
+            metavar="best|compiled",
+            help="What is handed over: best is the compiled program unless it is shown to be worse "
+            "than the given one; compiled is that in any case.",
+        ),
+    ] = "best"
     tracking: Annotated[bool, tracked()] = True
     settings: Annotated[
         Mapping[str, object] | None, Doc("what to note beside the run (data, split, …).")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from contextvars import Context, copy_context
@@ -19,6 +20,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import EvaluationJob, run_files
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.repeats import Ask
+from ..meter.programs import Metered
 from ..runs.manifest import MANIFEST, RUN
 from ..runs.rows import read_rows
 from ..runs.summary import Summary
@@ -176,10 +178,13 @@ class Lane:
 
     def price(self, unit: str, questions: Sequence[Question]) -> float:
         """The same over the first questions alone, so that it is the same in every attempt; 0 where
-        it is not known.
+        it is not known. A program that answers without a call through the meter is never the
+        cheapest: its price is not known.
         """
         first = [self.answers[each.id] for each in questions if each.id in self.answers]
         given = [answer for answer in first if answer.error is None]
+        if isinstance(self.entrant.program, Metered) and any(not a.takes.calls for a in given):
+            return math.inf
         return self._mean_cost(given, unit) or 0.0
 
     def _mean_cost(self, answers: Sequence[Answer], unit: str) -> float | None:

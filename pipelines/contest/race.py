@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -201,7 +202,8 @@ class Race:
         singles = [lane for lane in self.asked if lane.entrant.single] or self._prompts_alone(first)
         unit = price_unit([lane.bill for lane in (*singles, *teams)])
         best = max(singles, key=lambda lane: (sum(lane.right(first)), -lane.price(unit, first)))
-        dearest = max(lane.price(unit, first) for lane in teams)
+        prices = [lane.price(unit, first) for lane in teams]
+        dearest = max(filter(math.isfinite, prices), default=0.0)  # of those that are known
         samples = samples_for(dearest, best.price(unit, first))
         self._ask([self._open(fair_opponent(best.entrant, samples))], first)
 

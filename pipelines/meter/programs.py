@@ -13,7 +13,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from types import SimpleNamespace
 from typing import IO, Any
 
@@ -36,8 +36,38 @@ COMMAND = "cmd:"
 MOST_OUTPUT = 1_000_000
 """The number of last bytes of a command's output that are read."""
 
-QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
+QUIET = {
+    "AGNO_TELEMETRY": "false",
+    "ANONYMIZED_TELEMETRY": "False",  # browser-use, Chroma
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "1",
+    "HAYSTACK_TELEMETRY_ENABLED": "False",
+    "LANGCHAIN_TRACING_V2": "false",
+    "LANGSMITH_TRACING": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    "OTEL_SDK_DISABLED": "true",
+}
 """Environment variables that stop frameworks from sending prompts to third parties."""
+
+CACHES = ("DSPY_CACHEDIR", "XDG_CACHE_HOME")
+"""Variables that name a cache. It lies in a folder of the question's own: from an earlier run's
+cache a program would answer without a call, and so without a price.
+"""
+
+PASSED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "PWD", "TZ", "SYSTEMROOT"),
+        *("LANG", "LANGUAGE", "TMPDIR", "TEMP", "TMP"),
+        *("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "NODE_PATH"),
+        *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "LD_LIBRARY_PATH"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
+        *("NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+        *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    }
+)
+"""The environment variables that a command gets, beside those that its user names and LC_*. All
+others stay here: a key may have any name.
+"""
 
 
 class CommandError(RuntimeError):
@@ -102,7 +132,7 @@ class Command(Metered):
     Args:
         command: the command line, such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take; None sets no limit.
-        pass_env: names of environment variables with keys that it may read nevertheless.
+        pass_env: names of further environment variables that it gets (`PASSED` has the others).
         cwd: the folder that it is started in; by default this one.
 
     A command that exits with a code other than 0, or takes too long, makes an error row. Raises
@@ -168,15 +198,19 @@ class Start:
 
     async def __call__(self, question: Question, endpoint: Endpoint) -> Any:
         """The command's answer to one question. Raises CommandError where it gives none."""
-        with TemporaryFile() as printed, TemporaryFile() as complaint:
-            code = await self._code(question, endpoint, printed, complaint)
+        with (
+            TemporaryFile() as printed,
+            TemporaryFile() as complaint,
+            TemporaryDirectory(prefix="folkmoot-", ignore_cleanup_errors=True) as cache,
+        ):
+            code = await self._code(question, endpoint, cache, printed, complaint)
             if code != 0:
                 reason = _last_line(complaint)[:500] or "it printed no reason"
                 raise CommandError(f"the command ended with code {code}: {reason}")
             return _answer(_last_line(printed))
 
     async def _code(
-        self, question: Question, endpoint: Endpoint, out: IO[bytes], err: IO[bytes]
+        self, question: Question, endpoint: Endpoint, cache: str, out: IO[bytes], err: IO[bytes]
     ) -> int:
         """Run the command, stop all its processes, and return its exit code."""
         try:
@@ -185,7 +219,7 @@ class Start:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                env=self._environment(endpoint),
+                env=self._environment(endpoint, cache),
                 cwd=self.cwd,
                 # Its own process group, so that all processes that it starts can be stopped with
                 # it.
@@ -208,16 +242,16 @@ class Start:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
-    def _environment(self, endpoint: Endpoint) -> dict[str, str]:
-        """This process's environment with the meter in place of keys and addresses."""
-        defaults = settings()
-        environment = defaults.environment_without(defaults.key_names() - set(self.pass_env))
+    def _environment(self, endpoint: Endpoint, cache: str) -> dict[str, str]:
+        """The variables that a command may have, with the meter in place of keys and addresses."""
+        environment = settings().environment_of(PASSED | set(self.pass_env), ("LC_",))
         # A proxy could not reach the meter on this machine.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
         no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])
         return {
             **environment,
             **QUIET,
+            **dict.fromkeys(CACHES, cache),
             "NO_PROXY": no_proxy,
             "no_proxy": no_proxy,
             "OPENAI_BASE_URL": endpoint.base_url,

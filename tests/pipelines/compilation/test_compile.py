@@ -5,7 +5,10 @@ protocol.
 from __future__ import annotations
 
 import json
+import logging
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +115,15 @@ def test_a_loss_on_held_out_questions_is_said(scripted: Any) -> None:
         return answering(body, ("has t" in last) == (KEY in last))
 
     scripted.reply = reply
-    result = compiled(scripted.url, optimizer="copro").compilation
-    assert result.winner == "compiled"
+    found = compiled(scripted.url, optimizer="copro")
+    result = found.compilation
+    assert result.winner == "given", "what is shown to be worse is not handed over"
+    assert KEY not in str(found.dump_state())
     assert result.gain is False
     assert result.verdict.startswith("a loss")
+    insisted = compiled(scripted.url, optimizer="copro", keep="compiled")
+    assert insisted.compilation.winner == "compiled"
+    assert KEY in str(insisted.dump_state())
     assert result.comparison["difference"] == -1.0
     assert len(result.comparison["only_b"]) == 9
 
@@ -444,3 +452,46 @@ def test_dspys_ensemble_votes_on_our_programs(scripted: Any) -> None:
     team = voting.compile([fm.SingleAgent("simple"), fm.SingleAgent("cot")])
     with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
         assert team(question="Where?", choices={"A": "bank", "B": "mall"}).answer in ("A", "B")
+
+
+def test_two_compilations_at_once_leave_the_process_as_it_was(
+    scripted: Any, tmp_path: Path
+) -> None:
+    """They left sys.stdout and sys.stderr as closed files."""
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    asked = [
+        fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")
+        for n in range(24)
+    ]
+    before = (sys.stdout, sys.stderr, logging.getLogger("dspy").handlers[:])
+
+    def compile_in(place: Path) -> None:
+        options: dict[str, Any] = {"optimizer": "bootstrap_rs", "out": place, "lm": lm}
+        fm.compile(fm.SingleAgent("simple"), asked, tracking=False, progress=False, **options)
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(compile_in, tmp_path / name) for name in "ab"]:
+            done.result()
+    assert (sys.stdout, sys.stderr, logging.getLogger("dspy").handlers[:]) == before
+    assert all((tmp_path / name / "optimizer.log").read_text() for name in "ab")
+
+
+@pytest.mark.parametrize("optimizer", ["bootstrap_rs", "simba", "copro"])
+def test_a_finished_compilation_is_only_shown(
+    scripted: Any, tmp_path: Path, optimizer: str
+) -> None:
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    asked = [
+        fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")
+        for n in range(24)
+    ]
+    options: dict[str, Any] = {"optimizer": optimizer, "out": tmp_path, "lm": lm, "cache": False}
+    silent: dict[str, Any] = {"tracking": False, "progress": False}
+    first = fm.compile(fm.SingleAgent("cot"), asked, **options, **silent)
+    calls = len(scripted.bodies)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    again = fm.compile(fm.SingleAgent("cot"), asked, **options, **silent)
+    assert len(scripted.bodies) == calls
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert again.compilation.verdict == first.compilation.verdict
+    assert again.dump_state() == first.dump_state()
