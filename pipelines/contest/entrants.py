@@ -53,6 +53,9 @@ class Entrant:
     fair: bool = False
     team: bool = False
     prompt: str = ""
+    added: bool = False
+    """Whether the user added it to the field, so that a selection never leaves it out."""
+
     spec: str | None = None
     """What the user named it by on the command line; None for others."""
 
@@ -193,7 +196,7 @@ def field_of(
                 f"{one.name} stays: without it nothing could be called better; leave out another"
             )
     field = [one for one in entrants if one is not reference and one not in left_out]
-    field = [one for one in field if one in chosen or one.fair]
+    field = [one for one in field if one in chosen or one.fair or one.added]
     if not any(not one.fair for one in field):
         raise UserError(f"only {reference.name} is left: a contest needs a program to beat it")
     if len(field) >= MOST:

@@ -387,7 +387,8 @@ def _field(
         entrants = [*own, *[one for one in standard if one.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
-    entrants += own_programs(list(request.added), first, make, request.pass_env)
+    added = own_programs(list(request.added), first, make, request.pass_env)
+    entrants += [replace(entrant, added=True) for entrant in added]
     baseline = _baseline(request, entrants, first, make)
     return field_of(
         entrants,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -563,3 +565,41 @@ def test_the_winner_answers_with_the_lm_that_won(
     saved = (tmp_path / "c" / "winner" / "lm.json").read_text()
     assert scripted.url not in saved
     assert '"x"' not in saved
+
+
+def test_a_selection_never_leaves_out_what_the_user_added() -> None:
+    """`--only A --with mine` asked without `mine`, in silence."""
+    request = ContestRequest(
+        ASKED, lm=planted_lm(ASKED), only=["step by step"], added=[team("mine", 70)]
+    )
+    names = [entrant.name for entrant in plan_contest(request).field]
+    assert len(names) == 4
+    assert {"one prompt", "step by step"} < set(names)
+
+
+def test_a_command_that_wins_is_named_and_nothing_stands_in_its_place(
+    scripted: Any, tmp_path: Path
+) -> None:
+    """`winner/` held the loser, and the printed lines asked that."""
+    crew = tmp_path / "crew.py"
+    crew.write_text("import json, sys\nq = json.load(sys.stdin)\nprint(q['question'][-1])\n")
+    asked = []
+    for number in range(60):
+        gold = "AB"[number % 2]
+        question = f"Number {number}: which is {gold}"
+        asked.append(
+            fm.Question(id=f"q{number}", question=question, choices=["x", "y"], answer=gold)
+        )
+    spec = f"cmd:{sys.executable} {crew}"
+    contest = fm.contest(
+        asked,
+        lm=fm.lm("openai/scripted", api_base=scripted.url),
+        field={"crew": spec},
+        out=tmp_path / "c",
+        **SILENT,
+    )
+    assert contest.winner_name == "crew", "shown to be better, whatever its price"
+    assert [path.name for path in (tmp_path / "c" / "winner").iterdir()] == ["WINNER.txt"]
+    lines = "\n".join(contest.lines())
+    assert f"folkmoot ask {shlex.quote(spec)} " in lines
+    assert "folkmoot ask " + str(tmp_path / "c" / "winner") not in lines
