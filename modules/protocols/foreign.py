@@ -215,9 +215,9 @@ class Foreign(Program):
         if self.fields is None:
             return []
         notes: list[str] = []
+        values = [self._values(question) for question in questions]
         for name, field in self.fields.items():
             source = self.inputs.get(name, name)
-            values = [self._values(question) for question in questions]
             lacking = [
                 question.id
                 for question, given in zip(questions, values, strict=True)
