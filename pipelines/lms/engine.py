@@ -524,7 +524,9 @@ class Engine:
         prompt = len(to_json(payload["messages"]))
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = next((most for most in limits if most), LONGEST_REPLY)
-        return Reply("", "", prompt // 3 + 1, most * (payload.get("n") or 1), 0, 0, 0)
+        # Nothing is ever booked below zero, whatever a caller asks for.
+        whole = max(0, int(most)) * max(1, int(payload.get("n") or 1))
+        return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()

@@ -32,6 +32,8 @@ MOST_BYTES = 64 * 2**20
 """The longest request body."""
 
 LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
+COUNTS = (*sorted(LIMITS), "max_output_tokens", "n", "best_of")
+"""What a request may say of how much comes back."""
 """The request fields that limit the length of a reply."""
 
 GRACE_SECONDS = 10.0
@@ -139,6 +141,18 @@ class MeteredQuestion:
             await asyncio.gather(*waiting, return_exceptions=True)
 
 
+def _fault_of(body: Json) -> str:
+    """Why a request cannot be sent, since its bill could not be foretold; empty for others."""
+    for name in COUNTS:
+        value = body.get(name)
+        if value is not None and (type(value) is not int or value < 1):
+            return f"{name} is {str(value)[:40]!r}: give a whole number of at least 1"
+    options = body.get("stream_options")
+    if options is not None and not isinstance(options, dict):
+        return "stream_options is no object"
+    return ""
+
+
 def _text_of(reply: Json) -> str:
     """A reply as a transcript shows it: its text, its tool calls, or its number of vectors."""
     if "data" in reply:
@@ -196,10 +210,12 @@ class _Server:
             return _problem(404, f"the meter has no /{path} for {request.method}: it has {paths}")
         try:
             body = json.loads(await request.read())
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
             return _problem(400, "the request's body is not a JSON object")
+        if fault := _fault_of(body):
+            return _problem(400, fault)
         try:
             reply, events = await protocol(body, session.ask)
         except Exception as problem:

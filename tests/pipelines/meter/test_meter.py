@@ -255,7 +255,8 @@ def test_a_command_never_gets_a_key(
 ) -> None:
     for name in (
         *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOL_API_KEY"),
-        *("AWS_BEARER_TOKEN_BEDROCK", "WATSONX_APIKEY"),
+        *("AWS_BEARER_TOKEN_BEDROCK", "WATSONX_APIKEY", "OPENAI_API_KEY_2", "TOKEN", "SECRET"),
+        *("PGPASSWORD", "GITHUB_PAT", "DATABASE_URL"),
     ):
         monkeypatch.setenv(name, "sk-canary")
     text = (
@@ -310,6 +311,36 @@ def test_names_of_models_are_seats_and_a_run_is_replayed(
     again = run(command, server, lm=f"replay/{tmp_path / 'record'}")
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
     assert len(server.bodies) == 12
+
+
+FAULTY = (
+    {"n": -1_000_000},
+    {"n": "3"},
+    {"n": 1.5},
+    {"max_tokens": -1},
+    {"max_completion_tokens": True},
+    {"stream_options": [1]},
+)
+
+
+def test_a_number_from_a_client_is_not_believed(server: ScriptedServer) -> None:
+    """With such a number and a lost reply, minus 12,288 USD were paid."""
+    codes: list[int] = []
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {"model": "m", "messages": [{"role": "user", "content": "q0: hi"}]}
+        deep = b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        for body in (*({**asked, **fault} for fault in FAULTY), deep):
+            with pytest.raises(urllib.error.HTTPError) as raised:
+                post(f"{endpoint.base_url}/chat/completions", body)
+            codes.append(raised.value.code)
+            raised.value.close()
+        return "A"
+
+    result = run(crew, server, 1)
+    assert codes == [400] * (len(FAULTY) + 1)
+    assert not server.bodies
+    assert result.summary.paid["calls"] == 0
 
 
 def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None:
