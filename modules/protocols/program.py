@@ -109,8 +109,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
+        lm = self.lm_of_its_own()
+        own = {} if lm is None else {"lm": lm}
         with (
-            dspy.context(adapter=adapter, warn_on_type_mismatch=False, **self._saved_lm()),
+            dspy.context(adapter=adapter, warn_on_type_mismatch=False, **own),
             asking(question=asked),
             metered() as usage,
         ):
@@ -123,18 +125,18 @@ class Program(dspy.Module):  # type: ignore[misc]
         prediction["answer"] = answer
         return prediction
 
-    def _saved_lm(self) -> dict[str, Any]:
-        """DSPy's setting for the LM that it was saved with. Raises UserError where that is missing
-        and DSPy has no other.
+    def lm_of_its_own(self) -> Any:
+        """The LM that it was saved with; None without one, and where that cannot be made and DSPy
+        is set to another. Raises UserError where there is no other.
         """
         if self.own_lm is None:
-            return {}
+            return None
         try:
-            return {"lm": self.own_lm()}
+            return self.own_lm()
         except UserError:
             if dspy.settings.lm is None:
                 raise
-            return {}
+            return None
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question, of which it is told all but the gold answer."""

@@ -196,8 +196,8 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     answer, accepted = _accepted(store, name)
     if len(accepted) > 1 and choices is not None:
         raise UserError(
-            f"{name} has several right options ({', '.join(accepted)[:60]}), but is scored against "
-            "one: keep one right option, or leave the question out"
+            f"{name}: several options are right ({', '.join(accepted)[:60]}), but a question is "
+            "scored against one; keep one right option, or leave the question out"
         )
     kind = store.get("kind")
     if kind is None:

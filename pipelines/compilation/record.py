@@ -60,20 +60,24 @@ class Proposals(Lines):
 
 class _ByThread(io.TextIOBase):
     """A stream that writes what some threads print to logs of theirs, and all else to the stream
-    that it stands for.
+    that it stands for; without one to the latest log, for what DSPy's own threads log.
     """
 
     logs: ClassVar[dict[int, TextIO]] = {}
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream
 
+    def _target(self) -> TextIO | None:
+        latest = next(reversed(list(self.logs.values())), None)
+        return self.logs.get(threading.get_ident(), self.stream or latest)
+
     def write(self, text: str) -> int:
-        target = self.logs.get(threading.get_ident(), self.stream)
+        target = self._target()
         return len(text) if target is None else target.write(text)
 
     def flush(self) -> None:
-        target = self.logs.get(threading.get_ident(), self.stream)
+        target = self._target()
         if target is not None:
             target.flush()
 
@@ -99,7 +103,7 @@ def _route() -> None:
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         _BEFORE.append(partial(_set_logger, logger, logger.handlers[:], logger.propagate))
-        _set_logger(logger, [logging.StreamHandler(ours[1])], False)
+        _set_logger(logger, [logging.StreamHandler(_ByThread())], False)
 
 
 def _set_logger(logger: logging.Logger, handlers: list[logging.Handler], propagate: bool) -> None:

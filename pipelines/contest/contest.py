@@ -127,6 +127,22 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
     return contest
 
 
+def _register_later(contest: Contest, name: str | None) -> None:
+    """Register the winner of a finished contest under a name that it has not been given yet. Raises
+    UserError for a winner that no folder holds.
+    """
+    if name is None or name == contest.result.get("registered"):
+        return
+    if not contest.result.get("saved"):
+        raise UserError(
+            f"{contest.winner_name} is your own code, which no model holds: drop --register"
+        )
+    contest.winner.register(name)
+    written = read_object(contest.folder / CONTEST) or {}
+    contest.result = {**contest.result, "registered": name}
+    write_json(contest.folder / CONTEST, {**written, RESULT: contest.result})
+
+
 def _raised(before: str | None, plan: ContestPlan) -> bool:
     """Whether the plan has more money, tokens, calls or time than the budget of before."""
     if before is None:
@@ -153,6 +169,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     if stored is not None:
         if show is not None:
             show(stored)
+        _register_later(stored, request.register)
         return stored
     with (
         running(
@@ -283,6 +300,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "saved": saved,
+        "registered": plan.request.register,
         "spec": winner.spec,
         "lm": str(getattr(winner.lm, "model", winner.lm)),
         "unmetered": [

@@ -128,18 +128,15 @@ def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
     """Raises UserError where a gold names several options."""
     labels = {label.casefold() for label in choices}
     texts = {str(text).strip().casefold() for text in choices.values()}
-    if isinstance(answer, str):
-        folded = answer.strip().casefold()
-        parts = [part for part in re.split(r"[\s,;/&|+]+|\band\b", folded) if part]
-        letters = parts if len(parts) > 1 else list(folded)
-        several = folded not in texts | labels and len(letters) > 1 and set(letters) <= labels
-    else:
-        several = isinstance(answer, list)
-    if several:
-        shown = ", ".join(map(str, answer)) if isinstance(answer, list) else answer.strip()
+    if not isinstance(answer, str):
+        return  # a list of them is refused by the question
+    folded = answer.strip().casefold()
+    parts = [part for part in re.split(r"[\s,;/&|+]+|\band\b", folded) if part]
+    letters = parts if len(parts) > 1 else list(folded)
+    if folded not in texts | labels and len(letters) > 1 and set(letters) <= labels:
         raise UserError(
-            f"several options are right ({shown[:60]}), but a question is scored against one; "
-            "leave the row out, or keep one right option"
+            f"several options are right ({answer.strip()[:60]}), but a question is scored against "
+            "one; leave the row out, or keep one right option"
         )
 
 

@@ -159,13 +159,15 @@ class Seating:
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
                 )
-        own = program.own_lm
-        if own is not None:  # an LM that is named for all seats goes before the saved one
+        saved = program
+        if (
+            program.own_lm is not None
+        ):  # an LM that is named for all seats goes before the saved one
             program = program.deepcopy()
             program.own_lm = None
         if self.replays is not None:
             return self._replay(program, self.replays)
-        fallback = lms.get(EVERY) or (own and own()) or names.get(EVERY)
+        fallback = lms.get(EVERY) or saved.lm_of_its_own() or names.get(EVERY)
         fallback = fallback or dspy.settings.lm or settings_now().lm
         used = [getattr(each, "model", each) for each in (fallback, *names.values())]
         used += _models(program)

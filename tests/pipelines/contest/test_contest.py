@@ -133,6 +133,9 @@ def test_a_winner_can_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out")
     contest.winner.register("crew-model")
     assert MlflowClient().search_model_versions("name = 'crew-model'")
+    for _ in range(2):  # a name that is given to a finished contest counts, once
+        hold({"crew": team("crew", 95)}, out=tmp_path / "out", register="later")
+    assert len(MlflowClient().search_model_versions("name = 'later'")) == 1
 
 
 def test_the_reference_and_the_fair_opponent_are_never_dropped(tmp_path: Path) -> None:

@@ -548,3 +548,16 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
     assert "JSON object" in str(server.bodies[-1]["messages"][-1]["content"])
     with pytest.raises(fm.UserError, match=r"give a dspy\.Adapter"):
         next(iter(program.seats().values())).adapter = "json"
+
+
+def test_a_loaded_program_without_its_address_takes_the_lm_that_dspy_is_set_to(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    lm = plain(server)
+    run(fm.SingleAgent("simple"), lm=fm.lm("openai/plain", api_base=server.url), out=tmp_path)
+    loaded = fm.load_program(tmp_path)
+    with pytest.raises(fm.UserError, match="had an address of its own"):
+        run(loaded)
+    with dspy.context(lm=lm):
+        assert run(loaded).accuracy is not None
