@@ -159,10 +159,8 @@ class Seating:
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
                 )
-        saved = program
-        if (
-            program.own_lm is not None
-        ):  # an LM that is named for all seats goes before the saved one
+        saved = program  # whose LM comes after one that is named for all
+        if program.own_lm is not None:
             program = program.deepcopy()
             program.own_lm = None
         if self.replays is not None:
