@@ -9,6 +9,7 @@ from typing import Any
 
 import json_repair
 
+from ..reading.thoughts import without_thoughts
 from .fields import fields_of
 from .profile import Profile
 
@@ -26,6 +27,7 @@ def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
     plain words can still be read; the reader of answers decides whether it is one.
     """
     names = fields_of(signature).outputs
+    text = without_thoughts(text).text
     if profile.layout == "plain":
         return _parse_plain(names, text)
     fields = _named(_json_object(text), names) or _marked_fields(text)

@@ -9,7 +9,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from dspy.utils.exceptions import LMError
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMAuthError,
+    LMBillingError,
+    LMError,
+    LMUnsupportedModelError,
+)
 
 from .errors import UserError
 from .sync import RunEnding
@@ -22,13 +28,17 @@ __all__ = [
     "DETAILS",
     "ROLLOUTS",
     "Asker",
+    "AuthError",
+    "BillingError",
     "CallError",
+    "ContextLengthError",
     "EndpointDown",
     "FatalCallError",
     "GivenUpError",
     "RefusedCall",
     "Rollouts",
     "Transcribed",
+    "UnsupportedModelError",
     "Usage",
     "UsageFields",
     "asking",
@@ -56,20 +66,39 @@ class CallError(LMError):  # type: ignore[misc]
     """An LM call that failed for good; the question becomes an error row."""
 
 
+class ContextLengthError(CallError, ContextWindowExceededError):  # type: ignore[misc]
+    """The request is longer than the LM's context. DSPy's agents shorten their memory on it."""
+
+    def __init__(self, message: str) -> None:
+        LMError.__init__(self, message)
+
+
 class GivenUpError(CallError):
-    """A call that failed because of its endpoint, after all attempts; the question is not the
-    cause.
+    """A call that failed because of its endpoint, after all attempts. Whether the request is the
+    cause, or the endpoint is down, shows in what happens to other calls.
     """
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that every other call shares (wrong key, unknown model): the run stops with one
-    line.
-    """
+    """A failure that every other call shares: the run stops with one line."""
 
 
 class EndpointDown(FatalCallError):  # noqa: N818
-    """An endpoint failed for good. The question that was asked is unfinished, not failed."""
+    """An endpoint failed for good, or asks for a longer pause. The question that was asked is
+    unfinished, not failed, and the same command goes on from there.
+    """
+
+
+class AuthError(EndpointDown, LMAuthError):  # type: ignore[misc]
+    """The key is wrong, or may not use this LM."""
+
+
+class BillingError(EndpointDown, LMBillingError):  # type: ignore[misc]
+    """The account has no money or quota left."""
+
+
+class UnsupportedModelError(EndpointDown, LMUnsupportedModelError):  # type: ignore[misc]
+    """The endpoint does not know the LM's name."""
 
 
 class RefusedCall(RunEnding):

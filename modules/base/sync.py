@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -20,6 +21,8 @@ from typing import Any, ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from .errors import said_by
+
+_LOG = logging.getLogger("folkmoot")
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -65,6 +68,20 @@ class _SharedLoop:
                 self._thread.join()
             self._loop = self._thread = None
         atexit.unregister(self.stop)
+
+
+class finishing:  # noqa: N801
+    """Inside the block, something is finished although it was cancelled: whoever cancelled it waits
+    for it.
+    """
+
+    under_way = 0
+
+    def __enter__(self) -> None:
+        finishing.under_way += 1
+
+    def __exit__(self, *_: object) -> None:
+        finishing.under_way -= 1
 
 
 _LOOP = _SharedLoop()
@@ -160,7 +177,8 @@ _CANCELLING: ContextVar[_Cancelling | None] = ContextVar("_CANCELLING", default=
 
 
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
-    """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first.
+    """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first,
+    and a second one waits no longer.
 
     Raises concurrent.futures.CancelledError when an async form of the caller (`awaitable`) was
     cancelled.
@@ -198,7 +216,9 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
         if not future.done():
             cancelled = future.cancel()
         if cancelled and started.is_set():
-            ended.wait(CANCEL_SECONDS)
+            # calls that were sent are awaited, as long as each of them may take
+            while not ended.wait(CANCEL_SECONDS) and finishing.under_way:
+                _LOG.warning("waiting for %d calls that were sent", finishing.under_way)
         raise
 
 

@@ -55,6 +55,8 @@ class Usage:
     truncated_calls: int = 0
     finish_reason: str | None = field(default=None, compare=False)
     probability: float | None = field(default=None, compare=False)
+    thoughts: str | None = field(default=None, compare=False)
+    models: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Usage:
@@ -78,6 +80,8 @@ class Usage:
             self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
         if other.probability is not None:
             self.probability = other.probability
+        self.thoughts = other.thoughts or self.thoughts
+        self.models |= other.models
 
     def without(self, part: Usage) -> Usage:
         """The sum without one of its parts."""
@@ -89,9 +93,8 @@ class Usage:
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        fields = {**vars(self), "cost_usd": cost}
-        del fields["finish_reason"], fields["probability"]
-        return cast(UsageFields, fields)
+        fields = {name: getattr(self, name) for name in _SUMS}
+        return cast(UsageFields, {**fields, "cost_usd": cost})
 
 
 def _badness(finish_reason: str | None) -> tuple[int, str]:

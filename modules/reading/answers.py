@@ -7,11 +7,12 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal
 from typing import Literal, NamedTuple
 
 from .choices import read_choice
-from .mentions import same_text, without_typography
+from .mentions import ANSWER_NOUN, BOXED, same_text, without_typography
+from .numbers import CANONICAL, DECIMAL, decimal_text, read_number
+from .thoughts import without_thoughts
 
 __all__ = [
     "Gold",
@@ -61,25 +62,19 @@ _DOUBTED = re.compile(
     r"(?:\b(?:not|never|if|whether|unless|cannot|(?<!no )doubt)\b|n't)[^.;,:!?\n]*$", re.I
 )
 
-_INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:[ \u2009\u202f][0-9]{3})+|[0-9]+)"
-_DECIMAL = rf"(?:{_INTEGER}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,2}}(?![0-9A-Za-z]))?|\.[0-9]+)"
-_NUMBER = re.compile(
-    r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])(?<![0-9][.,/:])"
-    rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{_DECIMAL}))(?![.,/:]?[0-9])|"
-    r"(?P<odd>[0-9]+(?:[.,/:][0-9]+)+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
+_MARKED_SPAN = re.compile(
+    rf"^[ \t>#*_-]*(?:the\s+|my\s+)?(?:final\s+|short\s+|correct\s+)?(?:{ANSWER_NOUN})"
+    r"[ \t*_]*[:：][ \t*_]*\n?[ \t]*(\S.*)$",
+    re.I | re.M,
+)
+_STATED_SPAN = re.compile(
+    r"(?:^|[.!?\n]\s*)(?:(?:so|therefore|thus|hence),?\s+)?(?:the|my)\s+(?:final\s+|correct\s+)?"
+    r"answer\s+(?:is|would be)[: ]\s*([^\n]+?)\s*\Z",
     re.I,
 )
-_CANONICAL = re.compile(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
-_NUMBER_MARK = re.compile(
-    r"####|(?<![a-z])answer(?:[\"']?\s*[:=]|\s+(?:is|was|would be|should be|comes "
-    r"to|equals)\b)(?!\s+not\b)",
-    re.I,
-)
-_NO_NUMBER = re.compile(
-    r"\b(?:unknown|none|cannot|can't|undetermined|unclear|not|nan|n/a|infinit\w*|inf)\b", re.I
-)
-_SENTENCE = re.compile(r"\n|[;!?]|\.(?=\s|$)")
-_EXACT = Context(prec=28)
+_UNDRESSED = re.compile(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
+"""Quotes, emphasis and the full stop around a statement."""
+
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(?:an?|the)\b")
 
@@ -132,77 +127,6 @@ def _set_off(text: str, match: re.Match[str]) -> bool:
         text[match.end("word") :].lstrip(" \"'"),
     )
     return (not before or before[-1] in ".,;:!?\n(") and (not after or after[0] in ".,;:!\n)")
-
-
-def read_number(text: str, strict: bool = False) -> Decimal | None:
-    """The number that the text gives as its answer, exactly, or None.
-
-    The two readings follow the filters of lm-evaluation-harness for GSM8K. `strict`
-    ("strict-match"): only the first `#### N`. Not strict ("flexible-extract"): the number after the
-    last "####", "answer is", "answer:" or LaTeX box (after the last "=" where the sentence goes on
-    calculating), else the last number in the text. In both, a text that is a number and nothing
-    else is that number.
-
-    Numbers carry a sign (also U+2212, "negative"), currency or unit (dropped: "40%" is 40),
-    thousands separators (1,250 and 1 250), decimals or a fraction ("3/4", "1 1/2"). A hyphen after
-    a word or number ("5-6", "COVID-19") is not a sign; ordinals and digits inside words are no
-    numbers. When the number to take cannot be read for certain ("1,25", "3:30", "1/0"), and for NaN
-    and infinity, the result is None.
-    """
-    if not text:
-        return None
-    text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", without_typography(text)))
-    text = re.sub(
-        r"[¼-¾⅐-⅞]", lambda m: " " + unicodedata.normalize("NFKC", m[0]).replace("⁄", "/"), text
-    ).strip()
-    alone = _NUMBER.search(text)
-    if alone and not re.search(r"[^\s.()\"']", text[: alone.start()] + text[alone.end() :]):
-        return _value(text, alone)
-    if strict:
-        mark = re.search(r"####\s*", text)
-        number = _NUMBER.match(text, mark.end()) if mark else None
-        return _value(text, number) if number else None
-    markers = list(_NUMBER_MARK.finditer(text))
-    if markers:
-        statement = text[markers[-1].end() :].lstrip(" \n:\"'")
-        statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
-        number = _NUMBER.search(statement)
-        if _NO_NUMBER.search(statement, 0, number.start() if number else len(statement)):
-            return None
-        if number:
-            return _value(statement, number)
-    numbers = list(_NUMBER.finditer(text))
-    return _value(text, numbers[-1]) if numbers else None
-
-
-def _value(text: str, number: re.Match[str]) -> Decimal | None:
-    def integer(digits: str) -> Decimal:
-        return Decimal(re.sub(r"[,\s]", "", digits))
-
-    if number["odd"]:
-        return None
-    if number["over"]:
-        under = Decimal(number["under"])
-        if not under:
-            return None
-        value = _EXACT.add(
-            integer(number["whole"] or "0"), _EXACT.divide(Decimal(number["over"]), under)
-        )
-    else:
-        value = integer(number["decimal"])
-    return value.copy_negate() if _negative(text, number) else value
-
-
-def _negative(text: str, number: re.Match[str]) -> bool:
-    """Whether the sign is a sign: a minus that joins two words or numbers, or subtracts, is
-    none.
-    """
-    sign = (number["sign"] or number["inner"] or "").strip().casefold()
-    if sign in {"", "+"}:
-        return False
-    before = text[: number.start("sign")] if number["sign"] else ""
-    joined = before[-1:].isalnum() and sign == "-"
-    return not joined and not re.search(r"[0-9)\]%]\s*$", before)
 
 
 def normalise_span(text: str) -> str:
@@ -262,17 +186,20 @@ def read_answer(
     """The canonical answer in a text: a label, "yes" or "no", a plain decimal ("-3.5"), or the
     stripped text.
 
-    None when the text has no readable answer of this kind; a span or open one has a letter, a digit
-    or a symbol. Raises ValueError for kind choice without choices.
+    Thoughts before the reply are left out. Of a span that is stated ("Answer: Paris", "The answer
+    is Paris.", a LaTeX box) the statement alone counts. None when the text has no readable answer
+    of this kind; a span or open one has a letter, a digit or a symbol. Raises ValueError for kind
+    choice without choices.
     """
     if text is None:
         return None
+    text = without_thoughts(text).text
     if kind == "choice":
         if not choices:
             raise ValueError("an answer of kind choice can only be read with its choices")
         return read_choice(text, choices)
     if (kind == "boolean" and text in ("yes", "no")) or (
-        kind == "number" and _CANONICAL.fullmatch(text)
+        kind == "number" and CANONICAL.fullmatch(text)
     ):
         # as it was read before: rows are graded again, and votes counted, without searching
         return text
@@ -281,12 +208,21 @@ def read_answer(
         return None if value is None else "yes" if value else "no"
     if kind == "number":
         number = read_number(text)
-        return None if number is None else _decimal_text(number)
-    return (
-        text.strip()
-        if any(unicodedata.category(letter)[0] not in "CPZ" for letter in text)
-        else None
-    )
+        return None if number is None else decimal_text(number)
+    said = _stated_span(text) if kind == "span" else text.strip()
+    return said if any(unicodedata.category(letter)[0] not in "CPZ" for letter in said) else None
+
+
+def _stated_span(text: str) -> str:
+    """The short answer that a text states, or else the whole text."""
+    boxed = list(BOXED.finditer(text))
+    if boxed:
+        return without_typography(f"{{{boxed[-1][1]}}}").strip("{} ")
+    marked = list(_MARKED_SPAN.finditer(text))
+    if marked:
+        return _UNDRESSED.sub("", marked[-1][1])
+    stated = _STATED_SPAN.search(text)
+    return _UNDRESSED.sub("", stated[1]) if stated else text.strip()
 
 
 def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
@@ -297,13 +233,6 @@ def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = 
     if answer is None or not choices:
         return answer
     return next(label for label in choices if same_text(label, answer, choices))
-
-
-def _decimal_text(number: Decimal) -> str:
-    text = f"{number:f}"
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text == "-0" else text
 
 
 def answer_key(answer: str, kind: Kind) -> str:
@@ -350,7 +279,7 @@ def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
     text = (answer or "").strip()
     if text.casefold() in _TRUE | _FALSE:
         return "boolean"
-    clean = rf"[-+−]?(?:{_DECIMAL}|[0-9]+/[0-9]+)"
+    clean = rf"[-+−]?(?:{DECIMAL}|[0-9]+/[0-9]+)"
     return "number" if re.fullmatch(clean, text) and read_number(text) is not None else "span"
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from .mentions import Mention, find_mentions, same_text, tokens, without_typography
+from .mentions import ANSWER_NOUN, Mention, find_mentions, same_text, tokens, without_typography
 
 # What may stand between a marker and the option it introduces.
 _GAP = r"[\s:,\"'(\[{<-]"
@@ -19,12 +19,13 @@ _FILL = (
     rf"therefore|that|it|it's|at|going)(?!\w))*{_GAP}*$"
 )
 _NOUN = (
-    r"(?<![a-z])(?:answer|choice|option|selection|selected|pick|decision|verdict|conclusion|response|prediction|"
-    r"vote|label|letter)"
+    rf"(?<![a-z])(?:{ANSWER_NOUN}|choice|option|selection|selected|pick|decision|verdict|conclusion|response|prediction|"
+    r"vote|label|letter)(?:\s+(?:correct[ae]|corret[ao]|corretta|juste|final))?"
 )
 _LINK = (
     r"(?:[\"']?\s*(?::|=|->|=>|→)|(?:\s+(?:here|then|now|to [\w ]{1,30}?))?"
-    r"(?:\s+(?:is|was|becomes|remains|stays|changes to|changed to)|'s|"
+    r"(?:\s*(?:是|为|為|应为|選|は)|"
+    r"\s+(?:is|es|ist|est|è|é|lautet|was|becomes|remains|stays|changes to|changed to)|'s|"
     r"\s+(?:would|should|must|will|has to|may|might|could) be))"
 )
 _VERB = (

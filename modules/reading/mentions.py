@@ -8,14 +8,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-_TYPOGRAPHY = {ord(a): b for a, b in zip("‘’´“”«»‐‑−﹣－–—", '\'\'\'""""-----––', strict=True)} | {
-    0xA0: " "
-}
+ANSWER_NOUN = (
+    "answer|antwort|lösung|respuesta|réponse|risposta|resposta|antwoord|ответ|答案|回答|答え|정답"
+)
+"""The word for an answer in the languages in which LMs reply."""
+
+BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+"""A LaTeX box, with up to two levels of braces inside."""
+
+_FULL_WIDTH = {0xFF01 + place: 0x21 + place for place in range(94)}
+_TYPOGRAPHY = (
+    _FULL_WIDTH
+    | {ord(a): b for a, b in zip("‘’´“”«»‐‑−﹣－–—", '\'\'\'""""-----––', strict=True)}
+    | {0xA0: " "}
+)
 _DRESSING = (
     (re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
     (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
     (re.compile(r"\{,\}"), ","),
-    (re.compile(r"\$?\\(?:boxed|fbox)\s*\{([^{}]*)\}\$?"), r" answer: \1 "),
+    (re.compile(rf"\${{0,2}}{BOXED.pattern}\${{0,2}}"), r" answer: \1 "),
+    (re.compile(r"(?<![\w$])\$\s*\(?([A-Z])\)?\s*\$(?!\w)"), r"(\1)"),
+    # in Chinese and Japanese, a label follows without a blank
+    (re.compile(r"(?<=[是为為选選はが])(?=[A-Z](?![A-Za-z]))"), " "),
     (re.compile(r"<(?:final_?)?answer>", re.I), " answer: "),
     (re.compile(r"</(?:final_?)?answer>", re.I), "\n"),
     # a label in bold is a label, not an article

@@ -83,6 +83,8 @@ class ResultRow(TypedDict):
         truncated: whether any reply was cut off at a token limit.
         finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off,
             None for a failed question. Rows of imported logs have neither of the last two.
+        model: the names under which endpoints answered, where they say so.
+        reasoning: the thoughts before the last reply, where the LM gave them.
         raw: what a user's own program returned, where no answer could be read in it.
         feedback: what the metric said beside the score.
         metric_usage: what the metric's own LM calls cost, which `usage` leaves out.
@@ -114,6 +116,8 @@ class ResultRow(TypedDict):
     meta: dict[str, Any]
     finish_reason: NotRequired[str | None]
     truncated: NotRequired[bool]
+    model: NotRequired[str]
+    reasoning: NotRequired[str]
     strict: NotRequired[bool]
     raw: NotRequired[str]
     score: NotRequired[float | None]

@@ -17,6 +17,7 @@ from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
 POLL_SECONDS = 0.02
+LEAST_LEFT = 10  # calls of a budget that are left for each call in flight
 TURN_SECONDS = 2.0  # the longest time that a call waits for earlier questions
 LIKELY = Usage(8, 8000, 2000)
 """The assumed need of a question until one has finished."""
@@ -129,9 +130,10 @@ _QUESTION: ContextVar[object] = ContextVar("folkmoot_question_under_way", defaul
 class Account:
     """The spending from a budget, and the number of calls in flight that will add to it.
 
-    Time counts from the account's opening; calls, tokens and money start with `spent`. A `strict`
-    account also reserves the price of the dearest call so far for each call in flight, so that
-    these calls do not exceed the budget. Thread-safe.
+    Time counts from the account's opening; calls, tokens and money start with `spent`. Each call in
+    flight reserves the price of the dearest call so far, so that these calls do not exceed the
+    budget; and of the calls that are left at most a tenth are in flight, so that a kill does not
+    lose more. Thread-safe.
     """
 
     budget: Budget
@@ -139,7 +141,6 @@ class Account:
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
     uncounted: str | None = None  # the LM of a call with unknown tokens or price
-    strict: bool = False
     _dearest: Usage | None = None  # the most tokens and dollars of a call so far
     _answered: int = 0
     _took: Usage = field(default_factory=Usage)  # the answered questions
@@ -159,6 +160,7 @@ class Account:
             with self._lock:
                 over = self._over()
                 waits = not self._suffices_for(self._turn()) and time.monotonic() < patient
+                waits = waits or self._crowded()
                 promised = self._fully_promised() or not self._fits_one_more()
                 if over is None and not promised and not waits:
                     self.in_flight += 1
@@ -261,12 +263,16 @@ class Account:
                 cost_usd=max(before.cost_usd or 0.0, usage.cost_usd or 0.0),
             )
 
+    def _crowded(self) -> bool:
+        """Whether so many calls are in flight that a kill would lose too many of those left."""
+        if self.budget.calls is None:
+            return False
+        return self.in_flight >= max(1, (self.budget.calls - self.spent.calls) // LEAST_LEFT)
+
     def _fits_one_more(self) -> bool:
-        """Whether a strict budget holds if another call and those in flight cost as much as the
-        dearest call.
+        """Whether the budget holds if another call and those in flight cost as much as the dearest
+        call.
         """
-        if not self.strict:
-            return True
         each = self._dearest
         # No call is measured yet: take the assumed need of a question, spread over its calls.
         if each is None:

@@ -207,6 +207,7 @@ class StudyReport(TypedDict):
     trials: dict[str, int]
     calls: dict[str, int]
     paid: UsageFields
+    lost: NotRequired[UsageFields]
     best: TrialEntry | None
     front: list[TrialEntry]
     validation: WinnerJudged | None

@@ -86,6 +86,16 @@ def used(usage: UsageFields) -> str:
     return f"{calls_used(usage['calls'])}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
 
 
+def unanswered(lost: UsageFields | None) -> str:
+    """What calls without an answer may have cost beside the bill; empty if there are none."""
+    if not lost or not lost["calls"]:
+        return ""
+    calls = counted(lost["calls"], "call")
+    if lost["cost_usd"]:
+        return f"; at most {money(lost['cost_usd'])} more for {calls} without an answer"
+    return f"; {calls} without an answer"
+
+
 def tokens_used(usage: UsageFields) -> str:
     """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is
     left out.
@@ -187,6 +197,14 @@ def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
         f"{name} failed on {errors:,} of {asked(rows, questions)}: run it again with "
         f"--retry-errors "
         "before judging it"
+    )
+
+
+def paused(problem: Exception) -> str:
+    """Why asking stopped where an endpoint or an account does not answer any more."""
+    return (
+        f"paused, since an endpoint fails ({problem}); this counts against no program, and the "
+        "same command continues"
     )
 
 

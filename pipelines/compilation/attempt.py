@@ -355,6 +355,7 @@ class Attempt:
             calls_made=paid.calls,
             calls_saved=self.usage.cached_calls,
             paid=paid.to_dict(),
+            lost=self.books.lost.to_dict(),
             settings={
                 **self.plan.chosen.presets[preset],
                 "seed": self.plan.request.seed,

@@ -12,7 +12,7 @@ from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.run_files import Counts, ScoreFields
 from ..base.sentences import sentence
-from ..base.wording import duration, percent, used
+from ..base.wording import duration, percent, unanswered, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
@@ -65,6 +65,7 @@ class Compilation(ShownResult):
     calls_made: int
     calls_saved: int
     paid: UsageFields
+    lost: UsageFields
     settings: dict[str, Any]
     seconds: float
     stopped: str | None = None
@@ -106,7 +107,7 @@ class Compilation(ShownResult):
         if winner is not None and not kept:
             lines["selection, winner"] = percent(winner)
         lines["candidates"] = f"{self.candidates:,}, the given program among them"
-        lines["paid in all"] = used(self.paid)
+        lines["paid in all"] = used(self.paid) + unanswered(self.lost)
         lines["saved"] = f"{self.calls_saved:,} calls by records and cache, this time"
         lines["time"] = duration(self.seconds)
         lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}

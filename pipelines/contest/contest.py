@@ -191,8 +191,6 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
 
         if request.tracking:
             run.track(CONTEST, registered=request.register)
-        if run.books.account is not None:
-            run.books.account.strict = True
         race = Race(plan, run.folder, run.books, note=note, planned_for=plans)
         note(race)
         problem: BaseException | None = None
@@ -299,6 +297,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "improved": worth,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
+        "lost": run.books.lost.to_dict(),
         "saved": saved,
         "registered": plan.request.register,
         "spec": winner.spec,

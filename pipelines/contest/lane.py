@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 
@@ -110,7 +110,7 @@ class Lane:
             rows, traced = self._asking.enter_context(run_files(self._run, wanted, plan))
             if request.tracking:
                 self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
-            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracking, pauses=True)
+            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracking)
             for row in read_rows(rows.path):
                 self._take(row)
             self._asking.enter_context(self.job.asks())
@@ -143,6 +143,9 @@ class Lane:
         try:
             with self._asking:
                 self.job.stopped, self.job.left = why, left
+                if why is None or left:
+                    with suppress(EndpointDown):
+                        self.job.doubts.end()
                 summary: Summary = self.job.summed_up(run, None)
             run.end()
         finally:
@@ -206,18 +209,18 @@ def ask_all(
 ) -> None:
     """Ask these programs the questions that they have not answered yet, concurrently.
 
-    When a budget or an endpoint stops the asking, the calls in flight are finished first, since
-    they are paid for. Then raises BudgetSpent or EndpointDown.
+    When a budget stops the asking, the questions in flight are finished first, and when an endpoint
+    does, the calls that were sent. Then raises BudgetSpent or EndpointDown.
     """
     waiting = [(q, lane) for q in questions for lane in lanes if q.id not in lane.answers]
-    ending: list[BudgetSpent | EndpointDown] = []
+    ending: list[BudgetSpent] = []
 
     async def work(todo: Iterable[tuple[Question, Lane]]) -> None:
         for question, lane in todo:
             try:
                 # A copy per answer, so that concurrent answers share no context variable.
                 await asyncio.create_task(lane.answer(question), context=lane.context.copy())
-            except (BudgetSpent, EndpointDown) as problem:
+            except BudgetSpent as problem:
                 ending.append(problem)
             if ending:
                 return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.html import ShownResult
-from ..base.wording import money
+from ..base.wording import money, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.table import table_lines
@@ -130,6 +130,7 @@ class Contest(ContestResult, ShownResult):
             price = f"{best.tokens:,.0f} tokens per question"
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"; the contest paid {money(paid)}"
+        spent += unanswered(self.result.get("lost"))
         free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
         table = table_lines(self.asked, self.asked[0].name) if self.asked else []
         lines = [*self.sentences, "", *table]

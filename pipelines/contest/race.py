@@ -16,7 +16,7 @@ from ...modules.base.usage import UNITS, price_unit
 from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, shortened, too_many_failed
+from ..base.wording import counted, paused, shortened, too_many_failed
 from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
@@ -124,10 +124,7 @@ class Race:
                 self._close_all()
                 raise UserError(f"no LM has answered: {problem}") from None
             self.ended = "open"
-            self.stopped = (
-                f"paused, since an endpoint fails ({problem}); this counts against no program, and "
-                "the same command continues"
-            )
+            self.stopped = paused(problem)
         except BaseException as problem:
             if not isinstance(problem, UserError):
                 self.stopped = "interrupted"

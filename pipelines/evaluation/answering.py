@@ -7,7 +7,8 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import dspy
 from dspy.utils.exceptions import (
@@ -49,7 +50,10 @@ from ..runs.rows import error_row, row_of
 
 T = TypeVar("T")
 
+MOST_DOUBTFUL = 3  # questions in a row that fail because of their endpoint
+
 CONCURRENCY = 64
+MOST_THOUGHTS = 20_000  # characters that a row keeps
 METRIC = "metric"
 """The name that the ledger gives to the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
@@ -79,17 +83,24 @@ def raise_first() -> Iterator[None]:
         raise problems.exceptions[0] from None
 
 
-async def answer_row(
-    program: Program, question: Question, metric: Metric, *, pauses: bool = False
-) -> ResultRow:
+class Answered(NamedTuple):
+    """The row of a question; `doubtful` where its calls failed and it is not known whether the
+    question or the endpoint is at fault.
+    """
+
+    row: ResultRow
+    doubtful: bool = False
+
+
+async def answer_row(program: Program, question: Question, metric: Metric) -> Answered:
     """The row of a question, answered and scored, or failed. Raises errors that every other
-    question would meet, too. With `pauses`, an endpoint that fails for good raises EndpointDown: a
-    contest resumes later, and the program is not blamed.
+    question would meet, too.
     """
     began = time.monotonic()
     meter = METERING.get()
     strays = meter and meter.strays
     prediction: dspy.Prediction | None = None
+    doubtful = False
     with refusals() as refused, asking(question=question.id):
         with tallied() as calls, metered() as usage:
             try:
@@ -99,13 +110,12 @@ async def answer_row(
                 raise
             except LMError as problem:
                 reason = without_keys(said_by(problem), seated_lms(program))
-                if pauses and isinstance(problem, _ENDPOINT):
-                    raise EndpointDown(reason) from None
                 if isinstance(problem, _HOPELESS):  # of an LM that is not ours
                     raise UserError(
                         f"the LM cannot be used ({reason}): check its name and key"
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
+                doubtful = isinstance(problem, _ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):
                     raise  # such as a missing index: every question would fail the same way
@@ -131,7 +141,49 @@ async def answer_row(
     # How far a failed question came before it failed depends on the order in which replies came.
     row["finish_reason"] = None if row["error"] else usage.finish_reason
     row["truncated"] = row["error"] is None and usage.truncated_calls > 0
-    return row
+    if usage.models:
+        row["model"] = ", ".join(sorted(usage.models))
+    if usage.thoughts and not row["error"]:
+        row["reasoning"] = usage.thoughts[:MOST_THOUGHTS]
+    return Answered(row, doubtful)
+
+
+@dataclass
+class Doubts(Generic[T]):
+    """Failed questions of which it is not yet known whether they or their endpoint are at fault.
+
+    They are at fault if another question is answered after them, and are then kept. An endpoint is
+    at fault if `MOST_DOUBTFUL` questions fail in a row: the run pauses, and they stay unfinished.
+    """
+
+    keep: Callable[[T], None]
+    held: list[T] = field(default_factory=list)
+    answered: bool = False
+    reason: str = ""
+
+    def take(self, row: T, answered: Answered) -> None:
+        """Keep a row, or hold it back. Raises EndpointDown."""
+        if not answered.doubtful:
+            self.answered = True
+            self._settle()
+            self.keep(row)
+            return
+        self.held.append(row)
+        self.reason = str(answered.row["error"])
+        if len(self.held) >= MOST_DOUBTFUL:
+            raise EndpointDown(self.reason)
+
+    def end(self) -> None:
+        """Keep what is held back, once there is nothing more to ask. Raises EndpointDown if no
+        question was answered.
+        """
+        if self.held and not self.answered:
+            raise EndpointDown(self.reason)
+        self._settle()
+
+    def _settle(self) -> None:
+        while self.held:
+            self.keep(self.held.pop(0))
 
 
 async def _graded(

@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import asking
+from ...modules.base.calls import EndpointDown, asking
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.ensemble import Ensemble
@@ -29,7 +29,7 @@ from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..base.run_files import FittedWeights, JudgeFields, Manifest
-from ..base.wording import counted, shortened
+from ..base.wording import counted, paused, shortened
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
 from ..lms.seen import SeenCall
@@ -44,7 +44,14 @@ from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
 from ..tracking.run import Run, Tracking, running
-from .answering import CONCURRENCY, answer_row, each_in_turn, useful_concurrency
+from .answering import (
+    CONCURRENCY,
+    Answered,
+    Doubts,
+    answer_row,
+    each_in_turn,
+    useful_concurrency,
+)
 from .check import RAY
 from .earlier import Evaluation
 from .judging import agreement_with_people
@@ -52,6 +59,9 @@ from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .ray_engine import answer_on_ray
 from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
+
+Taken = tuple[ResultRow, list[SeenCall] | None]
+"""A row, with the calls of its question if it is traced."""
 
 UNREADABLE = 10
 """A run ends when none of its first so many answers can be read: the rest would be paid for in
@@ -192,7 +202,6 @@ class EvaluationJob:
     tracking: Tracking
     # whether the run stands alone, and is not part of another one, such as a trial of a study
     alone: bool = False
-    pauses: bool = False  # a failing endpoint ends the run, and does not count as a failed question
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
@@ -205,6 +214,7 @@ class EvaluationJob:
         self.state = Progress(total=total, metric=self.plan.metric.name)
         for row in read_rows(self.rows.path):
             self.state.count(row, resumed=True)
+        self.doubts: Doubts[Taken] = Doubts(lambda taken: self.take(*taken))
 
     def do(self) -> BaseException | None:
         """Answer the questions without a row; returns the exception that ended it early, if any."""
@@ -234,6 +244,11 @@ class EvaluationJob:
                 else:
                     in_flight = useful_concurrency(request.concurrency, plan.program, plan.lm)
                     run_sync(self.answer_all, waiting, in_flight)
+                    self.doubts.end()
+        except EndpointDown as problem:
+            if not self.state.done:
+                return problem
+            self.stopped = paused(problem)
         except BaseException as problem:
             return problem
         return None
@@ -293,28 +308,29 @@ class EvaluationJob:
         return without_cache(self.plan.program, self.plan.lm)
 
     async def answer(self, ask: Ask) -> ResultRow:
-        """Answer one question and keep its row. Raises BudgetSpent, and whatever `take` raises."""
+        """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
+        `take` raises.
+        """
         async with room_for_question():
-            row, seen = await self._answer(ask)
-        self.take(row, seen)
-        return row
+            answered, seen = await self._answer(ask)
+        self.doubts.take((answered.row, seen), answered)
+        return answered.row
 
-    async def _answer(self, ask: Ask) -> tuple[ResultRow, list[SeenCall] | None]:
+    async def _answer(self, ask: Ask) -> tuple[Answered, list[SeenCall] | None]:
         """The row of a question, and its calls if it is traced; repeats are not."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:
                 with self.traced.watching(name) as seen:
-                    row = await answer_row(
-                        self.plan.program, question, self.plan.metric, pauses=self.pauses
-                    )
-                return row, seen
+                    answered = await answer_row(self.plan.program, question, self.plan.metric)
+                return answered, seen
             program, lm = self.afresh
             order = ask.repeat if self.plan.request.permute else 0
             shown, own = in_another_order(question, order)
             with fresh(ask.repeat), dspy.context(lm=lm):
-                row = await answer_row(program, shown, self.plan.metric, pauses=self.pauses)
-            return with_own_labels(row, question, own) | {"repeat": ask.repeat}, None
+                answered = await answer_row(program, shown, self.plan.metric)
+            row = with_own_labels(answered.row, question, own) | {"repeat": ask.repeat}
+            return answered._replace(row=row), None
 
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Write a finished row. Raises UserError when the disk is full or too many questions have

@@ -346,9 +346,8 @@ class Worker:
         ACTIVE_CACHE.set(self._cache)
         with dspy.context(lm=self._lm, disable_history=True, trace=None):
             try:
-                relay.events.put_nowait(
-                    Finished(await answer_row(self._program, question, self._metric))
-                )
+                answered = await answer_row(self._program, question, self._metric)
+                relay.events.put_nowait(Finished(answered.row))
             except Exception as problem:
                 relay.events.put_nowait(_stop(problem))
 
@@ -384,6 +383,9 @@ class Relay:
     def settle(self, place: int, entry: Entry | None) -> None:
         if entry is not None:
             self.events.put_nowait(Paid(entry))
+
+    def typical_reply(self, model: str) -> int | None:
+        return None
 
     def learn(self, calls: Sequence[Call]) -> None:
         self._own.update((call.key, call.reply) for call in calls)

@@ -5,31 +5,25 @@ loop.
 from __future__ import annotations
 
 import base64
+import logging
 import os
 import re
+import ssl
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
 from ...modules.base.calls import FatalCallError
-from ...modules.base.connections import (
-    AnswerTooLargeError,
-    LoopSessions,
-    read_body,
-    seconds_to_wait,
-)
+from ...modules.base.connections import AnswerTooLargeError, LoopSessions, read_body
 from ...modules.base.fence import one_line
 from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import (
-    OUR_SCHEMA,
     Reply,
-    TransientError,
-    Trouble,
-    failure_of,
     hiding,
     origin,
     plain_address,
@@ -37,6 +31,9 @@ from .endpoint import (
     read_embeddings,
     too_large,
 )
+from .failures import Endpoint, TransientError, Trouble, failure_of
+
+_LOG = logging.getLogger("folkmoot")
 
 CONNECT_SECONDS = 10.0
 
@@ -49,8 +46,10 @@ class HttpEndpoint:
         model: the name the endpoint knows.
         api_key: sent as bearer token; None sends none. Never shown by repr or errors.
         timeout: seconds that one attempt may take.
+        proxied: whether the environment's proxy is used.
 
-    Raises UserError when `base_url` is not an http or https address.
+    `answered` says whether a call was answered before. Raises UserError when `base_url` is not an
+    http or https address.
     """
 
     def __init__(
@@ -60,7 +59,11 @@ class HttpEndpoint:
         *,
         api_key: str | None = None,
         timeout: float = 120.0,
+        proxied: bool = True,
     ) -> None:
+        if api_key is not None and api_key != api_key.strip():
+            _LOG.warning("the key for %s stands between blanks: they are left out", model)
+            api_key = api_key.strip()
         self.model = model
         self.timeout = timeout
         self.name = plain_address(base_url)
@@ -76,49 +79,34 @@ class HttpEndpoint:
         elif api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
         self._most_bytes = settings().reply_mb << 20
-        self._sessions = LoopSessions(partial(_session, timeout))
-        self._takes_schema = True
+        self._proxy = _proxy_to(base_url) if proxied else None
+        self._sessions = LoopSessions(partial(_session, timeout, False))
+        self._fresh = LoopSessions(partial(_session, timeout, True))
+        self.answered = False
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError,
-        CallError or FatalCallError.
+        """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError
+        or CallError.
         """
-        if "messages" not in payload:
-            status, headers, text = await self._post({"model": self.model, **payload}, "embeddings")
-            if status != 200:
-                raise self._failure(status, headers, text)
-            return read_embeddings(text, self.name)
+        chat = "messages" in payload
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
-        asked = body.get("response_format") or {}
-        ours = asked.get("json_schema", {}).get("name") == OUR_SCHEMA
-        if ours and not self._takes_schema:
-            del body["response_format"]
-        status, headers, text = await self._post(body)
-        if status == 400 and ours and self._takes_schema and ("schema" in text or "format" in text):
-            # Perhaps the endpoint cannot hold answers to a schema. If it answers without one, the
-            # words of the prompt must do from here on.
-            del body["response_format"]
-            status, headers, text = await self._post(body)
-            self._takes_schema = status != 200
+        if chat:
+            body["stream"] = False
+        status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
+        about = Endpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         if status == 200:
-            return read_completion(text, self.name)
+            reply = read_completion(text, about) if chat else read_embeddings(text, self.name)
+            self.answered = True
+            return reply
         if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
             raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
-        raise self._failure(status, headers, text)
-
-    def _failure(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
-        return failure_of(
-            status,
-            text,
-            name=self.name,
-            model=self.model,
-            key="OPENAI_API_KEY",
-            retry_after=seconds_to_wait(headers),
-        )
+        raise failure_of(status, text, headers, about)
 
     def _meant(self) -> str | None:
         """A likely correction of the address; None for an address that looks right."""
+        if self.answered:
+            return None
         if self.name.endswith("/chat/completions"):
             return self.name.removesuffix("/chat/completions")
         return None if re.search(r"/v\d", self.name) else f"{self.name}/v1"
@@ -126,22 +114,51 @@ class HttpEndpoint:
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
         await self._sessions.close()
+        await self._fresh.close()
 
     async def _post(
-        self, body: Mapping[str, object], path: str = "chat/completions"
+        self, body: Mapping[str, object], path: str
     ) -> tuple[int, Mapping[str, str], str]:
-        url = f"{self.name}/{path}{self._query}"
+        """The status, headers and text of an answer. A server may have closed a connection that is
+        used again, so a call that got no byte of an answer is sent once more on a fresh one.
+        """
         try:
-            session = await self._sessions.session()
+            return await self._exchange(self._sessions, body, path)
+        except TransientError as problem:
+            if problem.kind != "reset":
+                raise
+        return await self._exchange(self._fresh, body, path)
+
+    async def _exchange(
+        self, sessions: LoopSessions, body: Mapping[str, object], path: str
+    ) -> tuple[int, Mapping[str, str], str]:
+        url, begun = f"{self.name}/{path}{self._query}", False
+        try:
+            session = await sessions.session()
             async with session.post(
-                url, data=to_json(body), headers=self._headers, allow_redirects=False
+                url,
+                data=to_json(body),
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
             ) as response:
+                begun = True
                 content = await read_body(response, self._most_bytes)
                 return (
                     response.status,
                     response.headers,
                     self._hide(content.decode("utf-8", "replace")),
                 )
+        except aiohttp.ClientConnectorCertificateError as problem:
+            raise FatalCallError(
+                f"the certificate of {self.name} is not trusted "
+                f"({one_line(str(problem.certificate_error))[:120]}): name its authority in "
+                "SSL_CERT_FILE"
+            ) from None
+        except aiohttp.ClientConnectorSSLError as problem:
+            if "WRONG_VERSION_NUMBER" in str(problem):
+                raise FatalCallError(f"{self.name} speaks no TLS: write http://") from None
+            raise self._broken(problem, "unreachable") from None
         except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as problem:
             raise self._broken(problem, "unreachable") from None
         except TimeoutError:
@@ -155,7 +172,9 @@ class HttpEndpoint:
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except (aiohttp.ClientError, OSError) as problem:
-            raise self._broken(problem, "cut off") from None
+            if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
+                raise FatalCallError(f"{self.name} speaks TLS: write https://") from None
+            raise self._broken(problem, "cut off" if begun else "reset") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         number = getattr(problem, "errno", None) or 0
@@ -165,8 +184,25 @@ class HttpEndpoint:
         return TransientError(f"no connection to {self.name} ({reason})", kind)
 
 
-def _session(timeout: float) -> aiohttp.ClientSession:
+def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
+    """Whether a server answered plain HTTP by an alert of TLS."""
+    return re.search(r"\\x15\\x03|\x15\x03", problem.message) is not None
+
+
+def _proxy_to(base_url: str) -> str | None:
+    """The proxy that the environment names for an address; None for a direct connection."""
+    parts = urlsplit(base_url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _session(timeout: float, fresh: bool) -> aiohttp.ClientSession:
+    authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
+    trusted = ssl.create_default_context(cafile=authorities) if authorities else True
+    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted, force_close=fresh)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+        connector=connector,
         timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS),
     )

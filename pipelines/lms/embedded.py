@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
-from ...modules.base.calls import CallError
+from ...modules.base.calls import ContextLengthError
 from ...modules.base.errors import UserError
 from ...modules.base.extras import from_extra
 from ..base.settings import settings
@@ -283,10 +283,8 @@ class LocalEndpoint:
             body["grammar"] = reply_grammar(fields, dict(zip(options, tokens, strict=True)))
         try:
             return await http.send({**body, "cache_prompt": True})
-        except CallError as problem:
-            if "context size" not in str(problem):
-                raise
-            raise CallError(
+        except ContextLengthError as problem:
+            raise ContextLengthError(
                 f"a prompt does not fit into the context of local/{self.model} ({problem}): give "
                 f"a larger "
                 "context, such as --lm-set context=16384, or shorter questions"
@@ -308,7 +306,11 @@ class LocalEndpoint:
         if self._http is None or self._key != server.key:
             self._key = server.key
             self._http = HttpEndpoint(
-                f"{server.address}/v1", self.model, api_key=self._key, timeout=self.timeout
+                f"{server.address}/v1",
+                self.model,
+                api_key=self._key,
+                timeout=self.timeout,
+                proxied=False,
             )
         return self._http
 

@@ -10,55 +10,28 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ...modules.base.address import read_address
-from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
+from ...modules.base.calls import CUT_OFF, CallError
 from ...modules.base.fence import one_line
+from ...modules.reading.thoughts import without_thoughts
 from ..base.settings import settings
+from .failures import (
+    Endpoint,
+    TransientError,
+    UnusableReplyError,
+    error_in,
+    failure_inside,
+    failure_of,
+)
 
 MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
-OUR_SCHEMA = "reply"
-"""The name of the JSON schemas in the requests of seats."""
-
-MOST_PAUSE = 60.0
-"""The most seconds to wait because an endpoint asks for it."""
 
 # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 SECRET_CHARS = 12
 _SECRET_NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
-
-# some providers send this with a 400
-_NO_MODEL = ("model_not_found", "model not exist", "invalid model")
-
-
-Trouble = Literal["refused", "unreadable", "failed", "down", "cut off", "timed out", "unreachable"]
-"""Why an attempt failed: a 429; a billed answer that cannot be read; another status of 500 and
-above; a gateway's status for a server behind it; a broken connection or a time-out after the
-request was sent (the endpoint may bill these two); no connection at all.
-"""
-
-SILENT: frozenset[Trouble] = frozenset(("down", "cut off", "timed out", "unreachable"))
-"""The troubles of an endpoint that may be down."""
-
-MAY_BE_BILLED: frozenset[Trouble] = frozenset(("cut off", "timed out"))
-"""The troubles after which it is unknown whether there was an answer."""
-
-
-class TransientError(Exception):
-    """A failure that is worth another attempt, after `retry_after` seconds if the endpoint asks for
-    that.
-    """
-
-    def __init__(self, reason: str, kind: Trouble, *, retry_after: float | None = None) -> None:
-        super().__init__(reason)
-        self.kind = kind
-        self.retry_after = retry_after
-
-
-class TooLargeError(CallError):
-    """A billed answer that is too large to read; another attempt would not give a smaller one."""
 
 
 class TokenCounts(TypedDict):
@@ -75,6 +48,18 @@ TOOL_CALLS = "tool_calls"
 KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", TOOL_CALLS})
 """The finish reasons of replies that were neither cut off nor refused."""
 
+_CUT_OFF = frozenset({"max_tokens", "max_output_tokens", "model_length", "token_limit", "length"})
+_REFUSED = frozenset(
+    {
+        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
+        *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
+    }
+)
+_FAILED = frozenset(
+    {"error", "abort", "aborted", "cancelled", "insufficient_system_resource", "network_error"}
+)
+"""The finish reasons of attempts that failed on the way."""
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -82,10 +67,14 @@ class Reply:
     None).
 
     `finish_reason` is the endpoint's own, or `refusal` where the model declined to answer; with
-    several choices, that of one that did not end well. Prompt tokens include tokens read from and
-    written to the provider's cache; completion tokens include reasoning. `body` is the endpoint's
-    whole answer, if requested. `probability` is the LM's own of the answer in the text, 0 to 1, if
-    `logprobs` were requested and the endpoint gives them.
+    several choices, that of one that did not end well; providers' spellings of a token limit are
+    `length`. A refused reply has no text, whatever the model had begun to say. Prompt tokens
+    include tokens read from and written to the provider's cache; completion tokens include
+    reasoning. `body` is the endpoint's whole answer, if requested. `probability` is the LM's own of
+    the answer in the text, 0 to 1, if `logprobs` were requested and the endpoint gives them.
+    `thoughts` are what the LM said to itself before the reply, `model` is the name under which the
+    endpoint answered, `cost_usd` what it says that the call cost, and `tier` its service tier; each
+    None where it does not say.
     """
 
     text: str
@@ -97,6 +86,10 @@ class Reply:
     reasoning_tokens: int | None = None
     body: Mapping[str, object] | None = None
     probability: float | None = None
+    thoughts: str | None = None
+    model: str | None = None
+    cost_usd: float | None = None
+    tier: str | None = None
 
     @property
     def truncated(self) -> bool:
@@ -147,31 +140,6 @@ class Transport(Protocol):
     async def aclose(self) -> None: ...
 
 
-def failure_of(
-    status: int, text: str, *, name: str, model: str, key: str, retry_after: float | None
-) -> Exception:
-    """The error for an answer with this HTTP status; `key` names the key to correct."""
-    reason = error_in(text)
-    if status == 429 and "insufficient_quota" not in text:
-        return TransientError(f"{name} answered 429 ({reason})", "refused", retry_after=retry_after)
-    if status >= 500 or status == 408:
-        kind: Trouble = "down" if status in (502, 503, 504) else "failed"
-        return TransientError(f"{name} answered {status} ({reason})", kind, retry_after=retry_after)
-    if status in (401, 403):
-        return FatalCallError(
-            f"{name} refused the key ({status}: {reason}): set {key} to a valid key"
-        )
-    if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
-        return FatalCallError(
-            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
-        )
-    if status == 429:
-        return FatalCallError(
-            f"{name} has no quota left for this key ({reason}): top it up or use another"
-        )
-    return CallError(f"{name} refused the request ({status}: {reason})")
-
-
 _ANSWER = re.compile(
     r'"answer"\s*:\s*(?:"((?:[^"\\]|\\.)+)"|([\w.+-]+))'  # in a JSON object
     r"|^Answer:[ \t]*(\S.*)"  # on a line of its own
@@ -181,29 +149,101 @@ _ANSWER = re.compile(
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def read_completion(text: str, name: str) -> Reply:
-    """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not
-    one.
+def read_completion(text: str, endpoint: Endpoint) -> Reply:
+    """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not one,
+    UnusableReplyError when it has no choices, and what `failure_of` gives for an error inside.
     """
+    text = text.removeprefix("\ufeff")
     try:
         body = json.loads(text)
+        _raise_error_in(body, endpoint)
         choices = body["choices"]
+        if not choices or choices[0].get("message") is None:
+            raise UnusableReplyError(
+                f"{endpoint.name} blocked the reply ({_why_blocked(body)}): it has no choices",
+                body.get("usage"),
+            )
+        _raise_error_in(choices[0], endpoint)
         message = choices[0]["message"]
-        answer = _text(message.get("content"))
-        reasons = [one_line(str(one.get("finish_reason") or "stop"))[:40] for one in choices]
+        reasons = [_reason_of(one) for one in choices]
         reason = next((one for one in reasons if one not in KEEPABLE), reasons[0])
+        if reason in _FAILED:
+            raise TransientError(f"{endpoint.name} ended a reply by {reason!r}", "failed")
+        spoken = without_thoughts(_text(message.get("content")))
+        answer, thoughts = spoken.text, _thoughts_of(message) or spoken.thoughts
+        if spoken.unfinished:
+            reason = "length"
         if not answer and message.get("refusal"):
             answer, reason = _text(message["refusal"]), "refusal"
-        tokens = (choices[0].get("logprobs") or {}).get("content") or []
+        elif reason in _REFUSED:
+            answer = ""
         return Reply(
             answer,
             reason,
             **tokens_in(body.get("usage"), answer),
             body=body,
-            probability=answer_probability([(one["token"], one["logprob"]) for one in tokens]),
+            probability=answer_probability(_logprobs_in(choices[0])),
+            thoughts=thoughts or None,
+            model=_name_in(body.get("model")),
+            cost_usd=_cost_in(body.get("usage")),
+            tier=_name_in(body.get("service_tier")),
         )
-    except _UNREADABLE:
-        raise _unreadable(text, name, "a chat completion") from None
+    except _UNREADABLE as problem:
+        if isinstance(problem, CallError):  # some are errors of the user's, too
+            raise
+        raise _unreadable(text, endpoint.name, "a chat completion") from None
+
+
+def _raise_error_in(part: Any, endpoint: Endpoint) -> None:
+    """Raise the failure that a part of an answer holds, if it holds one."""
+    if isinstance(part, dict) and part.get("error"):
+        status, text = failure_inside(part["error"])
+        raise failure_of(status, text, {}, endpoint)
+
+
+def _why_blocked(body: Mapping[str, Any]) -> str:
+    feedback = body.get("promptFeedback") or body.get("prompt_feedback") or {}
+    return one_line(str(feedback.get("blockReason") or "without a reason"))[:100]
+
+
+def _reason_of(choice: Mapping[str, Any]) -> str:
+    """Why a choice ended, in one spelling for all providers."""
+    reason = one_line(str(choice.get("finish_reason") or "stop"))[:40].casefold()
+    return "length" if reason in _CUT_OFF else reason
+
+
+def _thoughts_of(message: Mapping[str, Any]) -> str:
+    """The thoughts that a provider keeps apart from the reply."""
+    thoughts = message.get("reasoning_content") or message.get("reasoning")
+    return thoughts if isinstance(thoughts, str) else ""
+
+
+def _logprobs_in(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """The tokens of a reply with their log-probabilities; none where any of them is not one."""
+    logprobs = choice.get("logprobs")
+    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
+    pairs = []
+    for token in tokens if isinstance(tokens, list) else ():
+        text, value = token.get("token"), token.get("logprob")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not isinstance(text, str) or not number or not math.isfinite(value):
+            return []
+        pairs.append((text, float(value)))
+    return pairs
+
+
+def _name_in(value: object) -> str | None:
+    return one_line(value)[:200] if isinstance(value, str) and value else None
+
+
+def _cost_in(usage: Any) -> float | None:
+    """The cost of a call in USD as the provider states it: a number, or one with its parts."""
+    cost = usage.get("cost") if isinstance(usage, dict) else None
+    if isinstance(cost, dict):
+        cost = cost.get("total_cost")
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        return None
+    return float(cost) if 0 <= cost < math.inf else None
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
@@ -235,6 +275,8 @@ def read_embeddings(text: str, name: str) -> Reply:
 
 
 def _unreadable(text: str, name: str, what: str) -> TransientError:
+    if text.lstrip().startswith(("data:", "event:")):
+        what = f"{what} but a stream of events, which was not asked for"
     return TransientError(
         f"{name} answered 200 with something that is not {what} ({error_in(text)})", "unreadable"
     )
@@ -245,7 +287,11 @@ def _text(content: Any) -> str:
     else.
     """
     if isinstance(content, list):
-        content = "".join(part["text"] for part in content if part.get("type") == "text")
+        content = "".join(
+            part if isinstance(part, str) else str(part.get("text") or "")
+            for part in content
+            if isinstance(part, str) or part.get("type", "text") in ("text", "output_text")
+        )
     if content is None:
         return ""
     if not isinstance(content, str):
@@ -257,9 +303,15 @@ def _text(content: Any) -> str:
     return content
 
 
-_REASONING = (("completion_tokens_details", "reasoning_tokens"), (None, "reasoning_tokens"))
+_REASONING = (
+    ("completion_tokens_details", "reasoning_tokens"),
+    ("output_tokens_details", "reasoning_tokens"),
+    (None, "reasoning_tokens"),
+)
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
+    ("input_tokens_details", "cached_tokens"),
+    (None, "cached_tokens"),
     (None, "cache_read_input_tokens"),
     (None, "prompt_cache_hit_tokens"),
 )
@@ -270,23 +322,27 @@ _WRITTEN = (
 )
 
 
+_APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
+
+
 def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
     """The token counts of a `Reply`, from the usage of OpenAI, LiteLLM, Anthropic or DeepSeek.
     Counts that contradict each other, or that are 0 for the answer, become None.
     """
     counts = usage if isinstance(usage, dict) else {}
-    prompt, completion = (
-        _tokens(counts.get("prompt_tokens")),
-        _tokens(counts.get("completion_tokens")),
-    )
+    prompt = _first(counts, ((None, "prompt_tokens"), (None, "input_tokens")))
+    completion = _first(counts, ((None, "completion_tokens"), (None, "output_tokens")))
     cached, written, reasoning = (
         _first(counts, places) for places in (_CACHED, _WRITTEN, _REASONING)
     )
+    if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
+        prompt += (cached or 0) + (written or 0)  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:
         total = _tokens(counts.get("total_tokens"))
-        # some providers, such as xAI, count them separately
-        if reasoning and total == prompt + completion + reasoning:
-            completion += reasoning
+        # xAI and Gemini count thoughts apart: what is missing from the total was completed, too
+        if total and total > prompt + completion:
+            reasoning = max(reasoning or 0, total - prompt - completion)
+            completion = total - prompt
         if (
             prompt == 0
             or (answer and completion == 0)
@@ -315,6 +371,11 @@ def _first(usage: dict[str, object], places: Iterable[tuple[str | None, str]]) -
 
 
 def _tokens(count: Any) -> int | None:
+    """A count of tokens, which some servers give as text or as a float."""
+    if isinstance(count, str) and count.isdecimal():
+        count = int(count[:20])
+    if isinstance(count, float) and count.is_integer():
+        count = int(count)
     whole = isinstance(count, int) and not isinstance(count, bool)
     return count if whole and 0 <= count <= MOST_TOKENS else None
 
@@ -327,8 +388,8 @@ def plain_address(base_url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
-def too_large(name: str, most_bytes: int) -> TooLargeError:
-    return TooLargeError(
+def too_large(name: str, most_bytes: int) -> UnusableReplyError:
+    return UnusableReplyError(
         f"the reply of {name} has more than {most_bytes >> 20} MB: lower max_tokens, or raise "
         "FOLKMOOT_REPLY_MB"
     )
@@ -337,17 +398,6 @@ def too_large(name: str, most_bytes: int) -> TooLargeError:
 def origin(base_url: str) -> str:
     """The scheme and host of an address."""
     return "/".join(plain_address(base_url).split("/", 3)[:3])
-
-
-def error_in(text: str) -> str:
-    """The endpoint's own words in one short line, for an error message."""
-    try:
-        body = json.loads(text)
-        error = body.get("error", body)
-        message = error.get("message", error) if isinstance(error, dict) else error
-    except (ValueError, AttributeError, RecursionError):
-        message = text
-    return one_line(str(message))[:200] or "no message"
 
 
 def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[str], str]:

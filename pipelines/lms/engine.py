@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import math
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -30,25 +31,28 @@ from ...modules.base.calls import (
     Usage,
     metered,
     record_call,
+    refused,
 )
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
-from ...modules.base.sync import run_sync
+from ...modules.base.sync import finishing, run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from .client import HttpEndpoint
 from .embedded import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
-from .endpoint import (
+from .endpoint import Reply, Transport, tokens_in
+from .failures import (
     MAY_BE_BILLED,
     MOST_PAUSE,
     OUR_SCHEMA,
     SILENT,
-    Reply,
-    TooLargeError,
+    Habits,
     TransientError,
-    Transport,
+    UnusableReplyError,
+    asks_our_schema,
+    missed_schema,
 )
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
@@ -60,7 +64,7 @@ from .weights import KNOWN
 MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
 LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
-LONGEST_REPLY = 4096  # tokens booked for a lost call without its own limit
+LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # seconds that one attempt may take
 
@@ -81,8 +85,15 @@ _KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict, "an object")),
     "logprobs": (bool, "true, or leave it out"),
 }
+_SOMETIMES = {"body", "probability", "thoughts", "model", "cost_usd", "tier"}
+"""The fields of a reply that records have only where there is something in them."""
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
+
+_VERSION = re.compile(
+    r"(?:[-@:](?:latest|preview|\d{4}-\d\d-\d\d|\d{4,8}|\d{2}-\d{2}|v\d+))+$|\.gguf$"
+)
+"""What names of one model may differ in."""
 
 _FLIGHTS = SingleFlight(own=BudgetSpent)
 """The calls in flight in this process, by key: LMs and runs with the same request share the
@@ -135,6 +146,7 @@ class Engine:
         self.max_retries = max_retries
         self.deadline = deadline
         self.settings = dict(settings or {})
+        self.habits = Habits()
         self.reached: dict[str, Any] = {}  # how `reaching` was called, without the key
         check_settings(model, self.settings)
 
@@ -189,9 +201,9 @@ class Engine:
         Raises CallError for an invalid request, and whatever every call raises.
         """
         fields = {name: value for name, value in body.items() if name not in _REPLACED}
-        refused = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
-        if refused or not (isinstance(fields.get("messages"), list) or "input" in fields):
-            problem = f"{refused[0]!r} cannot be set here" if refused else "it has no messages"
+        forbidden = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
+        if forbidden or not (isinstance(fields.get("messages"), list) or "input" in fields):
+            problem = f"{forbidden[0]!r} cannot be set here" if forbidden else "it has no messages"
             raise CallError(f"{self.model} cannot be asked by this request: {problem}")
         if "messages" in fields:
             fields = {**self.settings, **fields}
@@ -385,23 +397,19 @@ class Engine:
         first = asker.asks_first(call.key)
         try:
             reply, made = await self._answer(call)
-        except FatalCallError:
-            raise
+        except FatalCallError as problem:  # a program that catches it has not answered
+            raise refused(problem) from None
         except UserError as problem:  # DSPy would treat it as a failure of this one call
-            raise FatalCallError(str(problem)) from None
-        ended = Usage(
-            1,
-            cached_calls=1,
-            finish_reason=reply.finish_reason,
-            truncated_calls=int(reply.truncated),
-            probability=reply.probability,
-        )
-        price = replace(
-            usage_of(self._entry(call, reply, 1)),
-            finish_reason=ended.finish_reason,
-            truncated_calls=ended.truncated_calls,
-            probability=ended.probability,
-        )
+            raise refused(FatalCallError(str(problem))) from None
+        said: dict[str, Any] = {
+            "finish_reason": reply.finish_reason,
+            "truncated_calls": int(reply.truncated),
+            "probability": reply.probability,
+            "thoughts": reply.thoughts,
+            "models": frozenset([reply.model] if reply.model else []),
+        }
+        ended = Usage(1, cached_calls=1, **said)
+        price = replace(usage_of(self._entry(call, reply, 1)), **said)
         usage = price if made else ended
         # count calls that an earlier attempt paid for, so that the row's bill is the same as
         # without a stop
@@ -411,8 +419,7 @@ class Engine:
 
     async def _answer(self, call: _Call) -> tuple[Reply, bool]:
         """The reply, and whether this request paid for it."""
-        cache = ACTIVE_CACHE.get() if self.cached else None
-        stores = [one for one in (self.store, *ACTIVE.get(), cache) if one is not None]
+        stores = self._stores()
         if (kept := self._kept(stores, call.key)) is not None:
             return kept, False
 
@@ -421,6 +428,11 @@ class Engine:
         # too.
         self._keep(stores, call.key, reply)
         return reply, first
+
+    def _stores(self) -> list[CallStore | CallCache]:
+        """The records and the cache that may answer, and that keep what was answered."""
+        cache = ACTIVE_CACHE.get() if self.cached else None
+        return [one for one in (self.store, *ACTIVE.get(), cache) if one is not None]
 
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""
@@ -441,7 +453,7 @@ class Engine:
                     gate.limit.slot(self.concurrency),
                     gate.attempt(self.endpoint.timeout) as began,
                 ):
-                    reply = await self._attempt(self.endpoint, call, attempt + 1)
+                    reply = await self._fitting_attempt(self.endpoint, call, attempt + 1)
                 gate.limit.report(refused=False)
                 _LOG.info(
                     "%s: answered in %.2f s, %s + %s tokens",
@@ -453,15 +465,15 @@ class Engine:
                 if problem.kind == "refused":
                     gate.limit.report(refused=True)
                 failed = max(attempt, gate.rounds - 1)
-                wait = back_off(
-                    failed, problem.retry_after and min(problem.retry_after, MOST_PAUSE)
-                )
+                wait = back_off(failed, problem.retry_after)
                 if problem.kind == "unreachable" and gate.answered_at is None:
                     wait = min(wait, LONGEST_UNREACHED)
                 spent += clock() - began + wait
                 attempt += 1
                 unreadable += problem.kind == "unreadable"
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
+                if problem.kind == "loading":
+                    tired = spent > MOST_PAUSE
                 if tired or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                     raise GivenUpError(f"{problem}; given up after {tries}") from None
@@ -470,6 +482,30 @@ class Engine:
                 if problem.kind in SILENT:
                     gate.pause(wait)
                 await asyncio.sleep(wait)
+
+    async def _fitting_attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
+        """An attempt at the request as the endpoint takes it. A setting that it refuses is changed
+        once, and remembered if that works; what a client of the meter wants is never changed.
+        """
+        if call.whole:
+            return await self._attempt(endpoint, call, number)
+        fitted = replace(call, payload=self.habits.fit(call.payload))
+        try:
+            reply = await self._attempt(endpoint, fitted, number)
+        except (TransientError, CallError) as problem:
+            for change in self.habits.changes(problem, fitted.payload):
+                changed = self.habits.trying(change).fit(call.payload)
+                try:
+                    reply = await self._attempt(endpoint, replace(call, payload=changed), number)
+                except (TransientError, CallError):
+                    continue
+                if not missed_schema(problem) and change.sentence not in self.habits.notes:
+                    _LOG.warning("%s %s", self.model, self.habits.keep(change))
+                return reply
+            raise
+        if asks_our_schema(fitted.payload):
+            self.habits.schema = True
+        return reply
 
     async def _attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
         """Make one paid attempt, if the budgets allow it. The ledgers note the call as in flight
@@ -483,22 +519,36 @@ class Engine:
             for account in ACCOUNTS.get():
                 await account.admit()
                 admitted.append(account)
-            lost = self._entry(call, self._most(call.payload), number) | {"lost": True}
+            lost = self._entry(call, self._likely(call.payload), number) | {"lost": True}
             for ledger in LEDGERS.get():
                 sent.append((ledger, ledger.send(lost)))
             booked = lost
+            sending = asyncio.ensure_future(endpoint.send(call.payload))
             try:
                 async with asyncio.timeout(
                     min(_seconds_left(GRACE_SECONDS), default=None)
                 ) as time_budget:
-                    reply = await endpoint.send(call.payload)
-                booked = self._entry(call, reply, number)
-                return reply if call.whole else replace(reply, body=None)
+                    cancelled = await _end_of(sending, time_budget.expired)
+                try:
+                    reply = sending.result()
+                    booked = self._entry(call, reply, number)
+                    self._note_model(reply)
+                    if cancelled is not None:
+                        self._keep(self._stores(), call.key, reply)
+                    return reply if call.whole else replace(reply, body=None)
+                finally:
+                    if cancelled is not None:
+                        raise cancelled
+            except UnusableReplyError as problem:
+                tokens = tokens_in(problem.usage)
+                if problem.usage is not None:
+                    booked = self._entry(call, Reply("", "", **tokens), number)
+                raise
             except (TransientError, CallError) as problem:
                 kind = getattr(problem, "kind", None)
                 if kind == "unreadable":
                     booked = self._entry(call, Reply("", "", None, None), number)
-                elif kind not in MAY_BE_BILLED and not isinstance(problem, TooLargeError):
+                elif kind not in MAY_BE_BILLED:
                     booked = None
                 raise
             except TimeoutError:
@@ -515,18 +565,35 @@ class Engine:
             for ledger, place in sent:
                 ledger.settle(place, booked)
 
-    def _most(self, payload: Mapping[str, Any]) -> Reply:
-        """The usage booked for a call without a known end: a prompt token per three bytes, and the
-        longest possible reply.
+    def _note_model(self, reply: Reply) -> None:
+        """Say once that another model answers than the one that was asked."""
+        if reply.model is None or _same_model(self.model, reply.model):
+            return
+        note = f"{self.model} is answered by {reply.model!r}"
+        if note not in self.habits.notes:
+            self.habits.notes.append(note)
+            _LOG.warning("%s", note)
+
+    def _likely(self, payload: Mapping[str, Any]) -> Reply:
+        """The usage booked for a call without a known end: a prompt token per three bytes, and a
+        reply like the others of this run.
         """
         if "messages" not in payload:  # embeddings have no completion
             return Reply("", "", len(to_json(payload["input"])) // 3 + 1, 0, 0, 0, 0)
         prompt = len(to_json(payload["messages"]))
+        known = [ledger.typical_reply(self.model) for ledger in LEDGERS.get()]
+        likely = next((size for size in known if size is not None), LIKELY_REPLY)
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
-        most = next((most for most in limits if most), LONGEST_REPLY)
+        most = next((most for most in limits if most), likely)
         # Nothing is ever booked below zero, whatever a caller asks for.
-        whole = max(0, int(most)) * max(1, int(payload.get("n") or 1))
+        whole = max(0, min(int(most), likely)) * max(1, int(payload.get("n") or 1))
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
+
+    def _cost(self, reply: Reply) -> float | None:
+        """The cost of a call in USD: what the provider states, else by the table's prices."""
+        if reply.cost_usd is not None:
+            return reply.cost_usd
+        return None if self.prices is None else Prices(*self.prices).cost(reply)
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()
@@ -535,7 +602,7 @@ class Engine:
             model=self.model,
             key=call.key,
             **reply.tokens,  # type: ignore[typeddict-item]
-            cost_usd=None if self.prices is None else Prices(*self.prices).cost(reply),
+            cost_usd=self._cost(reply),
             seat=asker.seat,
             question=asker.question,
             attempts=attempts,
@@ -562,7 +629,7 @@ class Engine:
                 fields = {
                     name: value
                     for name, value in vars(reply).items()
-                    if name not in ("body", "probability") or value is not None
+                    if name not in _SOMETIMES or value is not None
                 }
                 store.put(key, self.model, fields)
 
@@ -633,6 +700,35 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
         raise UserError(
             f"the settings of {name} are not JSON: give text, numbers, lists and objects"
         ) from None
+
+
+async def _end_of(
+    sending: asyncio.Future[Reply], overdue: Callable[[], bool]
+) -> asyncio.CancelledError | None:
+    """Wait until a call that was sent has ended, since it is paid for, even if whoever asked is
+    cancelled; returns that cancellation. One that is `overdue`, and a second cancellation, end the
+    call.
+    """
+    try:
+        await asyncio.wait([sending])
+        return None
+    except asyncio.CancelledError as cancelled:
+        if overdue():
+            sending.cancel()
+            raise
+        with finishing():
+            try:
+                await asyncio.wait([sending])
+            except asyncio.CancelledError:
+                sending.cancel()
+                raise
+        return cancelled
+
+
+def _same_model(asked: str, answered: str) -> bool:
+    """Whether two names are those of one model; dates, versions and paths aside."""
+    names = [_VERSION.sub("", name.rpartition("/")[2].casefold()) for name in (asked, answered)]
+    return names[0] in names[1] or names[1] in names[0]
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:

@@ -15,21 +15,11 @@ from typing import Any
 import httpx
 
 from ...modules.base.calls import CallError, bound
-from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
-from .endpoint import (
-    Reply,
-    TransientError,
-    Trouble,
-    failure_of,
-    hiding,
-    origin,
-    plain_address,
-    read_completion,
-    too_large,
-)
+from .endpoint import Reply, hiding, origin, plain_address, read_completion, too_large
+from .failures import Endpoint, TransientError, Trouble, failure_of
 
 FIELDS = frozenset(
     {
@@ -79,6 +69,7 @@ class LiteLLMEndpoint:
         self.model = model
         self.api_base = api_base
         self.timeout = timeout
+        self.answered = False
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
@@ -143,7 +134,13 @@ class LiteLLMEndpoint:
         except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
             raise guard.problem or self._failure(problem, guard) from None
         text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
-        return read_completion(self._hide(text), self.model)
+        read = read_completion(self._hide(text), self._about)
+        self.answered = True
+        return read
+
+    @property
+    def _about(self) -> Endpoint:
+        return Endpoint(self.model, self.model, "the provider's key", self.answered)
 
     def _unanswered(self) -> TransientError:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
@@ -154,24 +151,20 @@ class LiteLLMEndpoint:
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
+        if guard.status:  # as the provider sent it, and not as LiteLLM words it
+            return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
         if guard.answered:
             unread = f"{self.model} answered with something that is not a chat completion"
             return TransientError(f"{unread} ({reason[:200]})", "unreadable")
         if guard.connected and isinstance(problem, errors.Timeout):
             return self._unanswered()
         if guard.cut_off or isinstance(problem, errors.APIConnectionError):
-            kind: Trouble = "cut off" if guard.connected else "unreachable"
+            kind: Trouble = "reset" if guard.connected and not guard.begun else "cut off"
+            kind = kind if guard.connected else "unreachable"
             return TransientError(f"no connection to {self.model} ({reason[:200]})", kind)
-        return failure_of(
-            getattr(problem, "status_code", None) or 500,
-            reason,
-            name=self.model,
-            model=self.model,
-            key="the provider's key",
-            retry_after=seconds_to_wait(
-                getattr(getattr(problem, "response", None), "headers", None) or {}
-            ),
-        )
+        status = getattr(problem, "status_code", None) or 500
+        headers = getattr(getattr(problem, "response", None), "headers", None) or {}
+        return failure_of(status, reason, headers, self._about)
 
     async def aclose(self) -> None:
         return None
@@ -186,7 +179,10 @@ class CallGuard:
         self.problem: CallError | None = None
         self.connected = True
         self.cut_off = False  # after the request was sent
+        self.begun = False  # an answer
         self.answered = False  # with a status of success
+        self.status, self.text = 0, ""  # of an answer without success, as the provider sent it
+        self.headers: Mapping[str, str] = {}
 
 
 GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", default=None)
@@ -212,21 +208,21 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             raise
         try:
             if 300 <= response.status_code < 400:
-                guard.problem = CallError(
-                    f"{guard.name} redirects to {_host_of(response.headers.get('Location', ''))} "
-                    f"({response.status_code}), which is refused, since key and prompt would go "
-                    "there: give that address as --api-base if you trust it"
-                )
-                return _refused(guard.problem)
+                guard.status, guard.headers = response.status_code, dict(response.headers)
+                return _refused("it redirects")
+            guard.begun = True
             body = bytearray()
             async for chunk in response.aiter_bytes():  # after decompression
                 body += chunk
                 if len(body) > guard.most_bytes:
                     guard.problem = too_large(guard.name, guard.most_bytes)
-                    return _refused(guard.problem)
+                    return _refused(str(guard.problem))
         finally:
             await response.aclose()
         guard.cut_off, guard.answered = False, response.is_success
+        if not response.is_success:
+            guard.status, guard.headers = response.status_code, dict(response.headers)
+            guard.text = body.decode("utf-8", "replace")
         headers = response.headers.copy()
         for name in ("content-encoding", "content-length", "transfer-encoding"):
             headers.pop(name, None)
@@ -241,18 +237,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         await self.inner.aclose()
 
 
-def _refused(problem: CallError) -> httpx.Response:
+def _refused(reason: str) -> httpx.Response:
     """The response that LiteLLM gets instead of a redirect or an answer that is too large."""
-    return httpx.Response(400, json={"error": {"message": str(problem)}})
-
-
-def _host_of(location: str) -> str:
-    try:
-        parts = httpx.URL(location)
-    except httpx.InvalidURL:
-        return "something that is not an address"
-    host = f"{parts.scheme}://{parts.netloc.decode('ascii', 'replace')}"
-    return one_line(host)[:100] if parts.host else "itself"
+    return httpx.Response(400, json={"error": {"message": reason}})
 
 
 def _guard_clients(litellm: Any) -> None:

@@ -9,12 +9,14 @@ import fcntl
 import os
 import secrets
 import threading
+from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import TypedDict, cast
 
 from ...modules.base.calls import Usage, total
@@ -22,6 +24,7 @@ from ...modules.base.errors import UserError
 from ..base.journal import Journal, records, to_json, unwritten
 
 LEDGER = "ledger.jsonl"
+RECENT = 200  # replies whose sizes say what a lost one was like
 SLOT = 1024  # bytes per call in flight; question and seat are dropped if they do not fit
 _PREFIX = ".in-flight-"
 
@@ -45,7 +48,7 @@ class Entry(_Entry, total=False):
 
     `key` is the hash of the request, `attempts` includes the failed ones before it, and `kept` says
     whether the reply was complete, so that a record or cache may return it again. A `lost` call was
-    sent and has no known end: its tokens and cost are the most that it may have used. These fields
+    sent and has no known end: its tokens and cost are those of a typical reply. These fields
     may be missing.
     """
 
@@ -62,15 +65,17 @@ def usage_of(entry: Mapping[str, object]) -> Usage:
 
 
 class Ledger:
-    """`DIR/ledger.jsonl`, appended in one write per call. `total` sums up all its calls, and `lost`
-    those with an unknown end. Calls in flight when it is closed are booked as lost. Calls that
-    cannot be booked because the disk is full stay in the file of calls in flight, and are booked
-    when the ledger is next opened. Thread-safe. Raises OSError when it cannot be opened.
+    """`DIR/ledger.jsonl`, appended in one write per call. `total` sums up its answered calls, and
+    `lost` those with an unknown end, which may have been billed. Calls in flight when it is closed
+    are booked as lost. Calls that cannot be booked because the disk is full stay in the file of
+    calls in flight, and are booked when the ledger is next opened. Thread-safe. Raises OSError when
+    it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.total, self.lost = Usage(), Usage()
+        self._sizes: dict[str, deque[int]] = {}
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
@@ -119,18 +124,26 @@ class Ledger:
 
     def _count(self, line: Mapping[str, object]) -> None:
         usage = usage_of(line)
-        self.total.add(usage)
         if line.get("lost"):
             self.lost.add(usage)
+            return
+        self.total.add(usage)
+        if usage.completion_tokens:
+            sizes = self._sizes.setdefault(str(line["model"]), deque(maxlen=RECENT))
+            sizes.append(usage.completion_tokens)
+
+    def typical_reply(self, model: str) -> int | None:
+        """The median size in tokens of the last replies of an LM; None without any."""
+        sizes = self._sizes.get(model)
+        return int(median(sizes)) if sizes else None
 
     def bill(self) -> tuple[Usage, Usage]:
-        """The total paid, and the part of it for calls without a known end, including calls in
-        flight.
+        """The total paid for answers, and what calls without a known end may have cost besides,
+        including calls in flight.
         """
         with self._lock:
             paid, lost = replace(self.total), replace(self.lost)
             for entry in self._under_way.values():
-                paid.add(usage_of(entry))
                 lost.add(usage_of(entry))
         return paid, lost
 
@@ -231,8 +244,16 @@ def read_ledger(folder: Path) -> Iterator[Entry]:
 
 
 def totals(*folders: Path) -> Usage:
-    """The total paid in folders, over all their runs and resumptions."""
+    """What budgets count in folders, over all their runs and resumptions: answered calls, and those
+    that may have been billed.
+    """
     return total(usage_of(entry) for folder in folders for entry in read_ledger(folder))
+
+
+def lost_in(*folders: Path) -> Usage:
+    """The part of `totals` for calls without an answer."""
+    entries = (entry for folder in folders for entry in read_ledger(folder))
+    return total(usage_of(entry) for entry in entries if entry.get("lost"))
 
 
 def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, set[str]]:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ...modules.base.calls import CallError
 from ...modules.base.connections import of_loop
-from .endpoint import SILENT, TransientError
+from .failures import SILENT, TransientError
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...modules.base.calls import Usage, bound, refusals
+from ...modules.base.calls import Usage, bound, refusals, total
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
 from ..base.run_files import LMFields
 from ..lms.ledger import LEDGERS, Ledger
@@ -34,13 +34,18 @@ class Books:
 
     @property
     def paid(self) -> Usage:
-        """The total of the ledger, calls in flight included."""
+        """The bill of the answered calls."""
         return self.ledger.bill()[0] if self.ledger is not None else Usage()
 
     @property
     def lost(self) -> Usage:
-        """The part of the total that calls without a known end may have cost at most."""
+        """What calls without a known end may have cost besides, those in flight included."""
         return self.ledger.bill()[1] if self.ledger is not None else Usage()
+
+    @property
+    def spent(self) -> Usage:
+        """What budgets count: both together."""
+        return total([self.paid, self.lost])
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:
@@ -100,7 +105,7 @@ def open_books(
         if replayed is not None:
             stores = (*stores, held.enter_context(closing(CallStore(replayed, readonly=True))))
         if budget is not None:
-            account = open_account(budget, engines, Books(book).paid if spent is None else spent)
+            account = open_account(budget, engines, Books(book).spent if spent is None else spent)
         call_cache = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
         books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))

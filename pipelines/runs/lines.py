@@ -14,7 +14,17 @@ from ...optimizers.statistics.repeats import Spread, best_repeats
 from ...optimizers.statistics.statistics import wilson
 from ..base.display import ProgressLine
 from ..base.run_files import JudgeFields, ScoreFields
-from ..base.wording import asked, calls_used, counted, duration, money, percent, rounded_money, used
+from ..base.wording import (
+    asked,
+    calls_used,
+    counted,
+    duration,
+    money,
+    percent,
+    rounded_money,
+    unanswered,
+    used,
+)
 from .summary import Summary
 
 SHOWN_FLAKY = 7
@@ -99,6 +109,7 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     """
     usage = summary.paid or summary.usage
     parts = [f"paid {money(usage['cost_usd'])} for {calls_used(usage['calls'])}"]
+    parts[0] += unanswered(summary.lost)
     if cached := summary.usage["cached_calls"]:
         parts[0] += f" ({cached:,} more from records or the cache)"
     takes = summary.takes
@@ -136,10 +147,10 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         lines["used by the metric"] = used(summary.metric_usage)
     if "judge" in summary.run:
         lines["the judge"] = judge_words(summary.run["judge"])
+    if lost := unanswered(summary.lost):
+        lines["used"] += lost
     if paid and (usage["calls"] is None or paid["calls"] != usage["calls"] - usage["cached_calls"]):
         lines["paid in all"] = used(paid)
-    if summary.lost and summary.lost["calls"]:
-        lines["lost of that"] = f"at most {used(summary.lost)}: sent, with no known end"
     times = [] if seconds is None else [duration(seconds)]
     if summary.seconds:
         times.append(f"{duration(summary.seconds['p50'])} per question (median)")

@@ -64,9 +64,8 @@ class Summary:
         run: the manifest, as in `run.json`.
         takes: as `usage`, but with every answer from a record or cache at its original price; None
             for unknown parts. paid: the amount paid in this folder according to its ledger,
-            including calls of killed attempts. lost: the part of `paid` that calls without a known
-            end may have cost at most. stopped: why the run ended early; None if it did not. ending:
-            how it ended.
+            including killed attempts. lost: what calls without an answer may have cost besides.
+            stopped: why the run ended early; None if it did not. ending: how it ended.
             metric_usage: the cost of the metric's own LM calls; None without any.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
         spread: the variances of scores `within` a question and `between` questions; None without

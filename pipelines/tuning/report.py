@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import Setting, key_of
 from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
-from ..base.wording import percent, signed_interval, used
+from ..base.wording import percent, signed_interval, unanswered, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
@@ -163,7 +163,7 @@ def study_lines(report: StudyReport) -> dict[str, str]:
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
     calls = report["calls"]
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
-    lines["paid in all"] = used(report["paid"])
+    lines["paid in all"] = used(report["paid"]) + unanswered(report.get("lost"))
     return lines
 
 

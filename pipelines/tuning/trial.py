@@ -37,7 +37,7 @@ from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, room_for_question
 from ..base.journal import write_json
 from ..base.wording import common_error
-from ..evaluation.answering import answer_row, lms_in, useful_concurrency
+from ..evaluation.answering import Doubts, answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
@@ -267,7 +267,7 @@ async def _answer_all(
     """Questions in order, so many at once. A spent budget lets those finish that need no further
     call.
     """
-    waiting = iter(questions)
+    waiting, doubts = iter(questions), Doubts(file.append)
     stopped: list[BudgetSpent] = []
 
     async def work() -> None:
@@ -275,14 +275,14 @@ async def _answer_all(
             try:
                 async with room_for_question():
                     with tallied() as calls:
-                        row = await answer_row(program, question, metric)
+                        answered = await answer_row(program, question, metric)
             except BudgetSpent as problem:
                 stopped.append(problem)
             else:
-                row["worth"] = [
+                answered.row["worth"] = [
                     [one.prompt_tokens, one.completion_tokens, one.cost_usd] for one in calls
                 ]
-                file.append(row)
+                doubts.take(answered.row, answered)
             if stopped:
                 return
 
@@ -294,6 +294,7 @@ async def _answer_all(
         raise problems.exceptions[0] from None
     if stopped:
         raise stopped[0]
+    doubts.end()
 
 
 def _replayed(

@@ -27,7 +27,7 @@ from ..comparison.verdict import UNDECIDED, A, B
 from ..data import load as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
-from ..lms.ledger import totals
+from ..lms.ledger import lost_in, totals
 from ..programs.networks import Unanswered
 from ..programs.saved import save_with_lm
 from ..runs.books import open_books
@@ -239,7 +239,7 @@ def _finish(
                     validated, evaluations = _validated(job, scorer.default, winner, validation)
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
-    made = totals(job.folder)
+    made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     learns = job.space.trains or job.space.compiles
     learning = learning_calls(job.folder) if learns else 0
@@ -256,7 +256,8 @@ def _finish(
         },
         "trials": counts(table),
         "calls": calls_of(table, searched, learning),
-        "paid": made.to_dict(),
+        "paid": made.without(lost).to_dict(),
+        "lost": lost.to_dict(),
         "best": front[0] if front else None,
         "front": front,
         "validation": validated,

@@ -244,7 +244,7 @@ def ten_calls_at_once(url: str, out: Path) -> None:
         lm=lm,
         out=out,
         concurrency=10,
-        budget="100 calls",
+        budget="200 calls",
         tracking=False,
     )
 

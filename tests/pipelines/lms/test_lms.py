@@ -77,7 +77,7 @@ def test_the_body_of_a_request(scripted: Any, monkeypatch: pytest.MonkeyPatch) -
     schema = body.pop("response_format")["json_schema"]["schema"]
     assert [message["role"] for message in body.pop("messages")] == ["system", "user"]
     sampling = {"temperature": 0.0, "top_p": 0.9, "seed": 7, "stop": ["###"]}
-    assert body == {"model": "scripted", **sampling}
+    assert body == {"model": "scripted", "stream": False, **sampling}
     assert schema["properties"]["answer"] == {"type": "string", "enum": ["A", "B", "C"]}
     assert schema["required"] == ["reasoning", "answer"]
     assert schema["additionalProperties"] is False
@@ -99,7 +99,6 @@ REFUSED = http({"error": {"message": "slow down"}}, 429)
         pytest.param(HANG, id="time-out"),
         pytest.param(http(b"\xff\xfe\x00garbage \x80"), id="garbage bytes"),
         pytest.param(http(b"[" * 100_000), id="deep nesting"),
-        pytest.param(http({"choices": []}), id="no choices"),
         pytest.param(http(completion({"a": 1})), id="content is an object"),
         pytest.param(http({"error": {"message": "oops"}}), id="an error with status 200"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", id="cut off"),
@@ -114,7 +113,7 @@ def test_passing_troubles_are_tried_again(trouble: Any) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("status", [400, 422, 301])
+@pytest.mark.parametrize("status", [400, 422])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
     with Server(
         steps(http({"error": {"message": "bad\nrequest"}}, status, Location="/x"))
@@ -123,7 +122,7 @@ def test_other_refusals_are_not_tried_again(status: int) -> None:
             CallError, match=rf"refused the request \({status}: bad request\)"
         ) as failed:
             ask(scripted_lm(server))
-        assert len(server.arrivals) == 1
+        assert len(server.arrivals) == 2  # once more without our schema of the reply
     assert not isinstance(failed.value, FatalCallError)
 
 

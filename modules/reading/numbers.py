@@ -1,0 +1,170 @@
+"""Reads the number that a text gives as its answer, exactly, however it is written."""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+
+from .mentions import ANSWER_NOUN, without_typography
+
+_INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:[ \u2009\u202f][0-9]{3})+|[0-9]+)"
+DECIMAL = rf"(?:{_INTEGER}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,2}}(?![0-9A-Za-z]))?|\.[0-9]+)"
+_NUMBER = re.compile(
+    r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])(?<![0-9][.,/:])"
+    rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{DECIMAL}))(?![.,/:]?[0-9])|"
+    r"(?P<odd>[0-9]+(?:[.,/:][0-9]+)+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
+    re.I,
+)
+CANONICAL = re.compile(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
+_NUMBER_MARK = re.compile(
+    rf"####|(?<![a-z])(?:{ANSWER_NOUN})(?:[\"']?\s*[:=]|\s+(?:is|was|would be|should be|comes "
+    r"to|equals)\b)(?!\s+not\b)",
+    re.I,
+)
+_NO_NUMBER = re.compile(
+    r"\b(?:unknown|none|cannot|can't|undetermined|unclear|not|nan|n/a|infinit\w*|inf)\b", re.I
+)
+_SENTENCE = re.compile(r"\n|[;!?]|\.(?=\s|$)")
+_EXACT = Context(prec=28)
+_MOST_DIGITS = 40  # of a power that is written out
+_POWERS = Context(prec=_MOST_DIGITS, traps=[InvalidOperation, Overflow, Inexact])
+
+# What cannot be read for certain is written as a fraction over 0, which is no number.
+_NO_VALUE = " 0/0 "
+_PLAIN = r"(?<![\w.,])([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)"
+_RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
+_SUPERSCRIPT = re.compile(r"(?<=[0-9])[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_EXPONENT = r"\s?(?:\^|\*\*)\s?[{(]?\s?([-+−–]?[0-9]{1,4})\s?[})]?"
+_STARS = re.compile(r"(?<=[0-9])\s?\*\*\s?(?=[-+]?[0-9]{1,4}(?![0-9*]))")
+_SCIENTIFIC = re.compile(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
+_POWER = re.compile(rf"{_PLAIN}{_EXPONENT}")
+_ROOT = re.compile(
+    r"(?:[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)|[0-9.]*\s?(?:π|\\pi\b)"
+)
+_GROUPED = re.compile(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
+_DASH = re.compile(r"(^|[:=(]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
+_SIZES = {"hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6}
+_SIZES |= {"billion": 9, "bn": 9, "b": 9, "trillion": 12}
+_SIZED = re.compile(
+    rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|mn|bn)|(k|K|M))(?![\w^])"
+    r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)",
+)
+
+
+def _written_out(text: str) -> str:
+    """The text with powers, sizes and grouped digits as plain numbers."""
+    text = _SUPERSCRIPT.sub(lambda raised: f"^{raised[0].translate(_RAISED)}", text)
+    text = _GROUPED.sub("", _DASH.sub(r"\1-", text))
+    text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(_signed(m[2]))), text)
+    text = _POWER.sub(lambda m: _raised(m[1], int(_signed(m[2]))), text)
+    text = _SIZED.sub(
+        lambda m: _scaled(m[1] or m[4], _SIZES[(m[2] or m[3] or m[5]).casefold()]), text
+    )
+    return _ROOT.sub(_NO_VALUE, text)
+
+
+def _plain(digits: str) -> Decimal:
+    return Decimal(digits.replace(",", ""))
+
+
+def _signed(exponent: str) -> str:
+    return exponent.replace("−", "-").replace("–", "-")
+
+
+def _scaled(digits: str, zeros: int) -> str:
+    return _computed(lambda: _plain(digits).scaleb(zeros))
+
+
+def _raised(digits: str, exponent: int) -> str:
+    return _computed(lambda: _POWERS.power(_plain(digits), exponent))
+
+
+def _computed(value: Callable[[], Decimal]) -> str:
+    """A number in plain digits, or what is no number if it has too many."""
+    try:
+        number = value()
+    except (InvalidOperation, Overflow, Inexact):
+        return _NO_VALUE
+    return decimal_text(number) if abs(number.adjusted()) < _MOST_DIGITS else _NO_VALUE
+
+
+def read_number(text: str, strict: bool = False) -> Decimal | None:
+    """The number that the text gives as its answer, exactly, or None.
+
+    The two readings follow the filters of lm-evaluation-harness for GSM8K. `strict`
+    ("strict-match"): only the first `#### N`. Not strict ("flexible-extract"): the number after the
+    last "####", "answer is", "answer:" or LaTeX box (after the last "=" where the sentence goes on
+    calculating), else the last number in the text. In both, a text that is a number and nothing
+    else is that number.
+
+    Numbers carry a sign (also U+2212, "negative"), currency or unit (dropped: "40%" is 40),
+    thousands separators (1,250, 1 250, 1_250 and 1'250), decimals, a fraction ("3/4", "1 1/2"), a
+    power ("2^10", "1.25 × 10³") or a size ("1.5 million", "12k"). A hyphen after
+    a word or number ("5-6", "COVID-19") is not a sign; ordinals and digits inside words are no
+    numbers. When the number to take cannot be read for certain ("1,25", "3:30", "1/0", "√2"), and
+    for NaN and infinity, the result is None.
+    """
+    if not text:
+        return None
+    text = without_typography(_STARS.sub("^", text))  # which takes stars for emphasis
+    text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", text))
+    text = _written_out(text)
+    text = re.sub(
+        r"[¼-¾⅐-⅞]", lambda m: " " + unicodedata.normalize("NFKC", m[0]).replace("⁄", "/"), text
+    ).strip()
+    alone = _NUMBER.search(text)
+    if alone and not re.search(r"[^\s.()\"']", text[: alone.start()] + text[alone.end() :]):
+        return _value(text, alone)
+    if strict:
+        mark = re.search(r"####\s*", text)
+        number = _NUMBER.match(text, mark.end()) if mark else None
+        return _value(text, number) if number else None
+    markers = list(_NUMBER_MARK.finditer(text))
+    if markers:
+        statement = text[markers[-1].end() :].lstrip(" \n:\"'")
+        statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
+        number = _NUMBER.search(statement)
+        if _NO_NUMBER.search(statement, 0, number.start() if number else len(statement)):
+            return None
+        if number:
+            return _value(statement, number)
+    numbers = list(_NUMBER.finditer(text))
+    return _value(text, numbers[-1]) if numbers else None
+
+
+def _value(text: str, number: re.Match[str]) -> Decimal | None:
+    def integer(digits: str) -> Decimal:
+        return Decimal(re.sub(r"[,\s]", "", digits))
+
+    if number["odd"]:
+        return None
+    if number["over"]:
+        under = Decimal(number["under"])
+        if not under:
+            return None
+        value = _EXACT.add(
+            integer(number["whole"] or "0"), _EXACT.divide(Decimal(number["over"]), under)
+        )
+    else:
+        value = integer(number["decimal"])
+    return value.copy_negate() if _negative(text, number) else value
+
+
+def _negative(text: str, number: re.Match[str]) -> bool:
+    """Whether the sign is a sign: a minus that joins two words or numbers, or subtracts, is
+    none.
+    """
+    sign = (number["sign"] or number["inner"] or "").strip().casefold()
+    if sign in {"", "+"}:
+        return False
+    before = text[: number.start("sign")] if number["sign"] else ""
+    joined = before[-1:].isalnum() and sign == "-"
+    return not joined and not re.search(r"[0-9)\]%]\s*$", before)
+
+
+def decimal_text(number: Decimal) -> str:
+    """A number as plain digits, without zeros at the end."""
+    text = f"{number:f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text

@@ -1,0 +1,44 @@
+"""Separates an LM's thoughts from its reply, where both stand in one text."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think"
+_OPENING = re.compile(
+    rf"\s*(?:<(?:{_NAMES})>|\[(?:think|thinking)\]|◁think▷|"
+    r"<\|start\|>assistant<\|channel\|>(?:analysis|commentary)|<\|channel\|>(?:analysis|commentary))",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    rf"</(?:{_NAMES})>|\[/(?:think|thinking)\]|◁/think▷|<\|channel\|>final<\|message\|>",
+    re.IGNORECASE,
+)
+_END = re.compile(r"<\|(?:return|end)\|>\s*$")
+"""The end of a reply with channels."""
+
+
+class Spoken(NamedTuple):
+    """A reply without its thoughts. `unfinished` says that the LM never stopped thinking."""
+
+    text: str
+    thoughts: str = ""
+    unfinished: bool = False
+
+
+def without_thoughts(text: str) -> Spoken:
+    """The reply in a text: what follows the last closing mark of a block of thoughts. A block that
+    is never closed has no reply after it.
+    """
+    if "<" not in text and "[" not in text and "◁" not in text:
+        return Spoken(text)
+    closings = list(_CLOSING.finditer(text))
+    start = closings[-1].end() if closings else 0
+    if (opening := _OPENING.match(text, start)) is not None:
+        thoughts = (text[:start] + text[opening.end() :]).strip()
+        return Spoken("", thoughts, unfinished=True)
+    if not closings:
+        return Spoken(text)
+    thoughts = _CLOSING.sub("", _OPENING.sub("", text[: closings[-1].start()], count=1))
+    return Spoken(_END.sub("", text[start:]).strip(), thoughts.strip())

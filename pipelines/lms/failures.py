@@ -1,0 +1,359 @@
+"""What the failure of a call means: whose it is, and whether another attempt is worth its time.
+
+A failure belongs to the account (key, money, name of the LM), to the moment (rate limit, overload,
+broken connection), or to this request (content, length). The types follow those of `dspy.lm15`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from ...modules.base.calls import (
+    AuthError,
+    BillingError,
+    CallError,
+    ContextLengthError,
+    EndpointDown,
+    FatalCallError,
+    UnsupportedModelError,
+)
+from ...modules.base.connections import seconds_to_wait
+from ...modules.base.fence import one_line
+
+MOST_PAUSE = 120.0
+"""The most seconds to wait because an endpoint asks for it; a longer wait pauses the run."""
+
+Trouble = Literal[
+    "refused",
+    "loading",
+    "unreadable",
+    "failed",
+    "down",
+    "reset",
+    "cut off",
+    "timed out",
+    "unreachable",
+]
+"""Why an attempt failed: a rate limit; a server that is still starting; a billed answer that cannot
+be read; another status of 500 and above; a gateway's status for a server behind it; a connection
+that broke before an answer began; one that broke later, or a time-out (the endpoint may bill these
+two); no connection at all.
+"""
+
+SILENT: frozenset[Trouble] = frozenset(("down", "reset", "cut off", "timed out", "unreachable"))
+"""The troubles of an endpoint that may be down."""
+
+MAY_BE_BILLED: frozenset[Trouble] = frozenset(("cut off", "timed out"))
+"""The troubles after which it is unknown whether there was an answer."""
+
+
+class TransientError(Exception):
+    """A failure of the moment, which is worth another attempt, after `retry_after` seconds if the
+    endpoint asks for that.
+    """
+
+    def __init__(
+        self, reason: str, kind: Trouble, *, retry_after: float | None = None, status: int = 0
+    ) -> None:
+        super().__init__(reason)
+        self.kind = kind
+        self.retry_after = retry_after
+        self.status = status
+
+
+class RefusedRequest(CallError):  # noqa: N818
+    """The endpoint refused this request, in the words of `text`; nothing was billed."""
+
+    def __init__(self, reason: str, status: int, text: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.text = text
+
+
+class UnusableReplyError(CallError):
+    """A billed answer without anything to read; another attempt would not give a better one.
+    `usage` is the part of the answer that says what it cost.
+    """
+
+    def __init__(self, reason: str, usage: object = None) -> None:
+        super().__init__(reason)
+        self.usage = usage
+
+
+_QUOTA = ("insufficient_quota", "billing_not_active", "insufficient balance", "credit balance")
+_LIMIT_ABOVE_0 = re.compile(r"\blimit: [1-9]")
+_REGION = ("unsupported_country", "not available in your", "location is not supported")
+_NO_MODEL = re.compile(
+    r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
+    r"not a valid model|no such model|deploymentnotfound|"
+    r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api)",
+    re.DOTALL,
+)
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|string_above_max_length|"
+    r"context (?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens|"
+    r"input (?:length|token count)\b.{0,80}exceed|reduce the length",
+    re.DOTALL,
+)
+_LOADING = re.compile(r"\b(?:loading|starting up|warming up)\b")
+_STATED_WAIT = re.compile(
+    r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
+    r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)\s*(ms|s\b|sec|seconds?))?(?=\W|$)"
+)
+_RETRY_DELAY = re.compile(r'"retrydelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
+_OF_WORDS: Mapping[str, int] = {
+    "rate_limit": 429,
+    "too_many_requests": 429,
+    "resource_exhausted": 429,
+    "insufficient_quota": 429,
+    "overloaded": 529,
+    "timeout": 408,
+    "invalid_request": 400,
+    "context_length_exceeded": 400,
+    "content_filter": 403,
+    "moderation": 403,
+    "authentication": 401,
+    "invalid_api_key": 401,
+    "insufficient_balance": 402,
+    "not_found": 404,
+}
+"""The status that stands behind a word in an error, where an answer with status 200 has one."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What a failure says of its endpoint: name, model, how its key is called, and whether a call
+    with this key and model was answered before.
+    """
+
+    name: str
+    model: str
+    key: str
+    answered: bool
+
+
+def failure_of(
+    status: int, text: str, headers: Mapping[str, str], endpoint: Endpoint
+) -> TransientError | CallError:
+    """The error for an answer with this HTTP status, or with an error inside.
+
+    A status whose cause is unclear (403, 404) concerns the account as long as no call was answered,
+    and afterwards this request alone.
+    """
+    reason, words = error_in(text), text.casefold()
+    name, model, key = endpoint.name, endpoint.model, endpoint.key
+    if status in (402, 429) and (status == 402 or _out_of_money(words)):
+        return BillingError(
+            f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
+        )
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(words):
+        return ContextLengthError(f"{name} refused the request ({status}: {reason})")
+    if status >= 500 or status in (408, 409, 425, 429, 498):
+        return _of_the_moment(status, reason, words, headers, name)
+    if status == 401 or (status == 403 and any(mark in words for mark in _REGION)):
+        return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
+    if 300 <= status < 400:
+        place = _host_of(headers.get("Location") or headers.get("location") or "")
+        return FatalCallError(
+            f"{name} redirects to {place} ({status}), which is refused, since "
+            "key and prompt would go there: give that address as --api-base if you trust it"
+        )
+    unknown = status in (404, 410) or (status == 400 and _NO_MODEL.search(words))
+    if unknown and not endpoint.answered:
+        return UnsupportedModelError(
+            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
+        )
+    if status == 403 and not endpoint.answered:
+        return AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
+    return RefusedRequest(f"{name} refused the request ({status}: {reason})", status, text)
+
+
+def _host_of(location: str) -> str:
+    """The address in a redirect, without its path and query, which may hold secrets."""
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        return "something that is not an address"
+    host = parts.netloc.rpartition("@")[2]
+    return one_line(f"{parts.scheme}://{host}")[:100] if host else "itself"
+
+
+def _out_of_money(words: str) -> bool:
+    """Whether a rate limit is one that no waiting ends."""
+    if any(mark in words for mark in _QUOTA) or "limit: 0" in words:
+        return True
+    return "plan and billing" in words and not (
+        _LIMIT_ABOVE_0.search(words) or _stated_wait(words) is not None
+    )
+
+
+def _of_the_moment(
+    status: int, reason: str, words: str, headers: Mapping[str, str], name: str
+) -> TransientError | CallError:
+    wait = seconds_to_wait(headers) or _stated_wait(words)
+    said = f"{name} answered {status} ({reason})"
+    if wait is not None and wait > MOST_PAUSE:
+        until = datetime.now().astimezone() + timedelta(seconds=wait)
+        return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
+    kind: Trouble = "down" if status in (502, 503, 504) else "failed"
+    if status == 503 and _LOADING.search(words):
+        kind = "loading"
+    elif status in (409, 425, 429, 498, 529):
+        kind = "refused"
+    return TransientError(said, kind, retry_after=wait, status=status)
+
+
+def _stated_wait(words: str) -> float | None:
+    """The seconds to wait that a text states, such as `try again in 9m38s`."""
+    if (delay := _RETRY_DELAY.search(words)) is not None:
+        return float(delay[1])
+    for stated in _STATED_WAIT.finditer(words):
+        hours, minutes, seconds, unit = stated.groups()
+        if hours or minutes or seconds:
+            last = float(seconds or 0) / (1000 if unit == "ms" else 1)
+            return 3600 * int(hours or 0) + 60 * int(minutes or 0) + last
+    return None
+
+
+def failure_inside(error: object) -> tuple[int, str]:
+    """The status and text of an error that an answer with status 200 holds, by its own code."""
+    fields = error if isinstance(error, dict) else {"message": error}
+    text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
+    for name in ("code", "status", "type"):
+        code = fields.get(name)
+        if str(code).isdigit() and 300 <= int(str(code)) < 600:
+            return int(str(code)), text
+        for mark, status in _OF_WORDS.items():
+            if mark in str(code).casefold():
+                return status, text
+    return 500, text
+
+
+def error_in(text: str) -> str:
+    """The endpoint's own words in one short line, for an error message."""
+    try:
+        body = json.loads(text)
+        body = body[0] if isinstance(body, list) and body else body
+        error = body.get("error", body)
+        message = error.get("message", error) if isinstance(error, dict) else error
+    except (ValueError, AttributeError, RecursionError):
+        message = text
+    return one_line(str(message))[:200] or "no message"
+
+
+# What is changed about a refused request -----------------------------------------------------
+
+OUR_SCHEMA = "reply"
+"""The name of the JSON schemas in the requests of seats."""
+
+_OPTIONAL = (
+    *("temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
+    *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
+    *("verbosity", "service_tier", "logit_bias", "thinking"),
+)
+"""Settings that a request can do without."""
+
+_NO_SYSTEM = re.compile(r"\b(?:system|developer)\b.{0,40}(?:role|instruction|message|not)", re.S)
+_MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
+
+
+@dataclass
+class Habits:
+    """What an endpoint and model was found to refuse, so that later requests leave it out."""
+
+    left_out: set[str] = field(default_factory=set)
+    renames: bool = False  # max_tokens to max_completion_tokens
+    folds: bool = False  # the system message into the first message
+    schema: bool | None = None  # whether it holds replies to a schema; None until that is known
+    notes: list[str] = field(default_factory=list)
+    """What was changed, a sentence each."""
+
+    def fit(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """The request as this endpoint takes it."""
+        fitted = {name: value for name, value in payload.items() if name not in self.left_out}
+        if self.renames and "max_tokens" in fitted:
+            fitted["max_completion_tokens"] = fitted.pop("max_tokens")
+        if self.folds:
+            fitted["messages"] = _folded(fitted["messages"])
+        if self.schema is False and asks_our_schema(fitted):
+            del fitted["response_format"]
+        return fitted
+
+    def changes(self, problem: Exception, payload: Mapping[str, Any]) -> Iterator[Change]:
+        """What to change about a request that was refused for this reason, the first first."""
+        status, words = getattr(problem, "status", 0), getattr(problem, "text", "").casefold()
+        if status in (400, 422):
+            system = not self.folds and _has_system(payload.get("messages") or ())
+            if system and _NO_SYSTEM.search(words):
+                yield Change("takes no system message: it stands in the first message", "folds")
+            for name in _OPTIONAL:
+                if name in payload and re.search(rf"\b{name}\b", words):
+                    if name == "max_tokens" and "max_completion_tokens" in words:
+                        yield Change(
+                            "wants max_completion_tokens in place of max_tokens", "renames"
+                        )
+                    else:
+                        yield Change(f"does not accept {name}: it is left out", "left_out", name)
+        if (
+            status in (400, 422, 500, 501)
+            and asks_our_schema(payload)
+            and (self.schema is not True or missed_schema(problem))
+        ):
+            yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
+
+    def keep(self, change: Change) -> str:
+        """Remember a change that worked; returns the sentence about it."""
+        if change.what == "left_out":
+            self.left_out.add(change.name)
+        elif change.what == "schema":
+            self.schema = False
+        else:
+            setattr(self, change.what, True)
+        self.notes.append(change.sentence)
+        return change.sentence
+
+    def trying(self, change: Change) -> Habits:
+        """The habits with one more change, on trial."""
+        tried = Habits(set(self.left_out), self.renames, self.folds, self.schema)
+        tried.keep(change)
+        return tried
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of requests, in words, with the habit that it becomes if it works."""
+
+    sentence: str
+    what: Literal["left_out", "renames", "folds", "schema"]
+    name: str = ""
+
+
+def asks_our_schema(payload: Mapping[str, Any]) -> bool:
+    """Whether a request asks for a reply to a schema of ours, which the prompt asks for, too."""
+    asked = payload.get("response_format") or {}
+    return bool(asked.get("json_schema", {}).get("name") == OUR_SCHEMA)
+
+
+def missed_schema(problem: Exception) -> bool:
+    """Whether one generation did not fit its schema, which says nothing of the next one."""
+    words = getattr(problem, "text", "").casefold()
+    return any(mark in words for mark in _MISSED_SCHEMA)
+
+
+def _has_system(messages: Sequence[Mapping[str, Any]]) -> bool:
+    return any(message.get("role") in ("system", "developer") for message in messages)
+
+
+def _folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with the system's words at the beginning of the first other message."""
+    system = [one["content"] for one in messages if one.get("role") in ("system", "developer")]
+    others = [dict(one) for one in messages if one.get("role") not in ("system", "developer")]
+    if system and others and isinstance(others[0].get("content"), str):
+        others[0]["content"] = "\n\n".join([*system, others[0]["content"]])
+    return others

@@ -1,0 +1,300 @@
+"""How real endpoints behave, one entry each, and what has to come of it.
+
+An entry says what the server answers and what the run of three questions then is. To add a
+behaviour, add an entry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from completions import completion
+from mortal import questions
+from wire_server import Server
+from wire_server import quick as quick
+
+import folkmoot as fm
+from folkmoot.pipelines.lms.ledger import totals
+
+ROUTES = ("openai/x", "mistral/mistral-small")
+Said = tuple[int, dict[str, str], bytes]
+
+
+def http(body: Any, status: int = 200, **headers: str) -> Said:
+    """An answer; a dict becomes JSON."""
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    kind = {"Content-Type": "application/json"}
+    return status, {**kind, **{n.replace("_", "-"): value for n, value in headers.items()}}, sent
+
+
+def says(text: Any = '{"answer": "A"}', **choice: Any) -> Said:
+    """A completion with this text, and these fields in its choice."""
+    body = completion(text)
+    usage = choice.pop("usage", None)
+    message = choice.pop("message", {})
+    body["choices"][0] |= choice
+    body["choices"][0]["message"] |= message
+    if usage is not None:
+        body["usage"] = usage
+    return http(body)
+
+
+def error(status: int, message: str, inside: bool = False, **more: Any) -> Said:
+    return http({"error": {"message": message, **more}}, 200 if inside else status)
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a server does, and what a run makes of it.
+
+    `answer` gets the request and the number of those before it, and gives what is answered to it.
+    `answers` are those of the three questions, `error` is in the rows without one, `stopped` in the
+    sentence of a run that ends early or fails. `calls` is the number of requests, `paid` that of
+    billed calls.
+    """
+
+    name: str
+    answer: Callable[[dict[str, Any], int], Said]
+    answers: tuple[str | None, ...] = ("A", "A", "A")
+    error: str = ""
+    stopped: str = ""
+    calls: int | None = None
+    paid: int | None = None
+    row: dict[str, Any] = field(default_factory=dict)
+
+
+def always(said: Said) -> Callable[[dict[str, Any], int], Said]:
+    return lambda body, before: said
+
+
+def once(said: Said, at: int = 1) -> Callable[[dict[str, Any], int], Said]:
+    """Answer one request badly, the second by default."""
+    return lambda body, before: said if before == at else says()
+
+
+def refusing(name: str, said: Said) -> Callable[[dict[str, Any], int], Said]:
+    """Refuse every request that has a field."""
+    return lambda body, before: said if name in body else says()
+
+
+def has_system(body: dict[str, Any]) -> bool:
+    return any(message["role"] == "system" for message in body["messages"])
+
+
+BLOCKED = {**completion("x"), "choices": []}
+
+BEHAVIOURS = [
+    # Replies
+    Behaviour("thoughts", always(says("<think>\nAt first B.\n</think>\n\nA"))),
+    Behaviour("a closing mark alone", always(says("At first B.</think>A"))),
+    Behaviour("[THINK]", always(says("[THINK]B?[/THINK]A"))),
+    Behaviour(
+        "thoughts without an end",
+        always(says("<think>It is B, since", finish_reason="length")),
+        (None, None, None),
+        row={"truncated": True},
+    ),
+    Behaviour(
+        "thoughts apart",
+        always(says("A", message={"reasoning_content": "B?"})),
+        row={"reasoning": "B?"},
+    ),
+    Behaviour("an output_text", always(says([{"type": "output_text", "text": "A"}]))),
+    Behaviour("a part without a type", always(says([{"text": "A"}]))),
+    Behaviour("a byte order mark", always((200, {}, b"\xef\xbb\xbf" + says()[2]))),
+    Behaviour("failed on the way", once(says("B", finish_reason="error")), calls=4),
+    Behaviour("an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4),
+    Behaviour(
+        "a filter cuts a text",
+        always(says("B is", finish_reason="content_filter")),
+        (None, None, None),
+        row={"finish_reason": "content_filter"},
+    ),
+    Behaviour(
+        "cut off in capitals",
+        always(says("A", finish_reason="MAX_TOKENS")),
+        row={"truncated": True, "finish_reason": "length"},
+    ),
+    Behaviour(
+        "no choices", once(http(BLOCKED)), ("A", None, "A"), error="blocked", calls=3, paid=3
+    ),
+    Behaviour(
+        "log-probabilities that are none",
+        always(says("A", logprobs={"content": [{"token": "A", "logprob": None}]})),
+    ),
+    # Requests
+    Behaviour(
+        "no temperature",
+        refusing("temperature", error(400, "Unsupported value: 'temperature' is not supported")),
+        calls=4,
+    ),
+    Behaviour(
+        "another name for the limit",
+        refusing(
+            "max_tokens",
+            error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead."),
+        ),
+        calls=4,
+    ),
+    Behaviour(
+        "no system role",
+        lambda body, before: error(400, "System role not supported") if has_system(body) else says(),
+        calls=4,
+    ),
+    *(
+        Behaviour(f"no schema, {status}", refusing("response_format", error(status, "no")), calls=4)
+        for status in (400, 422, 501)
+    ),
+    Behaviour(
+        "one reply missed the schema",
+        once(error(400, "x", code="json_validate_failed")),
+        calls=4,
+    ),
+    # Statuses
+    Behaviour("a wrong key", always(error(401, "bad key")), stopped="refused the key"),
+    Behaviour(
+        "no money",
+        lambda body, before: error(402, "Insufficient Balance") if before else says(),
+        ("A",),
+        stopped="no quota left",
+        calls=2,
+    ),
+    *(
+        Behaviour(f"quota: {words}", always(error(429, words, code=code)), stopped="no quota left")
+        for words, code in (
+            ("x", "insufficient_quota"),
+            ("x", "billing_not_active"),
+            ("You exceeded your current quota, please check your plan and billing details.", ""),
+            ("Quota exceeded for metric: requests, limit: 0. Please retry in 20s.", ""),
+        )
+    ),
+    Behaviour(
+        "an unknown model",
+        always(error(404, "The model `x` does not exist")),
+        stopped="does not know the model",
+    ),
+    Behaviour(
+        "a model that is gone",
+        always(error(400, "The model `x` has been decommissioned", code="model_decommissioned")),
+        stopped="does not know the model",
+    ),
+    Behaviour("no access", always(error(403, "no")), stopped="refused the key"),
+    *(
+        Behaviour(f"{status} for one question", once(error(status, words)), ("A", None, "A"), words)
+        for status, words in ((403, "flagged"), (404, "no allowed providers"), (451, "law"))
+    ),
+    Behaviour(
+        "too long",
+        once(error(400, "x", code="context_length_exceeded")),
+        ("A", None, "A"),
+        error="refused the request",
+        calls=3,
+        paid=2,
+    ),
+    *(
+        Behaviour(f"{status} for a moment", once(error(status, "busy")), calls=4, paid=3)
+        for status in (408, 409, 425, 429, 498, 500, 502, 503, 529)
+    ),
+    Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
+    Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
+    Behaviour(
+        "a refusal inside",
+        once(error(400, "flagged", inside=True, code=403)),
+        ("A", None, "A"),
+        error="flagged",
+        paid=2,
+    ),
+    Behaviour(
+        "a long wait in words",
+        once(error(429, "Please try again in 9m38s.")),
+        ("A",),
+        stopped="asks to wait until",
+        calls=2,
+    ),
+    # The bill
+    Behaviour(
+        "a total with thoughts",
+        always(says(usage={"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 40})),
+        row={"usage.completion_tokens": 31, "usage.reasoning_tokens": 30},
+    ),
+    Behaviour(
+        "counts as text",
+        always(says(usage={"prompt_tokens": "9", "completion_tokens": 2.0})),
+        row={"usage.prompt_tokens": 9, "usage.completion_tokens": 2},
+    ),
+    Behaviour(
+        "another spelling",
+        always(says(usage={"input_tokens": 9, "output_tokens": 2, "cached_tokens": 4})),
+        row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
+    ),
+    Behaviour(
+        "the provider states the cost",
+        always(says(usage={"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.25})),
+        row={"usage.cost_usd": 0.25},
+    ),
+]
+
+OWN_CLIENT = {
+    *("a byte order mark", "counts as text", "another spelling", "an output_text"),
+    *("a part without a type", "log-probabilities that are none", "an error in a choice"),
+    *("429 inside", "a refusal inside", "no choices", "the provider states the cost"),
+    *("no temperature", "another name for the limit", "no system role", "thoughts apart"),
+    *("a total with thoughts", "failed on the way", "cut off in capitals"),
+    *("no schema, 400", "no schema, 422", "no schema, 501", "one reply missed the schema"),
+}
+"""Behaviours that LiteLLM answers to in its own way before folkmoot sees them."""
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.name)
+def test_behaviour(
+    behaviour: Behaviour, route: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if route != "openai/x" and behaviour.name in OWN_CLIENT:
+        pytest.skip("LiteLLM stands in between")
+    monkeypatch.setenv("MISTRAL_API_KEY", "a-key-of-the-provider")
+    arrived: list[dict[str, Any]] = []
+
+    def answer(handler: Any) -> Said:
+        arrived.append(json.loads(handler.body))
+        return behaviour.answer(arrived[-1], len(arrived) - 1)
+
+    with Server(answer) as server:
+        lm = fm.lm(route, api_base=server.url, price=(1e-6, 1e-6), max_tokens=200)
+        result, stopped = None, ""
+        try:
+            result = fm.evaluate(
+                fm.SingleAgent(),
+                questions(3),
+                lm=lm,
+                out=tmp_path,
+                concurrency=1,
+                tracking=False,
+                cache=False,
+                progress=False,
+            )
+            stopped = result.stopped or ""
+        except fm.UserError as problem:
+            stopped = str(problem)
+    assert behaviour.stopped in stopped
+    assert bool(stopped) == bool(behaviour.stopped)
+    if behaviour.calls is not None:
+        assert len(arrived) == behaviour.calls
+    if behaviour.paid is not None:
+        assert totals(tmp_path).calls == behaviour.paid
+    if result is None:
+        return
+    rows = list(result.rows)
+    assert tuple(row["answer"] for row in rows) == behaviour.answers
+    for row in rows:
+        assert (row["error"] is not None) == (row["answer"] is None and bool(behaviour.error))
+        assert behaviour.error in (row["error"] or behaviour.error)
+        for name, value in behaviour.row.items():
+            whole, _, part = name.partition(".")
+            assert (row[whole][part] if part else row[whole]) == value  # type: ignore[literal-required]
