@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakKeyDictionary
 
-from ...modules.base.calls import CallError
+from ...modules.base.calls import CallError, GivenUpError
 from ...modules.base.connections import of_loop
 from .failures import SILENT, TransientError
 
@@ -143,7 +143,7 @@ class Gate:
     @asynccontextmanager
     async def attempt(self, most_seconds: float) -> AsyncIterator[float]:
         """Run one attempt as soon as it may be sent, and give the time at which it began. Raises
-        CallError while the address is given up.
+        GivenUpError while the address is given up.
         """
         clock = asyncio.get_running_loop().time
         async with AsyncExitStack() as alone:
@@ -151,7 +151,7 @@ class Gate:
                 waited = self._alone.locked()
                 await alone.enter_async_context(self._alone)
                 if self.given_up and (waited or clock() < self.next_try):
-                    raise CallError(f"{self._why}; given up after {MAX_RETRIES} retries")
+                    raise GivenUpError(f"{self._why}; given up after {MAX_RETRIES} retries")
                 if self.rounds < SUSPECT:
                     await alone.aclose()
                 else:
