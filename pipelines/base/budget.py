@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -97,6 +97,13 @@ class Budget:
         """The ceilings of what calls take, by the names that usage has for them."""
         return {"cost_usd": self.usd, "tokens": self.tokens, "calls": self.calls}
 
+    def wider_than(self, before: Budget) -> bool:
+        """Whether it has more of anything that another budget limits."""
+        return any(
+            limit is not None and (new is None or new > limit)
+            for limit, new in zip(vars(before).values(), vars(self).values(), strict=True)
+        )
+
     def each(self, changed: Callable[[str, float], float]) -> Budget:
         """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
         ceilings: dict[str, Any] = {
@@ -120,6 +127,16 @@ class Budget:
             "s": self.seconds and f"{self.seconds:.15g}",
         }
         return ", ".join(f"{amount} {unit}" for unit, amount in parts.items() if amount is not None)
+
+
+def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
+    """Whether a command with this budget has nothing to do in a folder with this result: it was
+    finished, or it ended since its budget was `spent`, and now has no more.
+    """
+    if (spent := result.get("spent")) is None:
+        return result.get("stopped") is None
+    new = Budget.parse(budget) if isinstance(budget, str) else budget or Budget()
+    return not new.wider_than(Budget.parse(spent))
 
 
 _QUESTION: ContextVar[object] = ContextVar("folkmoot_question_under_way", default=None)

@@ -213,6 +213,7 @@ class StudyReport(TypedDict):
     validation: WinnerJudged | None
     verdict: str
     stopped: str | None
+    spent: str | None
     space: dict[str, object]
     settings: RunSettings
     versions: dict[str, str]

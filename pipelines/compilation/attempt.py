@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.calls import Usage, asking, metered
+from ...modules.base.calls import EndpointDown, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.usage import total as sum_of
 from ...modules.protocols.foreign import Foreign
@@ -24,11 +24,11 @@ from ...optimizers.prompts.metric import OptimizerMetric
 from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student
-from ..base.budget import Account, BudgetSpent
+from ..base.budget import Account, Budget, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, score_fields
-from ..base.wording import counted, used
+from ..base.wording import counted, paused, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -36,6 +36,7 @@ from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..programs.saved import save_with_lm
 from ..runs.lines import Progress, evaluation_line
+from ..runs.summary import Ending
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
@@ -86,6 +87,7 @@ class Attempt:
     progress: Callable[[Compiling], None]
     began: float
     stopped: str | None = None
+    short: bool = False  # the budget ended it
     problem: BaseException | None = None
     before: Evaluation | None = None
     after: Evaluation | None = None
@@ -132,6 +134,9 @@ class Attempt:
                 "every held-out question failed, the first because "
                 f"{self.before.rows[0]['error']}: fix the cause"
             )
+        if self.before is not None and self.before.summary.ending == Ending.PAUSED:
+            self.stopped = self.before.summary.stopped
+            return
         if total is not None and self._share is not None:
             spent_after = sum_of(totals(folder) for folder in (self.folder / AFTER).glob("*/"))
             self._share.spent = total.spent.without(spent_after)
@@ -144,8 +149,9 @@ class Attempt:
             self.after = self.before if self.problem is None else None
             return
         self.after = self._evaluate(best.program, AFTER, None, best.name)
-        if total is not None and self.after is not None:
+        if self.after is not None:
             self.stopped = self.stopped or self.after.summary.stopped
+            self.short = self.short or self.after.summary.ending == Ending.STOPPED
 
     def _pay_from(self, own: Account | None) -> None:
         """The calls from here on are paid from an account of their own, if any, and from that of
@@ -256,7 +262,9 @@ class Attempt:
             if control.problem is None:
                 raise  # else it is what a library made of being halted
         if isinstance(control.problem, BudgetSpent):
-            self.stopped = self._spent(control.problem)
+            self.stopped, self.short = self._spent(control.problem), True
+        elif isinstance(control.problem, EndpointDown) and self.books.spent.calls:
+            self.stopped = paused(control.problem)
         elif control.problem is not None:
             self.problem = control.problem
 
@@ -363,6 +371,7 @@ class Attempt:
             },
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,
+            spent=_text(self.plan.request.budget) if self.short else None,
             mlflow_run_id=self.under_way.tracking.run_id,
         )
         prompts = prompts_of(program)
@@ -387,6 +396,10 @@ class Attempt:
         if not (self.plan.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}):
             score["rate"] = False
         return score
+
+
+def _text(budget: Budget | str | None) -> str | None:
+    return None if budget is None else str(budget)
 
 
 def _open_copy(program: Program) -> Program:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
+from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.request import entry
@@ -80,7 +81,7 @@ def _finished(plan: CompilationPlan) -> Program | None:
     if plan.out is None or not COMPILATION.earlier(plan.out, plan.about()):
         return None
     compilation = compilation_in(plan.out)
-    if compilation is None or compilation.stopped is not None:
+    if compilation is None or not only_shows(compilation.to_dict(), plan.request.budget):
         return None
     if isinstance(plan.program, Foreign):
         program: Program = plan.program.deepcopy()

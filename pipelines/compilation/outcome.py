@@ -48,7 +48,8 @@ class Compilation(ShownResult):
     `selection` has the scores of both on those, `comparison` the difference on held-out questions
     (None without any), and `gain` whether it is one beyond chance (None: not known). Scores have
     `value`, `low` and `high` in 0 … 1. `verdict` says all that in a sentence. `calls_made` were
-    paid for, over all attempts; `calls_saved` of this attempt came from records or cache.
+    paid for, over all attempts; `spent` is the budget that ended it, if one did;
+    `calls_saved` of this attempt came from records or cache.
     """
 
     folder: Path
@@ -69,6 +70,7 @@ class Compilation(ShownResult):
     settings: dict[str, Any]
     seconds: float
     stopped: str | None = None
+    spent: str | None = None
     mlflow_run_id: str | None = None
 
     keep: Any = None  # a temporary folder lives as long as its compilation

@@ -16,7 +16,7 @@ from ...modules.base.sync import awaitable
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
-from ..base.budget import Budget
+from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
@@ -111,8 +111,7 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
     result = written.get(RESULT)
     if not isinstance(result, dict) or not result.get("finished"):
         return None
-    short, budget = result.get("short", False), result.get("budget")
-    if result.get("steps", plan.steps) != plan.steps or (short and _raised(budget, plan)):
+    if result.get("steps", plan.steps) != plan.steps or not only_shows(result, plan.budget):
         return None
     named = {entrant.name: entrant for entrant in plan.field}
     winner = named.get(result["winner"])
@@ -141,20 +140,6 @@ def _register_later(contest: Contest, name: str | None) -> None:
     written = read_object(contest.folder / CONTEST) or {}
     contest.result = {**contest.result, "registered": name}
     write_json(contest.folder / CONTEST, {**written, RESULT: contest.result})
-
-
-def _raised(before: str | None, plan: ContestPlan) -> bool:
-    """Whether the plan has more money, tokens, calls or time than the budget of before."""
-    if before is None:
-        return False
-    new = {} if plan.budget is None else plan.budget.limits
-    old = Budget.parse(before)
-    limits = {**old.limits, "seconds": old.seconds}
-    wider = {**new, "seconds": plan.budget.seconds if plan.budget else None}
-    return any(
-        limit is not None and (wider.get(unit) is None or (wider[unit] or 0) > limit)
-        for unit, limit in limits.items()
-    )
 
 
 def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
@@ -288,7 +273,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "ended": race.ended,
         "finished": finished,
         "stopped": None if finished else race.stopped or "interrupted",
-        "short": short,
+        "spent": str(plan.budget) if short and plan.budget is not None else None,
         "steps": plan.steps,
         "budget": None if plan.budget is None else str(plan.budget),
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},

@@ -24,7 +24,7 @@ from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
-from ..base.budget import BudgetSpent, room_for_question
+from ..base.budget import Budget, BudgetSpent, only_shows, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
@@ -53,7 +53,7 @@ from .answering import (
     useful_concurrency,
 )
 from .check import RAY
-from .earlier import Evaluation
+from .earlier import Evaluation, earlier
 from .judging import agreement_with_people
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .ray_engine import answer_on_ray
@@ -124,6 +124,10 @@ def _evaluated(
     training: FittedWeights | None = None,
 ) -> Evaluation:
     request, began = plan.request, time.monotonic()
+    if (stored := _finished(plan)) is not None:
+        if show is not None and not stored.stopped:
+            show(stored)
+        return stored
     alone = not LEDGERS.get()
     manifest: Manifest = {**plan.manifest(), **caller_place(request.parent)}
     with running(
@@ -157,7 +161,7 @@ def _evaluated(
             summary,
             run.keep,
             run.tracking,
-            program=plan.program.module if isinstance(plan.program, Foreign) else plan.program,
+            program=_as_given(plan.program),
             seconds=time.monotonic() - began,
             training=training,
         )
@@ -166,6 +170,33 @@ def _evaluated(
         if stopped is not None:
             raise stopped
     return result
+
+
+def _finished(plan: EvaluationPlan) -> Evaluation | None:
+    """The evaluation in the plan's folder, if the plan asks for nothing more: it is shown as it is
+    stored.
+    """
+    request, folder = plan.request, plan.out
+    written = {} if folder is None else RUN.earlier(folder, plan.manifest())
+    if folder is None or not written or request.register or request.record:
+        return None
+    if request.tracking and not written.get("mlflow_run_id"):
+        return None
+    summary = read_object(folder / SUMMARY) or {}
+    if not summary or not only_shows(summary, request.budget):
+        return None
+    stored = earlier(folder)
+    counts = stored.summary.counts
+    whole = counts["rows"] == len(plan.questions) * request.times
+    asks_again = request.retry_errors and counts["errors"]
+    if asks_again or not (whole or summary.get("spent")):
+        return None
+    return Evaluation(folder, stored.summary, program=_as_given(plan.program))
+
+
+def _as_given(program: Program) -> Any:
+    """The program as the user had passed it."""
+    return program.module if isinstance(program, Foreign) else program
 
 
 @contextmanager
@@ -205,6 +236,8 @@ class EvaluationJob:
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
+    spent: str | Budget | None = None  # the budget that stopped it
+    paused: bool = False  # since an endpoint or an account failed
     left: bool = False  # as a program of a contest
     earlier: dict[str, set[str]] = field(default_factory=dict)
     """The requests that earlier attempts have paid for, by question."""
@@ -248,7 +281,7 @@ class EvaluationJob:
         except EndpointDown as problem:
             if not self.state.done:
                 return problem
-            self.stopped = paused(problem)
+            self.stopped, self.paused = paused(problem), True
         except BaseException as problem:
             return problem
         return None
@@ -298,7 +331,7 @@ class EvaluationJob:
             try:
                 await self.answer(ask)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
-                self.stopped = str(problem)
+                self.stopped, self.spent = str(problem), self.plan.request.budget
             if self.stopped:
                 return
 
@@ -363,6 +396,8 @@ class EvaluationJob:
     def _ending(self, stopped: str | None, problem: BaseException | None) -> Ending:
         if stopped is None or self.left:
             return Ending.LEFT if self.left else Ending.FINISHED
+        if self.paused:
+            return Ending.PAUSED
         stops = UserError | KeyboardInterrupt | CancelledError | None
         return Ending.STOPPED if isinstance(problem, stops) else Ending.FAILED
 
@@ -385,6 +420,7 @@ class EvaluationJob:
             )
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
             summary.stopped = self.stopped or _why(problem)
+            summary.spent = None if self.spent is None else str(self.spent)
             summary.ending = self._ending(summary.stopped, problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:

@@ -38,12 +38,13 @@ BOOTSTRAP_SEED = 0
 
 class Ending(StrEnum):
     """How a run ended: with all rows; as a program that left its contest; by a stop, such as a
-    budget; by a fault.
+    budget; since an endpoint or account failed, until the same command goes on; by a fault.
     """
 
     FINISHED = "finished"
     LEFT = "left"
     STOPPED = "stopped"
+    PAUSED = "paused"
     FAILED = "failed"
 
 
@@ -65,7 +66,8 @@ class Summary:
         takes: as `usage`, but with every answer from a record or cache at its original price; None
             for unknown parts. paid: the amount paid in this folder according to its ledger,
             including killed attempts. lost: what calls without an answer may have cost besides.
-            stopped: why the run ended early; None if it did not. ending: how it ended.
+            stopped: why the run ended early; None if it did not. spent: the budget that ended it.
+            ending: how it ended.
             metric_usage: the cost of the metric's own LM calls; None without any.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
         spread: the variances of scores `within` a question and `between` questions; None without
@@ -84,6 +86,7 @@ class Summary:
     paid: UsageFields | None = None
     lost: UsageFields | None = None
     stopped: str | None = None
+    spent: str | None = None
     ending: Ending = Ending.FINISHED
     metric_usage: UsageFields | None = None
     forensics: dict[str, object] = field(default_factory=dict)

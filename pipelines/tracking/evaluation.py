@@ -35,6 +35,7 @@ STATUS = {
     Ending.FINISHED: "FINISHED",
     Ending.LEFT: "FINISHED",
     Ending.STOPPED: "KILLED",
+    Ending.PAUSED: "KILLED",
     Ending.FAILED: "FAILED",
 }
 """The store's status of a run by how it ended."""

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import Setting, key_of
 from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
-from ..base.wording import percent, signed_interval, unanswered, used
+from ..base.wording import counted, percent, signed_interval, unanswered, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
@@ -45,8 +45,8 @@ def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
 
 
 def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFields]:
-    scores = [score or 0.0 for score in scores_of(trial)]
-    n = len(scores)
+    scores = [score for score in scores_of(trial) if score is not None]
+    n = trial.user_attrs["questions"]
     is_rate = objectives[0] != "f1" and set(scores) <= {0, 1}
     fields = {objectives[0]: mean_score(scores, is_rate=is_rate)}
     for name, means in json.loads(trial.user_attrs["took"]).items():
@@ -153,6 +153,8 @@ def study_lines(report: StudyReport) -> dict[str, str]:
     lines["result"] = report["verdict"]
     goal = report["objectives"][0]
     lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
+    if failed := best.get("errors"):
+        lines["in training"] += f"; {failed:,} of {counted(best['questions'], 'question')} failed"
     if len(report["objectives"]) > 1:
         for number, entry in enumerate(report["front"], 1):
             scores = ", ".join(

@@ -36,7 +36,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, room_for_question
 from ..base.journal import write_json
-from ..base.wording import common_error
+from ..base.wording import common_error, counted
 from ..evaluation.answering import Doubts, answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
 from ..programs.networks import Unanswered
@@ -57,7 +57,7 @@ class Scored:
     """A setting with its score on each question so far, None where that failed, and what each
     question took by objective.
 
-    Scores are what the metric gives, or F1, `least` the worst; `cost` is in USD (NaN where a price
+    Scores are what the metric gives, or F1; `cost` is in USD (NaN where a price
     is unknown), `latency` in seconds, `calls` (always there) and `tokens` are counts, each of what
     the setting takes on its own, whatever other trials had paid for. `problem` says why no question
     has an answer.
@@ -67,12 +67,16 @@ class Scored:
     scores: tuple[float | None, ...]
     took: Mapping[str, tuple[float, ...]]
     problem: str | None = None
-    least: float = 0.0
 
     def mean(self, objective: str, questions: int | None = None) -> float:
-        """A failed question counts as `least`."""
+        """The mean over the answered ones of the first so many questions; NaN without any."""
         values = self.took.get(objective, self.scores)[:questions]
-        return sum(self.least if value is None else value for value in values) / len(values)
+        answered = [
+            value
+            for value, score in zip(values, self.scores, strict=False)
+            if value is not None and score is not None
+        ]
+        return sum(answered) / len(answered) if answered else math.nan
 
     @property
     def errors(self) -> int:
@@ -223,14 +227,11 @@ class Scorer:
             None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row)
             for row in rows
         )
-        counted = dict.fromkeys((*self.objectives[1:], "calls"))
-        took = {name: tuple(_took(row, name) for row in rows) for name in counted}
-        problem = (
-            f"every question failed: {why[0]}"
-            if why and not any(s is not None for s in scores)
-            else None
-        )
-        return Scored(setting, scores, took, problem, self.job.metric.scale.least)
+        names = dict.fromkeys((*self.objectives[1:], "calls"))
+        took = {name: tuple(_took(row, name) for row in rows) for name in names}
+        failed = scores.count(None)
+        problem = why and f"{failed:,} of {counted(len(scores), 'question')} failed: {why[0]}"
+        return Scored(setting, scores, took, problem)
 
     def _rows(self, program: Program, questions: int) -> list[ResultRow]:
         """A row for each of the first so many questions, in order, asked as far as there is none

@@ -12,16 +12,18 @@ from typing import Any, cast
 
 import optuna
 
+from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
-from ..base.budget import BudgetSpent
+from ..base.budget import BudgetSpent, only_shows
 from ..base.display import ProgressLine, displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..base.run_files import RunSettings, StudyReport, TrialEntry, WinnerJudged
+from ..base.wording import paused
 from ..comparison.compare import compare
 from ..comparison.verdict import UNDECIDED, A, B
 from ..data import load as data
@@ -29,11 +31,12 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals
 from ..programs.networks import Unanswered
-from ..programs.saved import save_with_lm
+from ..programs.saved import save_with_lm, saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import made_with, versions
+from ..runs.summary import Ending
 from ..tracking.context import ABOVE
 from ..tracking.run import Tracking
 from .job import Job, StudySettings
@@ -161,6 +164,10 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
     `show` gets a result that ended well before it is sent to the tracking store.
     """
     request, job, validation = plan.request, plan.job, plan.validation
+    if (stored := _finished(plan)) is not None:
+        if show is not None:
+            show(stored)
+        return stored
     with (
         out_folder(plan.out) as (folder, keep),
         displayed(request.progress, "tune", tuning_line) as tell,
@@ -173,7 +180,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         if request.tracking:
             tracking = Tracking(folder, TRACKED, keep=keep, lm=job.lm, registered=request.register)
             job = replace(job, tracking=True)
-        stopped: str | None = None
+        stopped, short = None, False
         problem: KeyboardInterrupt | UserError | None = None
         total, _ = job.planned()
 
@@ -189,21 +196,49 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
             ended = in_processes(request.workers, work, job, watch) if request.workers > 1 else []
             if wrong := next((one.problem for one in ended if one.problem), None):
                 raise UserError(wrong)
-            stopped = next((one.stopped for one in ended if one.stopped), None)
-            if stopped is None:
+            early = next((one for one in ended if one.stopped), None)
+            if early is None:
                 work(job, watch)  # all of it, or the trials that processes left when they died
-        except BudgetSpent as spent:
-            stopped = str(spent)
+            else:
+                stopped, short = early.stopped, early.short
+        except BudgetSpent as over:
+            stopped, short = str(over), True
+        except EndpointDown as down:
+            if not totals(folder).calls:
+                raise
+            stopped = paused(down)
         except (KeyboardInterrupt, UserError) as met:
             stopped, problem = INTERRUPTED if isinstance(met, KeyboardInterrupt) else str(met), met
         with crew.asking():
             crew.sweep()
-        result = _finish(job, study, validation, stopped, problem is None, keep)
+        spent = str(job.budget) if short and job.budget is not None else None
+        go_on = stopped is None or short
+        result = _finish(job, study, validation, stopped, go_on, keep, spent)
         tracking.end(partial(show, result) if show is not None and problem is None else None)
         result.run_id = tracking.run_id
         if problem is not None:
             raise problem
         return result
+
+
+def _finished(plan: StudyPlan) -> Study | None:
+    """The study in the plan's folder, if it was asked for in the same way and the plan asks for
+    nothing more: it is shown as it is stored.
+    """
+    stored, job, folder = study_in(plan.out), plan.job, plan.out
+    if stored is None or folder is None or job.own is not None or stored.empty:
+        return None
+    written = read_object(folder / TRACKED) or {}
+    now = as_json(_described(replace(job, folder=folder), plan.validation))
+    now["settings"].pop("budget", None), written.get("settings", {}).pop("budget", None)
+    same = all(written.get(name) == now[name] for name in now if name not in made_with())
+    untracked = plan.request.tracking and not written.get("mlflow_run_id")
+    shows = only_shows(dict(stored.report), job.budget)
+    if not (same and shows) or untracked or plan.request.register:
+        return None
+    stored.winner = saved_program(folder / WINNER)
+    stored.run_id = written.get("mlflow_run_id")
+    return stored
 
 
 def study_in(folder: Path | None) -> Study | None:
@@ -221,6 +256,7 @@ def _finish(
     stopped: str | None,
     go_on: bool,
     keep: Any,
+    spent: str | None,
 ) -> Study:
     """The report, and the winner with its validation, where there is one and nothing was
     interrupted.
@@ -237,8 +273,10 @@ def _finish(
                 save_with_lm(winner, job.folder / WINNER, job.lm)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
                     validated, evaluations = _validated(job, scorer.default, winner, validation)
-            except (BudgetSpent, Unanswered) as spent:
-                stopped = stopped or str(spent)
+            except (BudgetSpent, Unanswered) as ended:
+                stopped = stopped or str(ended)
+                if isinstance(ended, BudgetSpent):
+                    spent = str(job.budget)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     learns = job.space.trains or job.space.compiles
@@ -263,6 +301,7 @@ def _finish(
         "validation": validated,
         "verdict": conclusion(validated, job.objectives[0]) if front else why_no_winner(table),
         "stopped": stopped,
+        "spent": spent,
         "space": job.space.to_dict(),
         "settings": job.settings,
         "versions": dict(versions()),
@@ -302,6 +341,8 @@ def _validated(
             progress=False,
             settings={**job.settings, **_held_out(job.settings), **named},
         )
+        if result.summary.ending == Ending.PAUSED:
+            raise Unanswered(str(result.summary.stopped))
         if result.summary.stopped:
             raise BudgetSpent(result.summary.stopped)
         evaluations.append(result)

@@ -20,6 +20,7 @@ from ...optimizers.statistics.statistics import bootstrap_mean
 from ...optimizers.structure.pruning import behind, rungs, worth_going_on
 from ...optimizers.structure.search import PLACE, SeededSampler, parameters_of, suggested
 from ..base.budget import BudgetSpent
+from ..base.wording import too_many_failed
 from ..runs.books import open_books
 from .job import Job
 from .recovery import places_of, trials_tuned
@@ -217,7 +218,9 @@ class StudyWorker:
                         f"the {name} of the calls is not known: {price}take another objective, "
                         "such as calls"
                     )
-            if own.errors == number:
+            # Nothing is concluded from a setting of which too many questions failed.
+            last = number == planned[-1]
+            if own.errors == number or (last and too_many_failed(own.errors, number)):
                 trial.set_user_attr("failed", str(own.problem))
                 raise _FailedTrialError
             if len(objectives) == 1:

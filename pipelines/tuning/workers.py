@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.children import safe_path
+from ..base.wording import paused
 
 INTERRUPTED = "interrupted"
 # a fork would share connections, and locks that threads hold
@@ -30,6 +32,7 @@ class Ended:
     """How a worker that was not killed ended."""
 
     stopped: str | None = None
+    short: bool = False  # by the budget
     problem: str | None = None
 
 
@@ -82,7 +85,9 @@ def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     try:
         work(job)
     except BudgetSpent as problem:
-        ended = Ended(stopped=str(problem))
+        ended = Ended(stopped=str(problem), short=True)
+    except EndpointDown as problem:
+        ended = Ended(stopped=paused(problem))
     except UserError as problem:
         ended = Ended(problem=str(problem))
     except KeyboardInterrupt:
