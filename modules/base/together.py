@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
+from .calls import CallError, FatalCallError, GivenUpError
+
 T = TypeVar("T")
 
 
@@ -20,3 +22,24 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def those_who_answer(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | CallError]:
+    """As `together`, but a request that an endpoint refuses ends only its own work and stands in
+    its place, so that a panel goes on without that member. If all are refused, the first refusal is
+    raised.
+    """
+
+    async def attempt(one: Coroutine[Any, Any, T]) -> T | CallError:
+        try:
+            return await one
+        except (FatalCallError, GivenUpError):  # which concern the others, too
+            raise
+        except CallError as problem:
+            return problem
+
+    ended = await together(attempt(one) for one in work)
+    refused = [one for one in ended if isinstance(one, CallError)]
+    if refused and len(refused) == len(ended):
+        raise refused[0]
+    return ended

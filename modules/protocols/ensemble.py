@@ -12,11 +12,11 @@ import dspy
 from optuna.distributions import CategoricalDistribution
 
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, with_usage
-from ..base.errors import UserError
+from ..base.calls import ASKER, CallError, with_usage
+from ..base.errors import UserError, said_by
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
-from ..base.together import together
+from ..base.together import those_who_answer
 from ..reading.answers import score
 from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties, log_odds, vote_among
@@ -49,7 +49,8 @@ class Ensemble(Program):
         prompts: seat → your instructions, or the path of a YAML file with them.
 
     `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether
-    two answers had the top score.
+    two answers had the top score. A member whose request is refused has no vote, and its turn says
+    why in `failed`; a question fails where all are refused.
 
     Raises: UserError: no members, unknown vote or rule for ties, weights that do not fit the
         members, or a vote by probabilities where an LM gives none.
@@ -121,9 +122,15 @@ class Ensemble(Program):
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training "
                 "questions"
             )
-        asked = await together(with_usage(solved_by(member, task)) for member in self.members)
+        asked = await those_who_answer(
+            with_usage(solved_by(member, task)) for member in self.members
+        )
         turns = []
-        for name, (prediction, usage) in zip(self.names, asked, strict=True):
+        for name, outcome in zip(self.names, asked, strict=True):
+            if isinstance(outcome, CallError):
+                turns.append(Turn(name, 1, None, "", details={"failed": said_by(outcome)}))
+                continue
+            prediction, usage = outcome
             last: TurnFields | None = prediction.transcript[-1] if prediction.transcript else None
             details: TurnDetails = {}
             if last and "probability" in last and last["answer"] == prediction.answer:
@@ -141,8 +148,8 @@ class Ensemble(Program):
             ASKER.get().question, self.names, weights
         )
         votes = None if self.vote == "majority" else weights
-        outcome = vote_among(answers, task.kind, votes, decide_tie)
-        return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
+        decided = vote_among(answers, task.kind, votes, decide_tie)
+        return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
 
     def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this

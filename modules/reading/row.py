@@ -42,6 +42,7 @@ class TurnDetails(TypedDict, total=False):
     blind: bool
     queries: list[str]
     fallback: str
+    failed: str
     trace: list[dict[str, str]]
     forced: bool
     worker: str

@@ -190,13 +190,14 @@ def too_many_failed(errors: int, rows: int) -> bool:
 
 
 def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
-    """Advice for a run of whose rows too many are errors, without a full stop; empty for others."""
+    """A sentence on a run of whose rows too many are errors, without a full stop; empty for
+    others.
+    """
     if not too_many_failed(errors, rows):
         return ""
     return (
-        f"{name} failed on {errors:,} of {asked(rows, questions)}: run it again with "
-        f"--retry-errors "
-        "before judging it"
+        f"{name} failed on {errors:,} of {asked(rows, questions)}, more than {MOST_FAILED:.0%}, so "
+        "its score is no result"
     )
 
 

@@ -28,7 +28,7 @@ from ..base.budget import Account, Budget, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, score_fields
-from ..base.wording import counted, paused, used
+from ..base.wording import counted, paused, run_failed, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -339,6 +339,7 @@ class Attempt:
             ),
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,
+            failed=self._failed(),
         )
         # What is shown to be worse is not handed over unless the user insists.
         kept = kept or (loss and self.plan.request.keep != COMPILED)
@@ -386,6 +387,14 @@ class Attempt:
         result.mlflow_run_id = self.under_way.tracking.run_id
         program.compilation = result
         return program
+
+    def _failed(self) -> str:
+        """A sentence if too many of the given program's held-out questions failed."""
+        if self.before is None:
+            return ""
+        counts = self.before.summary.counts
+        finished = self.before.summary.finished
+        return run_failed("the given program", counts["errors"], counts["rows"], finished)
 
     def _score(self, candidate: PromptCandidate) -> ScoreFields | None:
         selected = self.candidates.selected(candidate)

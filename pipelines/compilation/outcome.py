@@ -102,7 +102,9 @@ class Compilation(ShownResult):
                 rows, asked = one["counts"]["rows"], self.settings["validation"]
                 part = f" of {asked:,}" if rows < asked else ""
                 score = percent(one["scores"]["f1" if spans else first])
-                lines[f"held out, {phase}"] = f"{score}, n = {rows:,}{part}"
+                failed = one["counts"]["errors"]
+                said = f"; {failed:,} failed" if failed else ""
+                lines[f"held out, {phase}"] = f"{score}, n = {rows:,}{part}{said}"
         given, winner = self.selection["given"], self.selection["winner"]
         if given is not None:
             lines["selection, given"] = percent(given)
@@ -123,25 +125,33 @@ class Compilation(ShownResult):
 
 
 def verdict_on(
-    pair: Pair | None, kept: bool, held_out: int, *, tried: int, answered: int, stopped: bool
+    pair: Pair | None,
+    kept: bool,
+    held_out: int,
+    *,
+    tried: int,
+    answered: int,
+    stopped: bool,
+    failed: str = "",
 ) -> tuple[bool | None, bool, str]:
     """Whether there is a gain beyond chance (None: not known), whether there is a loss, and what to
     do, in a sentence.
 
     `tried` is how many candidates besides the given program have a score on selection questions,
-    `answered` how many of the `held_out` questions have an answer of the given program.
+    `answered` how many of the `held_out` questions have an answer of the given program. `failed`
+    says that too many of its questions failed.
     """
     gain = loss = None
     shown: Any = pair
     if kept:
-        gain = None if stopped and not tried else False
+        gain = None if failed or (stopped and not tried) else False
     elif pair is not None and not pair.cause:
         gain, loss = pair.outcome == A, pair.outcome == B
         if pair.f1 is not None and pair.metric == ACCURACY:
             # F1 has no test of its own: its interval decides.
             shown = pair.f1
             gain, loss = shown.low > 0, shown.high < 0
-    words = (pair, shown, gain, loss, held_out, tried, answered, stopped)
+    words = (pair, shown, gain, loss, held_out, tried, answered, stopped, failed)
     macro = "kept" if kept else "compiled"
     return gain, bool(loss), sentence(__package__, "compile.j2", macro, *words)
 

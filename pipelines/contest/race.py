@@ -157,8 +157,8 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _pilot(self) -> None:
-        """Ask every program a few questions, the reference first; raise UserError for one that
-        fails on all.
+        """Ask every program a few questions, the reference first; raise UserError for the reference
+        and one of the user's own if it fails on all. Others leave the race then.
         """
         some = self.questions[:PILOT]
         lanes = self.asked
@@ -171,10 +171,13 @@ class Race:
         answers = [lane.answers[one.id] for one in questions]
         name = lane.entrant.name
         if all(one.error for one in answers):
+            if not (lane.entrant.kept or lane.entrant.reference):
+                why = shortened(answers[-1].error or "")
+                lane.out = f"not compared: the first {len(answers)} questions failed ({why})"
+                return
             raise UserError(
                 f"{name} failed on all of the first {counted(len(answers), 'question')}, the last "
                 f"because {answers[-1].error}: fix the cause and run the same command again"
-                f"{'' if lane.entrant.kept else f', or leave it out (--without {name!r})'}"
             )
         if all(one.unread or one.error for one in answers):
             rows = [row for row in read_rows(lane.job.rows.path) if row["error"] is None]

@@ -83,8 +83,12 @@ class Evaluation:
 
     @property
     def stopped(self) -> str | None:
-        """Why it ended early or has no answer; None for a complete run."""
-        return self.summary.stopped or (all_failed(self.folder) if self.empty else None)
+        """Why it ended early or is no result, since half of its questions failed; None for a
+        complete run.
+        """
+        counts = self.summary.counts
+        failed = 2 * counts["errors"] >= counts["rows"]
+        return self.summary.stopped or (all_failed(self.folder) if failed else None)
 
     @property
     def empty(self) -> bool:
@@ -257,10 +261,14 @@ def left_in(folder: Path | None) -> Evaluation | None:
 
 
 def all_failed(out: Path) -> str:
-    """Why a run has no answer: the most frequent error of its rows."""
+    """Why a run is no result: how many of its rows failed, and their most frequent error."""
+    errors = [row["error"] is not None for row in read_rows(out / RESULTS)]
     common = common_error(read_rows(out / RESULTS))
     if common is None:
         return f"no question is finished; the calls so far are kept in {out}"
     reason, times = common
     why = f"because {reason}" if times > 1 else f"the first because {reason}"
-    return f"every question failed, {why}; fix the cause, and --retry-errors asks again"
+    failed = "every question failed"
+    if not all(errors):
+        failed = f"{sum(errors):,} of {counted(len(errors), 'question')} failed"
+    return f"{failed}, {why}; fix the cause, and --retry-errors asks again"

@@ -226,7 +226,7 @@ def _finished(plan: StudyPlan) -> Study | None:
     nothing more: it is shown as it is stored.
     """
     stored, job, folder = study_in(plan.out), plan.job, plan.out
-    if stored is None or folder is None or job.own is not None or stored.empty:
+    if stored is None or folder is None or job.own is not None:
         return None
     written = read_object(folder / TRACKED) or {}
     now = as_json(_described(replace(job, folder=folder), plan.validation))
@@ -236,7 +236,7 @@ def _finished(plan: StudyPlan) -> Study | None:
     shows = only_shows(dict(stored.report), job.budget)
     if not (same and shows) or untracked or plan.request.register:
         return None
-    stored.winner = saved_program(folder / WINNER)
+    stored.winner = None if stored.empty else saved_program(folder / WINNER)
     stored.run_id = written.get("mlflow_run_id")
     return stored
 
