@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..lms.endpoint import without_keys
 from ..lms.foreign import METERING, billed_as
+from ..meter.programs import Command
 from ..runs.rows import error_row, row_of
 
 T = TypeVar("T")
@@ -83,7 +85,7 @@ def raise_first() -> Iterator[None]:
         raise problems.exceptions[0] from None
 
 
-class Answered(NamedTuple):
+class AnsweredRow(NamedTuple):
     """The row of a question; `doubtful` where its calls failed and it is not known whether the
     question or the endpoint is at fault.
     """
@@ -92,7 +94,7 @@ class Answered(NamedTuple):
     doubtful: bool = False
 
 
-async def answer_row(program: Program, question: Question, metric: Metric) -> Answered:
+async def answer_row(program: Program, question: Question, metric: Metric) -> AnsweredRow:
     """The row of a question, answered and scored, or failed. Raises errors that every other
     question would meet, too.
     """
@@ -145,7 +147,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
         row["model"] = ", ".join(sorted(usage.models))
     if usage.thoughts and not row["error"]:
         row["reasoning"] = usage.thoughts[:MOST_THOUGHTS]
-    return Answered(row, doubtful)
+    return AnsweredRow(row, doubtful)
 
 
 @dataclass
@@ -161,7 +163,7 @@ class Doubts(Generic[T]):
     answered: bool = False
     reason: str = ""
 
-    def take(self, row: T, answered: Answered) -> None:
+    def take(self, row: T, answered: AnsweredRow) -> None:
         """Keep a row, or hold it back. Raises EndpointDown."""
         if not answered.doubtful:
             self.answered = True
@@ -199,8 +201,11 @@ async def _graded(
 
 def useful_concurrency(concurrency: int, program: Program, language_model: Any) -> int:
     """The number of questions in flight: at most `concurrency`, and at most the calls in flight
-    that any LM of the program allows.
+    that any LM of the program allows. Commands share the machine: twice its cores, unless another
+    number was asked for.
     """
+    if concurrency == CONCURRENCY and isinstance(program, Command):
+        concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
     return min(concurrency, max((one.concurrency for one in engines), default=CONCURRENCY))
 

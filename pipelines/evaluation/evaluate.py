@@ -46,7 +46,7 @@ from ..tracking.context import caller_place, from_caller, without_autolog
 from ..tracking.run import Run, Tracking, running
 from .answering import (
     CONCURRENCY,
-    Answered,
+    AnsweredRow,
     Doubts,
     answer_row,
     each_in_turn,
@@ -349,7 +349,7 @@ class EvaluationJob:
         self.doubts.take((answered.row, seen), answered)
         return answered.row
 
-    async def _answer(self, ask: Ask) -> tuple[Answered, list[SeenCall] | None]:
+    async def _answer(self, ask: Ask) -> tuple[AnsweredRow, list[SeenCall] | None]:
         """The row of a question, and its calls if it is traced; repeats are not."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):

@@ -24,15 +24,16 @@ from ..base.budget import ACCOUNTS, Account
 from ..base.journal import as_json
 from ..base.request import pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
-from ..base.wording import counted
+from ..base.wording import counted, duration
 from ..data import load as data
 from ..lms.foreign import billed_as
+from ..meter.programs import Command
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
 from ..tracking.values import check_model_name
-from .answering import lms_in, seat_engines
+from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
     check_engine,
     check_orders,
@@ -108,7 +109,7 @@ class EvaluationPlan:
         return self.estimate.cost_usd
 
     def lines(self) -> list[str]:
-        """Describe in two lines what is asked, what it may cost, and what it can show."""
+        """Describe in a few lines what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
         source = f" from {self.settings['data']}" if self.settings.get("data") else ""
         training = ""
@@ -123,7 +124,12 @@ class EvaluationPlan:
         )
         times = f", {self.request.times} times each" if self.request.times > 1 else ""
         what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
-        return [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
+        lines = [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
+        if isinstance(self.program, Command):
+            at_once = useful_concurrency(self.request.concurrency, self.program, self.lm)
+            longest = duration(self.program.module.timeout)
+            lines.append(f"{counted(at_once, 'command')} at once, each ended after {longest}")
+        return lines
 
     @property
     def title(self) -> str:

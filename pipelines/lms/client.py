@@ -31,7 +31,7 @@ from .endpoint import (
     read_embeddings,
     too_large,
 )
-from .failures import Endpoint, TransientError, Trouble, failure_of
+from .failures import AskedEndpoint, TransientError, Trouble, failure_of
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -91,10 +91,8 @@ class HttpEndpoint:
         chat = "messages" in payload
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
-        if chat:
-            body["stream"] = False
         status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
-        about = Endpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
+        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         if status == 200:
             reply = read_completion(text, about) if chat else read_embeddings(text, self.name)
             self.answered = True

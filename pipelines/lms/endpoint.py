@@ -19,7 +19,7 @@ from ...modules.base.fence import one_line
 from ...modules.reading.thoughts import without_thoughts
 from ..base.settings import settings
 from .failures import (
-    Endpoint,
+    AskedEndpoint,
     TransientError,
     UnusableReplyError,
     error_in,
@@ -149,7 +149,7 @@ _ANSWER = re.compile(
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def read_completion(text: str, endpoint: Endpoint) -> Reply:
+def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
     """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not one,
     UnusableReplyError when it has no choices, and what `failure_of` gives for an error inside.
     """
@@ -194,7 +194,7 @@ def read_completion(text: str, endpoint: Endpoint) -> Reply:
         raise _unreadable(text, endpoint.name, "a chat completion") from None
 
 
-def _raise_error_in(part: Any, endpoint: Endpoint) -> None:
+def _raise_error_in(part: Any, endpoint: AskedEndpoint) -> None:
     """Raise the failure that a part of an answer holds, if it holds one."""
     if isinstance(part, dict) and part.get("error"):
         status, text = failure_inside(part["error"])

@@ -489,12 +489,14 @@ class Engine:
         """
         if call.whole:
             return await self._attempt(endpoint, call, number)
-        fitted = replace(call, payload=self.habits.fit(call.payload))
+        unstreamed = {"stream": False} if isinstance(endpoint, HttpEndpoint) else {}
+        asked = {**call.payload, **unstreamed}  # some servers stream unless they are told
+        fitted = replace(call, payload=self.habits.fit(asked))
         try:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
             for change in self.habits.changes(problem, fitted.payload):
-                changed = self.habits.trying(change).fit(call.payload)
+                changed = self.habits.trying(change).fit(asked)
                 try:
                     reply = await self._attempt(endpoint, replace(call, payload=changed), number)
                 except (TransientError, CallError):

@@ -127,7 +127,7 @@ _OF_WORDS: Mapping[str, int] = {
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class AskedEndpoint:
     """What a failure says of its endpoint: name, model, how its key is called, and whether a call
     with this key and model was answered before.
     """
@@ -139,7 +139,7 @@ class Endpoint:
 
 
 def failure_of(
-    status: int, text: str, headers: Mapping[str, str], endpoint: Endpoint
+    status: int, text: str, headers: Mapping[str, str], endpoint: AskedEndpoint
 ) -> TransientError | CallError:
     """The error for an answer with this HTTP status, or with an error inside.
 

@@ -19,7 +19,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
 from .endpoint import Reply, hiding, origin, plain_address, read_completion, too_large
-from .failures import Endpoint, TransientError, Trouble, failure_of
+from .failures import AskedEndpoint, TransientError, Trouble, failure_of
 
 FIELDS = frozenset(
     {
@@ -139,8 +139,8 @@ class LiteLLMEndpoint:
         return read
 
     @property
-    def _about(self) -> Endpoint:
-        return Endpoint(self.model, self.model, "the provider's key", self.answered)
+    def _about(self) -> AskedEndpoint:
+        return AskedEndpoint(self.model, self.model, "the provider's key", self.answered)
 
     def _unanswered(self) -> TransientError:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")

@@ -9,13 +9,15 @@ import inspect
 import json
 import os
 import shlex
+import shutil
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import dspy
 
@@ -27,8 +29,9 @@ from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
+from ..base.budget import ACCOUNTS
 from ..base.settings import settings
-from .server import Endpoint, metered_endpoint
+from .server import Endpoint, MeteredQuestion, metered_endpoint
 
 COMMAND = "cmd:"
 """The prefix of a command where programs are named."""
@@ -48,6 +51,14 @@ QUIET = {
     "OTEL_SDK_DISABLED": "true",
 }
 """Environment variables that stop frameworks from sending prompts to third parties."""
+
+QUESTION_SECONDS = 600.0
+"""The time that a command has for one question, unless its user names another."""
+
+ENDING_SECONDS = 5.0
+"""The time that a program has left once its run is over."""
+
+T = TypeVar("T")
 
 CACHES = ("DSPY_CACHEDIR", "XDG_CACHE_HOME")
 """Variables that name a cache. It lies in a folder of the question's own: from an earlier run's
@@ -117,8 +128,31 @@ class Metered(Foreign):
     async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
         async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
-            answer = await self._call(*arguments, **fields, **{ENDPOINT: endpoint})
+            call = self._call(*arguments, **fields, **{ENDPOINT: endpoint})
+            answer = await _ended_with(session, call)
         return answer, session.turns
+
+
+async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
+    """What a program returns. It gets a few seconds more once its calls are refused, such as when a
+    budget is spent, or the time is over. Raises BudgetSpent.
+    """
+    task = asyncio.ensure_future(call)
+    over = asyncio.ensure_future(session.over.wait())
+    accounts = [one for one in ACCOUNTS.get() if one.seconds_left is not None]
+    left = min((one.seconds_left or 0.0 for one in accounts), default=None)
+    try:
+        await asyncio.wait([task, over], timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task], timeout=None if task.done() else ENDING_SECONDS)
+        if not task.done():
+            for account in accounts:
+                account.check()
+            raise session.ended or CommandError("it did not end")
+        return task.result()
+    finally:
+        over.cancel()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class Command(Metered):
@@ -131,7 +165,7 @@ class Command(Metered):
 
     Args:
         command: the command line, such as `"python crew.py"`; it is not run by a shell.
-        timeout: seconds that one question may take; None sets no limit.
+        timeout: seconds that one question may take.
         pass_env: names of further environment variables that it gets (`PASSED` has the others).
         cwd: the folder that it is started in; by default this one.
 
@@ -145,7 +179,7 @@ class Command(Metered):
         self,
         command: str,
         *,
-        timeout: float | None = None,
+        timeout: float = QUESTION_SECONDS,
         pass_env: Sequence[str] | str = (),
         cwd: str | Path | None = None,
     ) -> None:
@@ -155,7 +189,7 @@ class Command(Metered):
             raise UserError(f"the command {command!r} cannot be read: {problem}") from None
         if not words:
             raise UserError("the command is empty: give one such as 'python crew.py'")
-        if timeout is not None and timeout <= 0:
+        if not timeout > 0:
             raise UserError(f"the timeout is {timeout}: give seconds above 0")
         self.command = command
         passed = (pass_env,) if isinstance(pass_env, str) else tuple(pass_env)
@@ -171,7 +205,7 @@ class Command(Metered):
             if path.is_file():
                 digest.update(path.read_bytes())
         described: Described = {"program": self.protocol.name, "command": self.command}
-        if start.timeout is not None:
+        if start.timeout != QUESTION_SECONDS:
             described["timeout"] = start.timeout
         if start.pass_env:
             described["pass_env"] = list(start.pass_env)
@@ -192,7 +226,7 @@ class Start:
     """Runs a command on a question; see `Command`."""
 
     words: tuple[str, ...]
-    timeout: float | None
+    timeout: float
     pass_env: tuple[str, ...]
     cwd: Path | None
 
@@ -213,13 +247,20 @@ class Start:
         self, question: Question, endpoint: Endpoint, cache: str, out: IO[bytes], err: IO[bytes]
     ) -> int:
         """Run the command, stop all its processes, and return its exit code."""
+        environment = self._environment(endpoint, cache)
+        if _place_of(self.words[0], environment.get("PATH"), self.cwd) is None:
+            raise FatalCallError(
+                f"the command {self.words[0]!r} cannot be started (there is none): check its name, "
+                "and that it may be run"
+            )
         try:
             process = await asyncio.create_subprocess_exec(
+                *_supervised(),
                 *self.words,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                env=self._environment(endpoint, cache),
+                env=environment,
                 cwd=self.cwd,
                 # Its own process group, so that all processes that it starts can be stopped with
                 # it.
@@ -238,9 +279,7 @@ class Start:
         except TimeoutError:
             raise CommandError(f"it took longer than {self.timeout:g} s") from None
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _stopped(process)
 
     def _environment(self, endpoint: Endpoint, cache: str) -> dict[str, str]:
         """The variables that a command may have, with the meter in place of keys and addresses."""
@@ -260,6 +299,35 @@ class Start:
             "OPENAI_API_KEY": endpoint.api_key,
             "ANTHROPIC_API_KEY": endpoint.api_key,
         }
+
+
+def _supervised() -> tuple[str, ...]:
+    """What starts a command so that all its processes can be stopped; empty where the system has
+    no way.
+    """
+    if sys.platform != "linux":
+        return ()
+    script = str(Path(__file__).with_name("supervisor.py"))
+    return sys.executable, "-I", "-S", script, str(os.getpid())
+
+
+def _place_of(word: str, path: str | None, cwd: Path | None) -> str | None:
+    """Where a command is, as the system looks for it; None where there is none."""
+    if "/" in word and cwd is not None:
+        word = str(cwd / word)
+    return shutil.which(word, path=path)
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> None:
+    """Stop a command with all that it has started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        process.terminate()  # its supervisor then stops everything below it
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ENDING_SECONDS):
+            await process.wait()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 def _fields_of(question: Question) -> dict[str, object]:

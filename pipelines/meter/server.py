@@ -71,6 +71,8 @@ class MeteredQuestion:
     """The calls that the program made, as the turns of a transcript."""
     ended: FatalCallError | None = None
     """The error that stops all further calls of the run, such as a spent budget."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with `ended`."""
     under_way: set[asyncio.Task[Json]] = field(default_factory=set)
     _equal: Counter[str] = field(default_factory=Counter)
 
@@ -115,6 +117,7 @@ class MeteredQuestion:
                 reply, usage = await engine.chat(body, n=self._equal[text])
         except FatalCallError as problem:
             self.ended = self.ended or problem
+            self.over.set()
             raise
         self.turns.append(
             {
