@@ -11,9 +11,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 MOST_BYTES = 256 * 2**20
 """The largest file that is read at once."""
+
+MOST_LINE, MOST_IN_ALL = 32 * 2**20, 16 * 2**30
+"""The longest line of a file, and the most bytes of a file that is read line by line."""
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
@@ -50,6 +54,25 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
         os.close(file)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return file
+
+
+def opened(path: Path) -> BinaryIO:
+    """A regular file, open for reading. Raises OSError for anything else, and for a file of more
+    bytes than any of ours has.
+    """
+    file = open(open_regular(path), "rb")  # noqa: SIM115
+    if os.fstat(file.fileno()).st_size > MOST_IN_ALL:
+        file.close()
+        raise OSError(errno.EFBIG, f"it has more than {MOST_IN_ALL:,} bytes", str(path))
+    return file
+
+
+def lines_in(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of an open file. Raises OSError for a line that is longer than any of ours."""
+    while line := file.readline(MOST_LINE + 1):
+        if len(line) > MOST_LINE:
+            raise OSError(errno.EFBIG, f"a line has more than {MOST_LINE:,} bytes", file.name)
+        yield line
 
 
 def own_folder(path: Path) -> None:
@@ -90,7 +113,7 @@ def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]
         return
     with open(descriptor, "rb", closefd=not isinstance(file, int)) as lines:
         lines.seek(start)
-        for line in lines:
+        for line in lines_in(lines):
             if not line.endswith(b"\n"):
                 return
             yield start, line

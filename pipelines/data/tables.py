@@ -21,6 +21,7 @@ from typing import IO, Any, NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.base.extras import from_extra
+from ...modules.base.files import opened
 from ..base.wording import counted
 from .aliases import column_of
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
@@ -248,9 +249,9 @@ def _parquet(path: Path) -> Iterator[TableRow]:
             groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
         chunks = [[group.column(n) for n in range(group.num_columns)] for group in groups]
         for group in chunks:
-            Unpacked(path, size).hold(
-                sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in group)
-            )
+            unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in group)
+            Unpacked(path, size).hold(unpacked)
+            Unpacked(path, size).grow(unpacked)
         # Texts stay in dictionaries, where one that repeats a million times is held once. Values
         # that are stored as what differs from the last, or of a fixed length, cannot: one by one.
         swelling = [
@@ -325,7 +326,7 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
 
 def _text(path: Path, suffix: str) -> Iterator[TableRow]:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             if suffix in _JSON:
                 yield from _json(file, str(path))
             else:

@@ -22,6 +22,8 @@ from ..lms.named import SAMPLING
 from ..runs.manifest import MANIFEST
 from .ray_engine import check_ray
 
+MOST_REPEATS = 1_000
+
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
 
@@ -115,7 +117,8 @@ def check_engine(
 
 def check_repeats(repeats: Any, permute: bool, engine: str) -> None:
     """Raise UserError for a number of repeats that is not possible."""
-    checked_whole("repeats", repeats)
+    if checked_whole("repeats", repeats) > MOST_REPEATS:
+        raise UserError(f"repeats is {repeats:,}: ask each question at most {MOST_REPEATS:,} times")
     if engine == RAY and (permute or repeats > 1):
         raise UserError("the engine ray asks every question once: use the engine asyncio")
 

@@ -21,6 +21,7 @@ from typing import TypedDict, cast
 
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
+from ...modules.base.files import open_regular
 from ..base.journal import Journal, records, to_json, unwritten
 
 LEDGER = "ledger.jsonl"
@@ -222,7 +223,7 @@ def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
     """
     for path in sorted(path for path in folder.glob(f"{_PREFIX}*") if path.suffix != ".new"):
         with suppress(OSError):  # its process is alive, or another process is taking the file
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            file = open_regular(path, links=False)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 ended = {

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
-from ...modules.base.files import open_regular, own_folder, whole_lines
+from ...modules.base.files import open_regular, own_folder, read_regular, whole_lines
 from ...modules.base.keyvalue import KeyValue
 from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_json
 from ..base.settings import settings
@@ -193,7 +193,7 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
     damaged.
     """
     try:
-        lms = json.loads((folder / LMS).read_text())
+        lms = json.loads(read_regular(folder / LMS))
         for identity in lms.values():
             Profile(**identity["profile"])
     except OSError:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import opened
 from .answers import LogAnswer, json_document, json_lines
 from .dialogues import dialogues
 from .every_eval_ever import every_eval_ever
@@ -62,7 +63,7 @@ def format_of(path: Path) -> Format:
     if suffix in _LINES:
         first = next((row for _, row in json_lines(path)), {})
     elif suffix == ".json":
-        with path.open("rb") as file:
+        with opened(path) as file:
             start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         first = json_document(path) if start.startswith(b"{") else {}
     return next(one for one in ours if one.keys <= first.keys())

@@ -23,6 +23,7 @@ import dspy
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
+from ...modules.base.files import read_regular
 from ...modules.base.registry import refuse_from_file
 from ...modules.base.saved_file import Described
 from ...modules.protocols.declaration import Protocol
@@ -203,7 +204,7 @@ class Command(Metered):
         digest = hashlib.sha256()
         for path in ((start.cwd or Path()) / word for word in start.words):
             if path.is_file():
-                digest.update(path.read_bytes())
+                digest.update(read_regular(path))
         described: Described = {"program": self.protocol.name, "command": self.command}
         if start.timeout != QUESTION_SECONDS:
             described["timeout"] = start.timeout

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pydantic import StringConstraints
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import lines_in, opened
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.reading.answers import answer_key, score
 from ...modules.reading.grading import metric_name
@@ -362,8 +363,8 @@ def _file_of(source: str | Path) -> Path:
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
+        with opened(path) as file:
+            for number, line in enumerate(lines_in(file), start=1):
                 if line.strip():
                     if (row := parsed(line)) is None:
                         raise UserError(

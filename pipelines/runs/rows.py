@@ -9,12 +9,12 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast, overload
 
 from pydantic import Field
 
 from ...modules.base.errors import UserError
-from ...modules.base.files import cut_torn_line, open_regular
+from ...modules.base.files import MOST_LINE, cut_torn_line, lines_in, open_regular, opened
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, gold_text, golds_of, read_number
 from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
@@ -188,13 +188,13 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
     lines: dict[RowKey, int] = {}
     questions: dict[str, int] = {}
     try:
-        file = open(open_regular(path), "rb")  # noqa: SIM115
+        file = opened(path)
     except FileNotFoundError:
         raise
     except OSError as problem:
-        raise UserError(f"{path} cannot be read ({problem.strerror}): name another run") from None
+        raise unreadable(path, problem) from None
     with file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(_lines_of(path, file), start=1):
             row = check.row(number, line)
             first = lines.setdefault(row_key(row), number)
             if first != number:
@@ -211,6 +211,17 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
                     "another gold answer than before: keep the rows of one of the two"
                 )
             yield row
+
+
+def _lines_of(path: Path, file: BinaryIO) -> Iterator[bytes]:
+    try:
+        yield from lines_in(file)
+    except OSError as problem:
+        raise unreadable(path, problem) from None
+
+
+def unreadable(path: Path, problem: OSError) -> UserError:
+    return UserError(f"{path} cannot be read ({problem.strerror}): name another run")
 
 
 def question_hash(row: ResultRow) -> int:
@@ -277,7 +288,7 @@ class Rows(Sequence[ResultRow]):
     def __getitem__(self, index: slice) -> list[ResultRow]: ...
     def __getitem__(self, index: int | slice) -> ResultRow | list[ResultRow]:
         numbers = range(len(self._places()))[index]
-        with open(open_regular(self.path), "rb") as file:
+        with opened(self.path) as file:
             if isinstance(numbers, int):
                 return self._row(file, numbers)
             return [self._row(file, number) for number in numbers]
@@ -305,9 +316,9 @@ class Rows(Sequence[ResultRow]):
 
         return pd.DataFrame([_flat(row) for row in self])
 
-    def _row(self, file: IO[bytes], number: int) -> ResultRow:
+    def _row(self, file: BinaryIO, number: int) -> ResultRow:
         file.seek(self._starts[number])
-        return self._check.row(number + 1, file.readline())
+        return self._check.row(number + 1, file.readline(MOST_LINE))
 
     def _places(self) -> array[int]:
         """The byte offset of each row, computed again when the file has changed."""
@@ -315,8 +326,8 @@ class Rows(Sequence[ResultRow]):
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen != self._seen:
             starts, at = array("q"), 0
-            with open(open_regular(self.path), "rb") as file:
-                for line in file:
+            with opened(self.path) as file:
+                for line in _lines_of(self.path, file):
                     starts.append(at)
                     at += len(line)
             self._starts, self._seen, self._check = starts, seen, _RowCheck(self.path)
@@ -336,9 +347,9 @@ def rewrite(path: Path, order: Iterable[RowKey]) -> None:
     memory.
     """
     places: dict[RowKey, tuple[int, int]] = {}
-    with open(open_regular(path), "rb") as source:
+    with opened(path) as source:
         at = 0
-        for line in source:
+        for line in _lines_of(path, source):
             row = json.loads(line)
             places[row["id"], row.get("repeat", 0)] = (at, len(line))
             at += len(line)

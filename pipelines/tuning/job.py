@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.base.extras import from_extra
-from ...modules.base.files import locked, whole_lines
+from ...modules.base.files import locked, read_regular, whole_lines
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of
@@ -215,7 +215,7 @@ class Job:
         with locked(self.folder / "home.lock"):
             if not path.exists():
                 path.write_text(uuid.uuid4().hex)
-            return path.read_text()
+            return read_regular(path).decode()
 
     def account(self, share: float = SEARCH_SHARE) -> SharedAccount | None:
         """The account of a share of the budget. Raises UserError for a budget that could not be
