@@ -44,6 +44,24 @@ MOST_RUNS = 9
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
 
+KINDS = {
+    MANIFEST: "an evaluation",
+    CONTEST: "a contest",
+    "compile.json": "a compilation",
+    "controls.json": "controls",
+    "study_run.json": "a study",
+    "distil.json": "a distillation",
+}
+"""The file that shows what kind of result a folder holds, with its name in words."""
+
+
+def check_kind(folder: Path, file: str) -> None:
+    """Raise UserError for a folder that holds another kind of result than the one of this file."""
+    for other, what in KINDS.items():
+        if other != file and (folder / other).exists():
+            raise UserError(f"{folder} holds {what}: choose another --out")
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """A kind of run, and how its folders are compared.
@@ -65,6 +83,7 @@ class RunFolder:
         for an unreadable one.
         """
         path = folder / self.file
+        check_kind(folder, self.file)
         try:
             written = parsed(read_regular(path))
         except (FileNotFoundError, NotADirectoryError):

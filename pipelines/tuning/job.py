@@ -14,7 +14,12 @@ from typing import Any
 
 import numpy as np
 import optuna
-from optuna.exceptions import ExperimentalWarning
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    check_distribution_compatibility,
+)
+from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.pruners import BasePruner
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
@@ -23,6 +28,7 @@ from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.base.extras import from_extra
 from ...modules.base.files import locked, read_regular, whole_lines
+from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of
@@ -40,7 +46,7 @@ from .learned import CompiledPrompts, check_learning, halves
 from .recovery import Crew
 from .request import SCORE
 from .space import TuneSpace, made_lm
-from .storage import open_storage
+from .storage import open_storage, safe_url
 
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
@@ -165,18 +171,11 @@ class Job:
         return ordered
 
     def _check_optuna(self, workers: int) -> None:
-        """Raise UserError for a study of the user's with other directions or a second storage, and
+        """Raise UserError for a study of the user's that does not fit or has a second storage, and
         for objects of Optuna's that worker processes cannot get.
         """
         if self.own is not None:
-            wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
-            has = [direction.name.lower() for direction in self.own.directions]
-            if has != wanted:
-                raise UserError(
-                    f"the study {self.study!r} is to {' and '.join(has)}, and "
-                    f"{', '.join(self.objectives)} need directions={wanted}: pass a study with "
-                    "these, or other objectives"
-                )
+            self._check_fits(self.own)
             if self.storage is not None:
                 raise UserError("the study has a storage of its own: leave out storage=")
         if workers > 1 and (
@@ -186,6 +185,39 @@ class Job:
                 f"{workers} workers are processes, which get no objects of Optuna's: leave out "
                 "workers=, or pass study= and sampler= by name, without pruner= and callbacks="
             )
+
+    def _check_fits(self, study: optuna.Study) -> None:
+        """Raise UserError for a study that was made for something else: other directions, another
+        metric, or parameters of our names with other values.
+        """
+        wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
+        has = [direction.name.lower() for direction in study.directions]
+        if has != wanted:
+            raise UserError(
+                f"the study {self.study!r} is to {' and '.join(has)}, and "
+                f"{', '.join(self.objectives)} need directions={wanted}: pass a study with "
+                "these, or other objectives"
+            )
+        if study.metric_names not in (None, self.objectives):
+            raise UserError(
+                f"the study {self.study!r} measures {', '.join(study.metric_names)}, and not "
+                f"{', '.join(self.objectives)}: choose another --study"
+            )
+        known: dict[str, BaseDistribution] = {}
+        for trial in study.get_trials(deepcopy=False):
+            known |= trial.distributions
+
+        def first(name: str, values: Distribution) -> Any:
+            try:
+                check_distribution_compatibility(known.get(name, values), values)
+            except ValueError:
+                raise UserError(
+                    f"the study {self.study!r} has other values for {name} ({known[name]}): choose "
+                    "another --study"
+                ) from None
+            return values.choices[0] if isinstance(values, CategoricalDistribution) else values.low
+
+        self.space.point(first)
 
     @property
     def sampler_name(self) -> str:
@@ -237,15 +269,22 @@ class Job:
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            kept = None if self.own is not None else open_storage(self.storage, self.folder)
+            with locked(self.folder / "study.lock"):  # two that made the tables would clash
+                kept = None if self.own is not None else open_storage(self.storage, self.folder)
+                study = self.own or optuna.create_study(
+                    storage=kept,
+                    study_name=self.study,
+                    directions=[DIRECTIONS.get(name, "maximize") for name in self.objectives],
+                    load_if_exists=True,
+                )
+        except StorageInternalError as problem:
+            raise UserError(
+                f"the storage {safe_url(self.storage)} holds something else than Optuna's studies "
+                f"({type(problem.__cause__ or problem).__name__}): choose another --storage"
+            ) from None
         except OSError as problem:
             raise unwritable(problem, self.folder) from None
-        study = self.own or optuna.create_study(
-            storage=kept,
-            study_name=self.study,
-            directions=[DIRECTIONS.get(name, "maximize") for name in self.objectives],
-            load_if_exists=True,
-        )
+        self._check_fits(study)
         identity = self.identity()
         is_new = "identity" not in study.user_attrs
         if (

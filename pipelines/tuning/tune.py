@@ -35,7 +35,7 @@ from ..programs.saved import save_with_lm, saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.folder import MANIFEST, out_folder
-from ..runs.manifest import made_with, versions
+from ..runs.manifest import check_kind, made_with, versions
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE
 from ..tracking.run import Tracking
@@ -164,6 +164,8 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
     `show` gets a result that ended well before it is sent to the tracking store.
     """
     request, job, validation = plan.request, plan.job, plan.validation
+    if plan.out is not None:
+        check_kind(plan.out, TRACKED)
     if (stored := _finished(plan)) is not None:
         if show is not None:
             show(stored)
