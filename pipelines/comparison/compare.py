@@ -203,6 +203,10 @@ def _shared(
     ids = shared_questions(asked, names)
     shared = [[answers[name] for name in ids] for answers in by_id]
     clusters = _clusters(field, request.cluster is None, ids, shared[0])
+    asked_once = {one.asked for one in shared[0]}
+    if clusters is None and field != NO_CLUSTERS and 1 < len(asked_once) < len(ids):
+        # the same question under several ids tells no more than once
+        field, clusters = "question", [one.asked for one in shared[0]]
     is_rate = all(run.summary.is_rate for run in runs)
     return ids, shared, Test(request.exact, is_rate, request.seed, field, clusters)
 

@@ -231,9 +231,14 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         validation, held_out_split = data.load_part(
             request.validation, "validation", *limits, **how
         )
+    train, asked_twice = data.apart(train)
+    validation, known = data.apart(validation, train)
+    if request.validation is not None and not validation:
+        raise UserError("all validation questions are training questions, too: hold others out")
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(request.metric, judge_lm)
-    warnings = noted(program, [*train, *validation])
+    warnings = [said for said in (asked_twice, known) if said is not None]
+    warnings += noted(program, [*train, *validation])
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):
         check_metric(metric, questions)

@@ -328,7 +328,9 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
         listed = data.listed(request.questions, columns=request.column_names(), **how)
     finally:
         log.removeHandler(handler)
-    questions = checked(listed)
+    questions, asked_twice = data.apart(checked(listed))
+    if asked_twice is not None:
+        notes.append(asked_twice)
     if len(questions) < FEWEST_QUESTIONS:
         raise UserError(
             f"{counted(len(questions), 'question')} cannot tell programs apart: give at least "

@@ -8,7 +8,7 @@ import logging
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -430,6 +430,39 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
         for q in test
     )
     return [(train_id, test_id) for train_id, test_id in pairs if train_id is not None]
+
+
+def apart(
+    questions: Sequence[Question], earlier: Sequence[Question] = ()
+) -> tuple[list[Question], str | None]:
+    """The questions without those that are asked before, in the list itself or in an `earlier`
+    split, and one sentence on what was left out; None where nothing was. Questions are equal if
+    their texts, options and contexts are, whatever their ids.
+    """
+    known = {_asked(question) for question in earlier}
+    kept, again, before = [], 0, 0
+    seen: set[Hashable] = set()
+    for question in questions:
+        key = _asked(question)
+        if key in known:
+            before += 1
+        elif key in seen:
+            again += 1
+        else:
+            kept.append(question)
+        seen.add(key)
+    parts = [
+        f"{number:,} of {counted(len(questions), 'question')} {what}"
+        for number, what in ((again, "are asked twice"), (before, "are training questions, too"))
+        if number
+    ]
+    return kept, f"{' and '.join(parts)}: each is asked once" if parts else None
+
+
+def _asked(question: Question) -> Hashable:
+    context = question.context or ""
+    text = context if isinstance(context, str) else " ".join(context)
+    return *_with_options(question), _normalised(text)
 
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:

@@ -221,6 +221,12 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     questions = _questions(request)
     train = _train(request, program)
     warnings = check_train(train, questions)
+    different = len(data.apart(questions)[0])
+    if different < len(questions):
+        warnings.append(
+            f"{len(questions):,} questions are {different:,} different ones: the interval takes "
+            "them for independent, comparisons do not"
+        )
     program, train = _with_demos(request, program, train, questions)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(request.metric, judge_lm, request.judge_sample)

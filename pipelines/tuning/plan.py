@@ -172,6 +172,10 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         limit=request.validation_limit,
         **how,
     )
+    train, asked_twice = data.apart(train)
+    others, known = data.apart(validation, train)
+    if validation and not others:
+        raise UserError("all validation questions are training questions, too: hold others out")
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     own = None if isinstance(request.study, str) else request.study
     budget = request.budget
@@ -189,10 +193,11 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         settings=_settings(request),
         **_optuna_objects(request),
         **request.named("storage", "trials", "seed", "concurrency", "cache"),
-    ).checked(validation, request.workers)
+    ).checked(others, request.workers)
     _, default = space.default()
     one = estimate(default, job.questions[0], job.lm, concurrency=job.concurrency)
-    return StudyPlan(request, job, validation, one, most_turns(space))
+    said = [sentence for sentence in (asked_twice, known) if sentence is not None]
+    return StudyPlan(request, job, others, one, most_turns(space), said)
 
 
 def _seats(seating: Seating) -> dict[str, object]:

@@ -4,6 +4,7 @@ call once.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -155,7 +156,10 @@ def tune(request: TuneRequest) -> Study:
         storage, an LM that cannot be used. What was finished is kept.
         KeyboardInterrupt: likewise, after the report so far has been written.
     """
-    return tune_as_planned(plan_study(request))
+    plan = plan_study(request)
+    for warning in plan.warnings:
+        warnings.warn(warning, stacklevel=3)
+    return tune_as_planned(plan)
 
 
 def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None) -> Study:
