@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 
@@ -75,6 +75,55 @@ def records(
             yield record
 
 
+ROOM_BYTES = 8 * 2**20
+
+
+class Room:
+    """Space of a folder that is kept for what calls in flight will bring, so that a full disk loses
+    no reply that is paid for. The first write that finds no space takes it, and no further call is
+    sent. Raises OSError where there is too little space to begin with.
+    """
+
+    _held: ClassVar[dict[Path, Room]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._file = self.folder / f".room-{os.getpid()}-{id(self):x}"
+        self._taken = False
+        try:
+            with open(self._file, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
+        except OSError as problem:  # some file systems cannot keep space
+            self._file.unlink(missing_ok=True)
+            if problem.errno == errno.ENOSPC:
+                raise
+        Room._held[self.folder] = self
+
+    def check(self) -> None:
+        """Raise UserError once the room is taken."""
+        if self._taken:
+            raise UserError(
+                f"{self.folder} has no space left, so no further call is sent: make room and run "
+                "the command again"
+            )
+
+    @classmethod
+    def take(cls, path: Path) -> bool:
+        """Free the room of the folder that a file is in, if there is any."""
+        for folder in path.absolute().parents:
+            room = cls._held.get(folder)
+            if room is not None:
+                first, room._taken = not room._taken, True
+                room._file.unlink(missing_ok=True)
+                return first
+        return False
+
+    def close(self) -> None:
+        self._file.unlink(missing_ok=True)
+        if Room._held.get(self.folder) is self:
+            del Room._held[self.folder]
+
+
 class Journal:
     """An append-only file of JSON objects, one per line, each line in one write. Thread-safe.
 
@@ -104,6 +153,14 @@ class Journal:
 
     def write(self, record: Any) -> tuple[int, int]:
         """Do what `append` does, but raise OSError."""
+        try:
+            return self._write(record)
+        except OSError:
+            if not Room.take(self.path):
+                raise
+        return self._write(record)
+
+    def _write(self, record: Any) -> tuple[int, int]:
         line = to_json(record) + b"\n"
         with self._lock:
             whole = b"\n" + line if self._torn else line

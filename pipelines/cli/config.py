@@ -1,8 +1,6 @@
-"""Defaults of the command line, from `folkmoot.toml` or `[tool.folkmoot]` of `pyproject.toml`.
+"""Defaults of the command line, from the user's own `folkmoot.toml`.
 
-A file in the working folder may come from somebody else, so it may hold only numbers, booleans and
-plain words that name no server, no code and no place outside its folder. The user's own file may
-hold more.
+A file in the working folder may come from somebody else, so none is read there.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -21,19 +19,13 @@ from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import read_regular
 from ..base.request import CommandOption, Default, Request, Seats
 
-FILE, SHARED = "folkmoot.toml", "pyproject.toml"
+FILE = "folkmoot.toml"
 MOST_BYTES = 2**20
 EVERY, LM = "*", "FOLKMOOT_LM"
 PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
 NEVER = ("yes", "team")  # whoever starts a run agrees to its price, and names its programs
-OWN = ("api_base", "prompt_api_base", "storage", "host", "register", "environment", "embedding")
-"""Options that name addresses or code, which only the user's own file may set, also as keys of
-pairs.
-"""
-# options that may name code: only plain words in any file
+# options that may name code: only plain words
 CODE = ("metric", "optimizer", "environment", "sets")
-# characters that are allowed before a word
-COLONS = ("lm", "judge_lm", "prompt_lm", "price", "columns")
 _TAKEN: dict[type, tuple[Any, str]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
@@ -45,26 +37,17 @@ _SECRET = re.compile(
 )
 # no colon, quote, brace, backslash or control character
 _PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")
-_TAG = re.compile(r":(?=\w)")
 
 
 def defaults(
     command: str, commands: Mapping[str, Mapping[str, CommandOption]], own: Collection[str] = ()
 ) -> dict[str, Default]:
-    """The values of a command's options in configuration files, by field name. `own` are the
-    options that a file sets for this command only. The nearest file of the working folder takes
-    precedence over the user's own file. Raises UserError, naming file and key, for unknown options,
-    for values that are invalid or not allowed in such a file, and for keys and passwords.
+    """The values of a command's options in the user's own file, by field name. `own` are the
+    options that it sets for this command only. Raises UserError, naming file and key, for unknown
+    options, for values that are invalid or not allowed in a file, and for keys and passwords.
     """
-    chosen: dict[str, Default] = {}
-    with suppress(FileNotFoundError):  # the working folder is gone
-        for path, contents in _files():
-            for name, (value, place) in _options(path, contents, command, commands, own).items():
-                if name in PAIRS and name in chosen:
-                    value = [*_others(name, chosen[name].value, value), *value]
-                    place = f"{chosen[name].place}, {place}"
-                chosen[name] = Default(value, place)
-    return chosen
+    contents = _contents(own_file())
+    return {} if contents is None else _options(own_file(), contents, command, commands, own)
 
 
 def own_file() -> Path:
@@ -84,7 +67,7 @@ def _options(
     """One file's values of a command's options: for all commands, then in the command's table."""
     named = {name: _named(options) for name, options in commands.items()}
     everywhere = {key: one for options in named.values() for key, one in options.items()}
-    shown = path.name if path.parent == Path.cwd() else str(path)
+    shown = str(path)
     tables = {key: text for key, text in contents.items() if key in named and type(text) is dict}
     for_all = {key: value for key, value in contents.items() if key not in tables}
     chosen: dict[str, Default] = {}
@@ -183,40 +166,16 @@ def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
-def _files() -> Iterator[tuple[Path, dict[str, object]]]:
-    """The configuration files and their content: the user's own, then the nearest of the folder."""
-    if (contents := _contents(own_file())) is not None:
-        yield own_file(), contents
-    folder = Path.cwd()
-    for path in (place / name for place in (folder, *folder.parents) for name in (FILE, SHARED)):
-        if (contents := _contents(path)) is not None:
-            if path.resolve() != own_file().resolve():
-                yield path, contents
-            return
-
-
 def _contents(path: Path) -> dict[str, object] | None:
-    """folkmoot's settings in a file; None where it is missing or has none."""
+    """folkmoot's settings in a file; None where it is missing."""
     if not os.path.exists(path):
         return None
     try:
-        raw = read_regular(path, MOST_BYTES)
-        if path.name == SHARED and b"folkmoot" not in raw:
-            return None
-        contents = tomllib.loads(raw.decode())
+        return tomllib.loads(read_regular(path, MOST_BYTES).decode())
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
     except (ValueError, RecursionError) as problem:
         raise UserError(f"{path} is not TOML ({problem}): correct it") from None
-    if path.name == SHARED:
-        tools = contents.get("tool")
-        ours = tools.get("folkmoot") if isinstance(tools, dict) else None
-        if ours is None:
-            return None
-        contents = ours
-        if not isinstance(ours, dict):
-            raise UserError(f"{path}: tool.folkmoot is not a table: write [tool.folkmoot]")
-    return contents
 
 
 def _unknown(where: str, name: str, options: Iterable[str], commands: Collection[str]) -> str:
@@ -246,41 +205,22 @@ def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
             ends = f"of at least {low}" if high is None else f"from {low} to {high}"
             raise UserError(f"{where} is {one}: give {words} {ends}")
         if isinstance(one, str):
-            _check_text(where, option.field.name, one, path == own_file())
+            _check_text(where, option.field.name, one)
     parts = {*(option.info.metavar or "").split("|")}
     if {"FILE", "DIR"} & parts:  # a path relative to the configuration file
         beside = [path.parent / Path(one).expanduser() for one in values]
-        inside = all(place.resolve().is_relative_to(path.parent.resolve()) for place in beside)
-        if not inside and path != own_file():
-            raise UserError(
-                f"{where} is outside of the folder of {path.name}: {_elsewhere(option.field.name)}"
-            )
-        if path.parent != Path.cwd():
-            values = [
-                one if "NAME" in parts and not place.exists() else str(place)
-                for one, place in zip(values, beside, strict=True)
-            ]
+        values = [
+            one if "NAME" in parts and not place.exists() else str(place)
+            for one, place in zip(values, beside, strict=True)
+        ]
     return values if many else values[0]
 
 
-def _check_text(where: str, field: str, text: str, own: bool) -> None:
-    """Raise UserError for a text that no file, or only the user's `own` file, may hold."""
+def _check_text(where: str, field: str, text: str) -> None:
+    """Raise UserError for a text that no file may hold."""
     if _SECRET.search(text):
         raise UserError(
             f"{where} holds a key or password, which no file may: set it in the environment"
         )
-    plain = _PLAIN.fullmatch(_TAG.sub("", text) if field in COLONS else text)
-    if field in CODE and not plain:
+    if field in CODE and not _PLAIN.fullmatch(text):
         raise UserError(f"{where} could name code, which no file may: give it on the command line")
-    if own:
-        return
-    if {field, text.partition("=")[0].strip()} & {*OWN}:
-        raise UserError(f"{where} is not for a file of the working folder: {_elsewhere(field)}")
-    if not plain or (field in COLONS and text.casefold().endswith(".gguf")):
-        raise UserError(f"{where} is more than a plain name or word: {_elsewhere(field)}")
-
-
-def _elsewhere(field: str) -> str:
-    """The advice where else to set an option that a file of the working folder may not set."""
-    variable = {"lm": ", as FOLKMOOT_LM", "api_base": ", as OPENAI_BASE_URL"}.get(field, "")
-    return f"give it on the command line{variable}, or in {own_file()}"

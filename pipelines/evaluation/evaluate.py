@@ -185,7 +185,10 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     summary = read_object(folder / SUMMARY) or {}
     if not summary or not only_shows(summary, request.budget):
         return None
-    stored = earlier(folder)
+    try:
+        stored = earlier(folder)
+    except UserError:  # of damaged rows, which the run itself says
+        return None
     counts = stored.summary.counts
     whole = counts["rows"] == len(plan.questions) * request.times
     asks_again = request.retry_errors and counts["errors"]

@@ -22,7 +22,7 @@ from typing import TypedDict, cast
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
-from ..base.journal import Journal, records, to_json, unwritten
+from ..base.journal import Journal, Room, records, to_json, unwritten
 
 LEDGER = "ledger.jsonl"
 RECENT = 200  # replies whose sizes say what a lost one was like
@@ -75,22 +75,26 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
         self.total, self.lost = Usage(), Usage()
         self._sizes: dict[str, deque[int]] = {}
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
+        self._inode = os.fstat(self._journal.file).st_ino
         for entry in _lines(folder):
             self._count(entry)
-        for entry in _abandoned(folder, take=True):
-            self.add(entry)
+        self.adopt()
+        self._room = Room(folder)
         self._in_flight = _InFlight(folder)
 
     def send(self, entry: Entry) -> int:
         """Write down a call before it is sent, with the usage to book if its end stays unknown;
-        returns its place. Raises UserError when the disk is full.
+        returns its place. Raises UserError when the disk is full, and when the folder is gone.
         """
         with self._lock:
+            self._check_there()
+            self._room.check()
             place = self._in_flight.begin(_timed(entry))
             self._under_way[place] = entry
         return place
@@ -114,6 +118,23 @@ class Ledger:
                     raise
             self._in_flight.end(place)
 
+    def _check_there(self) -> None:
+        """Raise UserError if somebody has moved or deleted the folder."""
+        try:
+            there = os.stat(self._journal.path).st_ino
+        except OSError:
+            there = None
+        if there != self._inode:
+            raise UserError(
+                f"the folder {self._journal.path.parent} is gone, so no further call is sent: put "
+                "it back, or choose another --out"
+            )
+
+    def adopt(self) -> None:
+        """Book the calls that processes left in flight which have died meanwhile."""
+        for entry in _abandoned(self._journal.path.parent, take=True):
+            self.add(entry)
+
     def add(self, entry: Entry) -> None:
         """Append a paid call. Raises UserError when the disk is full."""
         with self._lock:
@@ -132,6 +153,16 @@ class Ledger:
         if usage.completion_tokens:
             sizes = self._sizes.setdefault(str(line["model"]), deque(maxlen=RECENT))
             sizes.append(usage.completion_tokens)
+
+    def at_least(self, rows: Usage) -> bool:
+        """Count what the rows of the folder have paid, if that is more than what the ledger has,
+        which then was damaged or deleted; returns whether it is.
+        """
+        paid = (rows.calls or 0) - rows.cached_calls
+        more = paid > self.total.calls + self.lost.calls
+        if more:
+            self.total = replace(rows, calls=paid, cached_calls=0)
+        return more
 
     def typical_reply(self, model: str) -> int | None:
         """The median size in tokens of the last replies of an LM; None without any."""
@@ -155,6 +186,7 @@ class Ledger:
         with self._lock:
             self._in_flight.close()
             self._journal.close()
+            self._room.close()
 
 
 class _InFlight:

@@ -4,6 +4,7 @@ budget.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from contextvars import Context, copy_context
@@ -13,11 +14,15 @@ from typing import Any, TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals, total
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
+from ..base.journal import records
 from ..base.run_files import LMFields
 from ..lms.ledger import LEDGERS, Ledger
 from ..lms.limits import try_all_again
 from ..lms.store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore, open_cache, write_lms
 from .folder import unwritable
+from .rows import RESULTS
+
+_LOG = logging.getLogger("folkmoot")
 
 T = TypeVar("T")
 
@@ -96,6 +101,12 @@ def open_books(
         try:
             book = held.enter_context(closing(Ledger(ledger))) if ledger is not None else None
             stores = tuple(held.enter_context(closing(CallStore(folder))) for folder in records)
+            if book is not None and ledger is not None and book.at_least(_paid_by_rows(ledger)):
+                _LOG.warning(
+                    "the ledger of %s is damaged or missing: what its rows have paid, %s calls, "
+                    "counts instead",
+                    *(ledger, book.total.calls),
+                )
             for store in stores if lms is not None else ():
                 write_lms(store.folder, lms or {})
         except OSError as problem:
@@ -110,6 +121,14 @@ def open_books(
         books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))
         yield books
+
+
+def _paid_by_rows(folder: Path) -> Usage:
+    """The bill of the rows in a folder, and in those of its parts."""
+    files = [one for part in ("", "*/", "*/*/") for one in folder.glob(part + RESULTS)]
+    rows = (row for file in files for row in records(file, ("usage",)))
+    usages = (row["usage"] for row in rows if isinstance(row["usage"], dict))
+    return total(Usage.of(one) for one in usages if one.get("calls") is not None)
 
 
 def _before(own: tuple[T, ...], outer: tuple[T, ...]) -> tuple[T, ...]:

@@ -355,9 +355,13 @@ def rewrite(path: Path, order: Iterable[RowKey]) -> None:
             at += len(line)
         temporary = path.with_suffix(".tmp")
         fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with open(open_regular(temporary, fresh, links=False), "wb") as target:
-            for key in order:
-                if key in places:
-                    source.seek(places[key][0])
-                    target.write(source.read(places[key][1]))
+        try:
+            with open(open_regular(temporary, fresh, links=False), "wb") as target:
+                for key in order:
+                    if key in places:
+                        source.seek(places[key][0])
+                        target.write(source.read(places[key][1]))
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
     os.replace(temporary, path)

@@ -38,7 +38,7 @@ from ..base.run_files import RunSettings
 from ..data import load as data
 from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
-from ..lms.ledger import LEDGER, totals, usage_of
+from ..lms.ledger import LEDGER, LEDGERS, totals, usage_of
 from ..lms.named import lm_identity
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
@@ -69,7 +69,12 @@ class SharedAccount(Account):
         return super()._over()
 
     def _sync(self) -> None:
-        """Take what has been spent from the ledger's lines that are new."""
+        """Take what has been spent from the ledger's lines that are new, and what dead workers left
+        in flight.
+        """
+        for ledger in LEDGERS.get():
+            if ledger.folder == self.folder:
+                ledger.adopt()
         for start, line in whole_lines(self.folder / LEDGER, self._read_to):
             self._read_to = start + len(line)
             bill = parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))

@@ -30,7 +30,7 @@ def scripted(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Scrip
     return scripted
 
 
-def config(text: str, file: str = "folkmoot.toml") -> None:
+def config(text: str, file: str = OWN) -> None:
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text(text)
 
@@ -74,31 +74,27 @@ def test_seats_and_pairs_are_joined_one_by_one(
     assert {body["model"] for body in scripted.bodies[5:]} == {"of-environment", "of-file"}
 
 
-def test_the_nearest_file_upwards_counts_and_folkmoot_toml_before_pyproject(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("file", ["folkmoot.toml", "pyproject.toml"])
+def test_no_file_of_the_working_folder_is_read(
+    scripted: ScriptedServer, home: Path, file: str
 ) -> None:
-    config('[tool.folkmoot]\nlm = "openai/far"', "pyproject.toml")
-    (home / "near" / "below").mkdir(parents=True)
-    monkeypatch.chdir(home / "near" / "below")
-    assert folkmoot(*ASK).exit_code == 0
-    assert asked(scripted) == "far"
-    config("[tool.other]\nname = 'folkmoot'", "pyproject.toml")  # says nothing of folkmoot
-    assert folkmoot(*ASK).exit_code == 0
-    config('[tool.folkmoot]\nlm = "openai/hidden"', "../pyproject.toml")
-    config('lm = "openai/near"', "../folkmoot.toml")
-    assert folkmoot(*ASK).exit_code == 0
-    assert asked(scripted) == "near"
+    """One set a price of 0, and the user's ceiling was off."""
+    config('[tool.folkmoot]\nlm = "openai/planted"\n[ask]\nlm = "openai/planted"\n', file)
+    assert folkmoot(*ASK, "--lm", "openai/mine").exit_code == 0
+    assert asked(scripted) == "mine"
+    source = ten_questions(home)
+    planned = folkmoot("evaluate", "single:simple", "--data", source, "--dry-run")
+    assert "planted" not in planned.output + planned.stderr
 
 
 def test_where_defaults_come_from_is_shown(
     scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
-    config(f'api_base = "{scripted.url}"', OWN)
-    config("[evaluate]\nconcurrency = 3\n")
+    config(f'api_base = "{scripted.url}"\n[evaluate]\nconcurrency = 3\n')
     source = ten_questions(home)
     planned = folkmoot("evaluate", "single:simple", "--data", source, "--dry-run", "--limit", 2)
-    assert "concurrency = 3 (folkmoot.toml [evaluate])" in planned.stderr
+    assert f"concurrency = 3 ({home / OWN} [evaluate])" in planned.stderr
     assert "lm = openai/of-environment (FOLKMOOT_LM)" in planned.stderr
     assert "folkmoot: defaults: " in folkmoot(*ASK, "-v").stderr
     assert "defaults" not in folkmoot(*ASK).stderr
@@ -122,10 +118,8 @@ def test_where_defaults_come_from_is_shown(
     ],
 )
 def test_what_a_file_may_not_say_is_one_line(text: str, told: str) -> None:
-    for file in ("folkmoot.toml", OWN):
-        config(text, file)
-        refused(told)
-        Path(file).unlink()
+    config(text)
+    refused(told)
 
 
 def refused(told: str) -> None:
@@ -137,53 +131,12 @@ def refused(told: str) -> None:
     assert folkmoot("ask", "--help").exit_code == 0
 
 
-ELSEWHERE = [
-    *(f"{option} = 'http://localhost/v1'" for option in ("api_base", "[compile]\nprompt_api_base")),
-    *(
-        "api_base = 'http:/\\t/evil.test/v1'",
-        "api_base = 'http://localhost: @evil.test'",
-        "api-base = ''",
-    ),
-    *("[tune]\nstorage = 'study'", "[ui]\nhost = '0.0.0.0'", "[tune]\nregister = 'theirs'"),
-    *("[reproduce]\nenvironment = 'wikipedia'", "set = ['environment=shelf']"),
-    *("[train]\nembedding = 'model'", "set = ['embedding=model']"),
-    *("lm = 'huggingface/https:/evil.test'", "[evaluate]\njudge_lm = 'x/https://evil.test'"),
-    *("lm = ['local/hf:evil/repo:m.gguf']", "lm = 'judge=local/near.gguf'"),
-    *(
-        "lm_set = ['extra_body={\"a\": 1}']",
-        "lm_set = ['extra_body=a: 1']",
-        "[report]\ncluster = 'a:b'",
-    ),
-    *(
-        "record = '/tmp/x'",
-        "[evaluate]\nout = '../x'",
-        "[evaluate]\nout = 'linked/x'",
-        "record = '~/x'",
-    ),
-    *("[evaluate]\ndata = '/etc/passwd'", "[tune]\ntrain = 'linked/x'"),
-]
-"""What a file in the working folder may not say, and the user's own may."""
-
 CODE = [
     *("[evaluate]\nmetric = 'planted:way'", "[tune]\nmetric = 'planted:way'"),
     *("[compile]\noptimizer = 'planted:best'", "[reproduce]\nenvironment = 'planted:Place'"),
     *("set = ['strategy=planted:Way']", "set = ['members=[single:planted:Way]']"),
     "set = ['strategy=\"plan\\x74ed\\x3aWay\"']",
 ]
-
-
-@pytest.mark.parametrize("text", [*ELSEWHERE, *CODE])
-@pytest.mark.parametrize("file", ["folkmoot.toml", "pyproject.toml"])
-def test_a_file_of_the_working_folder_names_no_place_and_no_code(
-    home: Path, text: str, file: str
-) -> None:
-    (home / "planted.py").write_text("open('ran', 'w').close()\n")
-    (home / "linked").symlink_to(home.parent)
-    head, table, rest = text.partition("]\n") if text.startswith("[") else ("", "", text)
-    nested = f"[tool.folkmoot.{head[1:]}]\n{rest}" if table else f"[tool.folkmoot]\n{text}"
-    config(nested if file == "pyproject.toml" else text, file)
-    refused(": give it on the command line")
-    assert not (home / "ran").exists()
 
 
 @pytest.mark.parametrize("text", CODE)
@@ -194,22 +147,8 @@ def test_no_file_names_code(home: Path, text: str) -> None:
     assert not (home / "ran").exists()
 
 
-def test_the_users_own_file_says_where_servers_are(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    config(f'lm = "openai/own"\napi_base = "{scripted.url}"\n[ask]\ntemperature = 0.5', OWN)
-    config('[ask]\nlm = ["openai/near:free", "judge=ollama/llama3:8b"]\ntemperature = 0.7\n')
-    assert folkmoot(*ASK).exit_code == 0
-    assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("near:free", 0.7)
-    Path("folkmoot.toml").unlink()
-    monkeypatch.chdir(home / "own" / "folkmoot")  # where it is the nearest, too
-    assert folkmoot(*ASK).exit_code == 0
-    assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("own", 0.5)
-
-
 def test_the_example_of_the_docs_is_read(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(fm.__file__).parent / "docs" / "cli.md").read_text()
     config(page.split("```toml\n")[1].split("```")[0])
@@ -220,20 +159,18 @@ def test_the_example_of_the_docs_is_read(
         "evaluate", *words, "--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"
     )
     assert planned.exit_code == 0, planned.output
-    assert "concurrency = 16 (folkmoot.toml)" in planned.stderr
+    assert f"concurrency = 16 ({home / OWN})" in planned.stderr
     assert "judge openai/o" in planned.stderr
     assert "budget =" not in planned.stderr
 
 
-def test_files_beside_the_configuration_are_found_from_below(
-    scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ten_questions(home)
+def test_files_beside_the_configuration_are_found(scripted: ScriptedServer, home: Path) -> None:
+    beside = (home / OWN).parent
+    beside.mkdir(parents=True, exist_ok=True)
+    ten_questions(home).rename(beside / "questions.jsonl")
     config(
         'lm = "openai/x"\n[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = '
         "false\nlimit = 3\n"
     )
-    (home / "below").mkdir()
-    monkeypatch.chdir(home / "below")
     assert folkmoot("evaluate", "single:simple", "-q").exit_code == 0
-    assert len((home / "out" / "results.jsonl").read_text().splitlines()) == 3
+    assert len((beside / "out" / "results.jsonl").read_text().splitlines()) == 3
