@@ -84,6 +84,7 @@ class ResultRow(TypedDict):
         truncated: whether any reply was cut off at a token limit.
         finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off,
             None for a failed question. Rows of imported logs have neither of the last two.
+        program: the beginning of the hash of the program that answered.
         model: the names under which endpoints answered, where they say so.
         reasoning: the thoughts before the last reply, where the LM gave them.
         raw: what a user's own program returned, where no answer could be read in it.
@@ -117,6 +118,7 @@ class ResultRow(TypedDict):
     meta: dict[str, Any]
     finish_reason: NotRequired[str | None]
     truncated: NotRequired[bool]
+    program: NotRequired[str]
     model: NotRequired[str]
     reasoning: NotRequired[str]
     strict: NotRequired[bool]

@@ -59,7 +59,8 @@ def live(
     stopped, code = None, 0
     try:
         outcome = run(plan, before_push)
-        stopped, code = outcome.stopped, STOPPED if outcome.empty else code_of(outcome)
+        stopped = outcome.stopped
+        code = STOPPED if outcome.empty or stopped else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"

@@ -28,8 +28,15 @@ from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train, noted
-from ..evaluation.estimate import UNKNOWN, CostEstimate, account_of, estimate, estimate_lines
-from ..evaluation.judging import metric_given
+from ..evaluation.estimate import (
+    READINGS,
+    UNKNOWN,
+    CostEstimate,
+    account_of,
+    estimate,
+    estimate_lines,
+)
+from ..evaluation.judging import judge_calls, metric_given
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
 from ..programs.resolve import parse_sets, program_given, program_of
@@ -151,7 +158,7 @@ class CompilationPlan:
             predictors=len(self.program.predictors()),
         )
         runs += 2 * len(self.select)  # the given program and the result are scored, too
-        each = self.program.most_turns()
+        each = READINGS * self.program.most_turns() + judge_calls(self.metric)
         comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
         least = self.estimate.calls if self.estimate else None
         return Work(

@@ -18,6 +18,7 @@ from ..base.wording import counted, money, signed
 from ..comparison.comparison import Comparison
 from ..comparison.verdict import NAMES
 from ..compilation.compile import compile as compile_program
+from ..lms.ledger import totals
 from ..runs.rows import RESULTS, read_rows
 from .entrants import Entrant
 from .free import talks_of
@@ -44,7 +45,6 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
     """
     survivors = cheapest_survivors(race)
     used = plan.race[: race.seen]
-    before = race.paid.cost_usd
     entrants: list[Entrant] = []
     made_of: dict[str, str] = {}
     stopped = None
@@ -55,9 +55,8 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
                 continue
             entrants.append(made)
             made_of[made.name] = one.name
-    after = race.paid.cost_usd
-    usd = None if before is None or after is None else after - before
-    return Improved(entrants, made_of, usd, stopped)
+    paid = totals(*(folder / IMPROVE / one.folder for one in survivors))  # over all attempts
+    return Improved(entrants, made_of, paid.cost_usd, stopped)
 
 
 def cheapest_survivors(race: Race) -> list[Entrant]:

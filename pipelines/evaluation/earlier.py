@@ -96,11 +96,14 @@ class Evaluation:
         return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
 
     def lines(self) -> list[str]:
-        """The result in two lines: the score, and the cost with the folder. A judge, flaky
-        questions, and questions without a metered call get lines of their own.
+        """The result in two lines: the score, and the cost with the folder. Before them stands why
+        the run ended early; a judge, flaky questions, and questions without a metered call get
+        lines of their own.
         """
+        stopped = self.summary.stopped
         judge = self.summary.run.get("judge")
         return [
+            *([f"{stopped[0].upper()}{stopped[1:]}."] if stopped else []),
             score_line(self.summary),
             *([flaky] if (flaky := flaky_line(self.summary)) else []),
             *([f"the judge is {judge_words(judge)}"] if judge else []),

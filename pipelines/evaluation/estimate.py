@@ -42,6 +42,9 @@ ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
 THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
 
+READINGS = 2
+"""How often an answer is asked for at most: once more where it cannot be read."""
+
 MOST_ROWS = 2_000  # of an earlier run that are read
 WIDEST = 3.0  # the widest factor of an estimate, down and up
 
@@ -101,14 +104,15 @@ def estimate(
     concurrency: int = 64,
     seconds_per_call: float | None = None,
     out: Path | None = None,
+    judged: int = 0,
 ) -> CostEstimate:
     """Estimate the cost of an evaluation without calling an LM.
 
     Args: program: any folkmoot program. questions: the evaluation's questions; at least one. lm:
     the LM of every seat without its own. asked: the questions still to be asked, if not all of
     `questions`. concurrency: most questions in flight.
-        seconds_per_call: the time per call, where known. out: the folder of the run; the cost per
-            question is taken from it and from the runs beside it.
+        seconds_per_call: the time per call, where known. judged: calls of a judge. out: the folder
+            of the run; the cost per question is taken from it and from the runs beside it.
     """
     todo = questions if asked is None else asked
     turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
@@ -149,8 +153,8 @@ def estimate(
     lanes = min(at_once, concurrency)
     return CostEstimate(
         questions=len(questions),
-        calls=(min(least, most), most) if ours else None,
-        most_calls=2 * most if ours else None,
+        calls=(min(least, most) + judged, most + judged) if ours else None,
+        most_calls=READINGS * most + judged if ours else None,
         prompt_tokens=(round(prompts[0]), round(prompts[1])) if counted_tokens else None,
         completion_tokens=(round(completions[0]), round(completions[1]))
         if counted_tokens

@@ -39,7 +39,7 @@ from ..runs.books import open_books
 from ..runs.folder import unwritable
 from ..runs.lines import Progress, evaluation_line
 from ..runs.manifest import MANIFEST, RUN
-from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
+from ..runs.rows import RESULTS, RowFile, read_rows, rewrite, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
@@ -375,6 +375,8 @@ class EvaluationJob:
         # The trace comes first: a question with a row on disk is never asked or traced again.
         if not row["repeat"]:
             self.traced.keep(row, seen)
+        if program := row_program(self.manifest):
+            row["program"] = program
         self.rows.append(row)
         self.state.count(row)
         self.tracking.show(
@@ -388,6 +390,11 @@ class EvaluationJob:
         self.tell()
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
+        if self.alone and UNREADABLE <= self.state.done == self.state.errors:
+            raise UserError(
+                f"all of the first {counted(self.state.done, 'question')} failed, the last because "
+                f"{row['error']}: fix the cause and run the same command with --retry-errors"
+            )
         most = self.plan.request.max_failures
         if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(

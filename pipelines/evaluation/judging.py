@@ -109,3 +109,8 @@ async def agreement_with_people(
 
 def _verdict(row: Question) -> bool | None:
     return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))
+
+
+def judge_calls(metric: Metric) -> int:
+    """How many LM calls the grading of an answer takes."""
+    return int(isinstance(metric, JudgeMetric))

@@ -46,7 +46,7 @@ from .check import (
     sampling_left_out,
 )
 from .estimate import CostEstimate, account_of, estimate, estimate_lines, left_of
-from .judging import metric_given, sample_of
+from .judging import judge_calls, metric_given, sample_of
 from .request import EvaluateRequest
 
 RUNS = Path("runs")
@@ -102,6 +102,7 @@ class EvaluationPlan:
             concurrency=self.request.concurrency,
             seconds_per_call=each,
             out=self.out,
+            judged=(len(asked) + len(self.judge_sample or ())) * judge_calls(self.metric),
         )
 
     @property

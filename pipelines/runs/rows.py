@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast, overload
 
@@ -230,6 +230,11 @@ def question_hash(row: ResultRow) -> int:
     return hash((row["kind"], row["question"], choices, *golds_of(row["gold"])))
 
 
+def row_program(run: Mapping[str, Any]) -> str:
+    """What the rows of a run call its program: the beginning of its hash."""
+    return str(run.get("program_hash") or "")[:12]
+
+
 class _RowCheck:
     """Checks the rows of a file against the run that its folder describes."""
 
@@ -238,6 +243,7 @@ class _RowCheck:
         self._run = read_object(path.parent / MANIFEST)
         metric = (self._run or {}).get("metric")
         self._scale, self._grader = Scale.of(metric), grader_of(metric)
+        self._program = row_program(self._run or {})
 
     def row(self, number: int, line: bytes) -> ResultRow:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
@@ -253,6 +259,12 @@ class _RowCheck:
         row.setdefault("repeat", 0)
         if self._run is not None:  # without a manifest, the metric is unknown
             measured = "imported" not in self._run
+            named = row.get("program", self._program)
+            if self._program and named != self._program:
+                raise UserError(
+                    f"{self.path}, line {number}: the question {row['id']!r} was answered by "
+                    "another program: restore the row, or delete the line and run again"
+                )
             grader = self._grader if measured else None
             try:
                 wrong = row_fault(row, self._scale, grader, measured=measured)

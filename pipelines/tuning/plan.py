@@ -15,8 +15,8 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.request import pairs_text, split_items
 from ..data import load as data
-from ..evaluation.estimate import CostEstimate, estimate, estimate_lines
-from ..evaluation.judging import metric_given
+from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
+from ..evaluation.judging import judge_calls, metric_given
 from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
@@ -55,7 +55,9 @@ class StudyPlan:
     @property
     def most_training(self) -> int:
         """The most calls of one training."""
-        return self.most_turns[1] * len(self.job.questions[1]) if self.job.space.trains else 0
+        if not self.job.space.trains:
+            return 0
+        return READINGS * self.most_turns[1] * len(self.job.questions[1])
 
     @cached_property
     def most_compiling(self) -> int:
@@ -73,7 +75,8 @@ class StudyPlan:
     @property
     def most_calls(self) -> int:
         scored, _ = self.job.questions
-        calls = self.most_turns[0] * (len(scored) * self.job.trials + 2 * len(self.validation))
+        each = READINGS * self.most_turns[0] + judge_calls(self.job.metric)
+        calls = each * (len(scored) * self.job.trials + 2 * len(self.validation))
         calls += self.most_compiling * self.job.trials
         return calls + self.most_training * (self.job.trials + 1)  # the default may be no trial
 

@@ -50,6 +50,7 @@ from .space import Branch, Recipe
 
 RUNS = "runs"
 LATENCY = "latency"
+HOPELESS = 10  # answers without a score, after which a study ends
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,14 @@ class Scorer:
                 ):
                     run_sync(_answer_all, program, self.job.metric, waiting, file, in_flight)
             rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
-        return [rows[question.id] for question in asked]
+        wanted = [rows[question.id] for question in asked]
+        some = wanted[:HOPELESS]
+        if len(some) == HOPELESS and all(row["error"] and row["answer"] for row in some):
+            raise UserError(  # answers without a score are the metric's fault
+                f"the metric failed on all of the first {HOPELESS} answers, the last because "
+                f"{some[-1]['error']}: correct it"
+            )
+        return wanted
 
 
 async def _answer_all(
