@@ -31,7 +31,8 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
         lines = result.lines()
-        show_lines(lines[:1] if view.quiet else [*lines, f"next: {result.next_command}"])
+        score = lines[1:2] if result.summary.stopped else lines[:1]
+        show_lines(score if view.quiet else [*lines, f"next: {result.next_command}"])
         if view.verbose:
             show_result(console(), "figures", result.in_words())
 

@@ -12,6 +12,7 @@ from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.repeats import Spread, best_repeats
 from ...optimizers.statistics.statistics import wilson
+from ..base.budget import Budget
 from ..base.display import ProgressLine
 from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import (
@@ -110,6 +111,8 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     usage = summary.paid or summary.usage
     parts = [f"paid {money(usage['cost_usd'])} for {calls_used(usage['calls'])}"]
     parts[0] += unanswered(summary.lost)
+    if summary.lost and summary.lost["calls"]:
+        parts[0] += _calls_left(summary)
     if cached := summary.usage["cached_calls"]:
         parts[0] += f" ({cached:,} more from records or the cache)"
     takes = summary.takes
@@ -124,6 +127,16 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
             each = float(f"{1000 * tokens / answered:.2g}")
             parts.append(f"{each:,.0f} tokens for 1,000 questions")
     return "; ".join([*parts, *([] if seconds is None else [duration(seconds)])])
+
+
+def _calls_left(summary: Summary) -> str:
+    """How many calls of the run's budget are left; empty without such a budget."""
+    budget = summary.run["settings"].get("budget")
+    calls = Budget.parse(budget).calls if budget else None
+    if calls is None or summary.paid is None or summary.lost is None:
+        return ""
+    left = calls - (summary.paid["calls"] or 0) - (summary.lost["calls"] or 0)
+    return f", {max(0, left):,} left"
 
 
 def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, str]:
