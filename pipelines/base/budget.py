@@ -291,9 +291,11 @@ class Account:
         call.
         """
         each = self._dearest
-        # No call is measured yet: take the assumed need of a question, spread over its calls.
+        # No call is measured yet: take the mean of earlier attempts, or the assumed need of a
+        # question, spread over its calls.
         if each is None:
-            likely, calls = self.likely, self.likely.calls
+            likely = self.spent if self.spent.calls else self.likely
+            calls = likely.calls
             each = Usage(
                 prompt_tokens=(likely.tokens or 0) // calls,
                 cost_usd=(likely.cost_usd or 0.0) / calls,
@@ -303,7 +305,7 @@ class Account:
             (self.budget.usd, self.spent.cost_usd, each.cost_usd),
         ):
             if limit is not None and spent is not None and one is not None:
-                first = self._dearest is None and not self.in_flight
+                first = not self.spent.calls and not self.in_flight
                 if not first and spent + (self.in_flight + 1) * one > limit:
                     return False
         return True

@@ -60,7 +60,9 @@ def live(
     try:
         outcome = run(plan, before_push)
         stopped = outcome.stopped
-        code = STOPPED if outcome.empty or stopped else code_of(outcome)
+        # what a budget ended is a result; what an endpoint ended goes on later
+        early = stopped is not None and getattr(outcome, "spent", None) is None
+        code = STOPPED if outcome.empty or early else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.usage import UNITS, price_unit
+from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ..base.budget import BudgetSpent
@@ -171,13 +172,16 @@ class Race:
         answers = [lane.answers[one.id] for one in questions]
         name = lane.entrant.name
         if all(one.error for one in answers):
-            if not (lane.entrant.kept or lane.entrant.reference):
+            entrant = lane.entrant
+            own = isinstance(entrant.program, Foreign) or entrant.added
+            if not (own or entrant.kept or entrant.reference):
                 why = shortened(answers[-1].error or "")
                 lane.out = f"not compared: the first {len(answers)} questions failed ({why})"
                 return
             raise UserError(
                 f"{name} failed on all of the first {counted(len(answers), 'question')}, the last "
                 f"because {answers[-1].error}: fix the cause and run the same command again"
+                f"{'' if entrant.kept else f', or leave it out (--without {name!r})'}"
             )
         if all(one.unread or one.error for one in answers):
             rows = [row for row in read_rows(lane.job.rows.path) if row["error"] is None]

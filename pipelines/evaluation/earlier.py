@@ -91,6 +91,11 @@ class Evaluation:
         return self.summary.stopped or (all_failed(self.folder) if failed else None)
 
     @property
+    def spent(self) -> str | None:
+        """The budget that ended it, if one did."""
+        return self.summary.spent
+
+    @property
     def empty(self) -> bool:
         """Whether no question is finished, or all have failed."""
         return bool(self.summary.counts["rows"] == self.summary.counts["errors"])

@@ -495,7 +495,7 @@ class Engine:
         try:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
-            for change in self.habits.changes(problem, fitted.payload):
+            for change in self.habits.changes(problem, fitted.payload, number):
                 changed = self.habits.trying(change).fit(asked)
                 try:
                     reply = await self._attempt(endpoint, replace(call, payload=changed), number)

@@ -285,8 +285,12 @@ class Habits:
             del fitted["response_format"]
         return fitted
 
-    def changes(self, problem: Exception, payload: Mapping[str, Any]) -> Iterator[Change]:
-        """What to change about a request that was refused for this reason, the first first."""
+    def changes(
+        self, problem: Exception, payload: Mapping[str, Any], attempt: int
+    ) -> Iterator[Change]:
+        """What to change about a request that was refused for this reason, the first first. A
+        server's error is taken for a refusal when the next attempt has it, too.
+        """
         status, words = getattr(problem, "status", 0), getattr(problem, "text", "").casefold()
         if status in (400, 422):
             system = not self.folds and _has_system(payload.get("messages") or ())
@@ -301,7 +305,7 @@ class Habits:
                     else:
                         yield Change(f"does not accept {name}: it is left out", "left_out", name)
         if (
-            status in (400, 422, 500, 501)
+            (status in (400, 422, 501) or (status == 500 and attempt > 1))
             and asks_our_schema(payload)
             and (self.schema is not True or missed_schema(problem))
         ):

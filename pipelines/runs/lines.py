@@ -12,7 +12,6 @@ from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.repeats import Spread, best_repeats
 from ...optimizers.statistics.statistics import wilson
-from ..base.budget import Budget
 from ..base.display import ProgressLine
 from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import (
@@ -131,6 +130,8 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
 
 def _calls_left(summary: Summary) -> str:
     """How many calls of the run's budget are left; empty without such a budget."""
+    from ..base.budget import Budget  # imports DSPy, which a comparison does not need
+
     budget = summary.run["settings"].get("budget")
     calls = Budget.parse(budget).calls if budget else None
     if calls is None or summary.paid is None or summary.lost is None:

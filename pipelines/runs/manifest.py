@@ -57,7 +57,7 @@ KINDS = {
 
 def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file."""
-    for other, what in KINDS.items():
+    for other, what in KINDS.items() if file in KINDS else ():
         if other != file and (folder / other).exists():
             raise UserError(f"{folder} holds {what}: choose another --out")
 

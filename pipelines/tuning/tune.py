@@ -111,6 +111,11 @@ class Study(ShownResult):
         return self.report["stopped"] or (self.report["verdict"] if self.empty else None)
 
     @property
+    def spent(self) -> str | None:
+        """The budget that ended it, if one did."""
+        return self.report["spent"]
+
+    @property
     def empty(self) -> bool:
         """Whether no trial has finished."""
         return self.report["best"] is None

@@ -76,20 +76,18 @@ def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("budget", ["6k tokens", "0.006 USD"])
-def test_tokens_and_money_are_exceeded_by_the_calls_in_flight_at_most(
+def test_tokens_and_money_are_not_exceeded(
     budget: str, tmp_path: Path
 ) -> None:
     with ScriptedServer(delay=0.02) as server:
         result = run(server, tmp_path, n=100, budget=budget)
         paid = result.summary.paid
         limit = Budget.parse(budget)
-        # tokens of a call, and more
-        most = max(len(json.dumps(body)) / 3 for body in server.bodies)
         if limit.tokens:
-            spent, over = paid["prompt_tokens"] + paid["completion_tokens"], 64 * most
-            assert limit.tokens <= spent <= limit.tokens + over
+            spent = paid["prompt_tokens"] + paid["completion_tokens"]
+            assert 0.9 * limit.tokens <= spent <= limit.tokens
         else:
-            assert limit.usd <= paid["cost_usd"] <= limit.usd + 64 * most * PRICE[1]
+            assert 0.9 * limit.usd <= paid["cost_usd"] <= limit.usd
         assert paid["calls"] == len(server.bodies) < 200
         assert len(server.bodies) == len((tmp_path / "calls.jsonl").read_text().splitlines())
 

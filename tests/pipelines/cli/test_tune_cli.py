@@ -65,7 +65,7 @@ def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None
         *words(scripted, "--dry-run", "--json", "--storage", "postgresql://me:pw@host/db")
     )
     assert done.exit_code == 0
-    assert json.loads(done.stdout)["most_calls"] == 2 * (24 * 2 + 2 * 16)
+    assert json.loads(done.stdout)["most_calls"] == 2 * 2 * (24 * 2 + 2 * 16)
     assert "pw" not in done.stdout + done.stderr
     assert not scripted.requests
     assert not (tmp_path / "out").exists()
@@ -74,14 +74,14 @@ def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None
 def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(
     scripted: ScriptedServer,
 ) -> None:
-    scripted.reply = lambda body: (400, {}, {"error": {"message": "no such model here"}})
+    scripted.reply = lambda body: (400, {}, {"error": {"message": "not so"}})
     done = folkmoot(*words(scripted, "--json"))
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     assert found["best"] is None
     for said in (found["verdict"], done.stderr):
-        assert "no trial has finished: in 2 of 2, every question failed: " in said
-        assert "no such model here" in said
+        assert "no trial has finished: in 2 of 2, " in said
+        assert "not so" in said
 
 
 @pytest.mark.nightly

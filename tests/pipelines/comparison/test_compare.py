@@ -250,8 +250,8 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write)
     found = fm.compare(base, some, half, names=["base", "some", "half"])
     assert found[0].verdict.startswith("some beats base: ")
     assert found[1].verdict == (
-        "No verdict on half and base: half failed on 50 of 100 questions: run it again with "
-        "--retry-errors before judging it."
+        "No verdict on half and base: half failed on 50 of 100 questions, more than "
+        "5%, so its score is no result."
     )
     assert found[1].verdict in found.lines()
     assert "no verdict" in found.table()[3]
