@@ -51,13 +51,6 @@ class Beginning(BaseModel):
     registered: str | None = None
 
 
-class Spans(BaseModel):
-    """The offset in the file of traces up to which an OTLP endpoint has the spans."""
-
-    endpoint: str
-    offset: int
-
-
 class Cursor(BaseModel):
     """The content of the cursor file: the parts of a folder's runs that the store has. `clean` says
     that the last push finished its work; if it is false, the next push asks the store what it
@@ -69,7 +62,6 @@ class Cursor(BaseModel):
     key: str = Field(default_factory=lambda: uuid.uuid4().hex, pattern=r"^[0-9a-z]+$")
     noted: dict[str, Beginning] = {}
     runs: dict[str, RunState] = {}
-    otlp: Spans | None = None
     asks: bool = Field(default=False, exclude=True)
     file: int | None = Field(default=None, exclude=True)
 

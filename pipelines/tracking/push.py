@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from ..runs.traces import TRACES
 from .cursor import Cursor, RunState, cursor_of, kind_of, note_pushed
 from .entry import RunEntry
 from .kinds import entries_in
-from .otlp import send_spans
 from .store import current_store, open_client, quiet
 from .stored_run import StoredRun, is_outage
 from .traces import send_traces
@@ -46,8 +45,7 @@ def push(folder: str | Path) -> Pushed:
     """Make the tracking store match the folder of a finished run, and of all runs below it.
 
     Parts that the store already has are not sent, so the call can be repeated at any time. Parts
-    that the store does not accept are listed, and the next call sends them. Finished spans go to
-    the OTLP endpoint that the environment names, too.
+    that the store does not accept are listed, and the next call sends them.
 
     Raises UserError for a folder without a finished run, and for one that another process is
     writing to.
@@ -83,24 +81,7 @@ def push_held(
     except Exception as problem:  # any error of MLflow, a database driver or the network
         pushed.outage = not isinstance(problem, UserError)
         pushed.missing[THE_RUN] = problem_line(problem)
-    for place in _folders(folder, kind):
-        with cursor_of(place) as cursor:
-            run_id = next(iter(pushed.run_ids.values()), None) or cursor.key
-            pushed.missing |= send_spans(place, cursor, run_id)
     return pushed
-
-
-def _folders(folder: Path, kind: str | None) -> Iterator[Path]:
-    """A folder and the folders below it whose traces are to be sent."""
-    try:
-        entries = entries_in(folder, "", kind)
-    except UserError:
-        return
-    if any(entry.traced for entry in entries):
-        yield folder
-    for entry in entries:
-        for part in entry.parts:
-            yield from _folders(part, None)
 
 
 def log_alone(entry: RunEntry) -> str | None:

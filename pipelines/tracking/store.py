@@ -11,7 +11,6 @@ import socket
 import sqlite3
 import sys
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
-from .values import masked, problem_line, scrubbed
+from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -242,37 +241,6 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.parent, needed=False):
         yield
-
-
-# Where else traces go ----------------------------------------------------------------------------
-
-
-def otlp_endpoint() -> str | None:
-    """The endpoint for traces from OpenTelemetry's own variables; None where they name none or
-    switch sending off. Warns about a protocol other than http/protobuf, which is not supported.
-    Raises UserError for an invalid address.
-    """
-    variable = os.environ.get
-    endpoint = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    if not endpoint and (base := variable("OTEL_EXPORTER_OTLP_ENDPOINT")):
-        endpoint = f"{base.removesuffix('/')}/v1/traces"
-    off = variable("OTEL_SDK_DISABLED", "").lower() == "true"
-    if not endpoint or off or variable("OTEL_TRACES_EXPORTER") == "none":
-        return None
-    protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or variable(
-        "OTEL_EXPORTER_OTLP_PROTOCOL"
-    )
-    if protocol not in (None, "", "http/protobuf"):
-        warnings.warn(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to "
-            f"{masked(endpoint)}: set http/protobuf and the endpoint's port for it, which is 4318 "
-            f"by custom",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-        return None
-    read_address(endpoint, ("http", "https"), "OTEL_EXPORTER_OTLP_ENDPOINT as http://HOST:PORT")
-    return endpoint
 
 
 # Runs that were pushed earlier --------------------------------------------------------------------

@@ -2,8 +2,7 @@
 
 Every trial is queued with its place in the study before a worker takes it, so that nothing is lost
 whenever the worker dies. A database keeps Optuna's heartbeat, which shows that a worker on another
-machine is dead; a lock in the study's folder shows it of a worker there at once, also behind a gRPC
-proxy, which has no heartbeat.
+machine is dead; a lock in the study's folder shows it of a worker there at once.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import BaseStorage, GrpcStorageProxy, RDBStorage, fail_stale_trials
+from optuna.storages import BaseStorage, RDBStorage, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.files import locked
@@ -119,15 +118,8 @@ class Crew:
         return False
 
     def waits(self) -> bool:
-        """Whether trials are under way whose end can be waited for: behind a gRPC proxy a dead
-        worker of another machine would never be missed.
-        """
-        anywhere = not isinstance(self.storage, GrpcStorageProxy)
-        return any(
-            trial.state == TrialState.RUNNING
-            and (anywhere or trial.user_attrs.get("home") == self.home)
-            for trial in trials_tuned(self.study)
-        )
+        """Whether trials are under way whose end can be waited for."""
+        return any(trial.state == TrialState.RUNNING for trial in trials_tuned(self.study))
 
     def _is_dead(self, trial: FrozenTrial) -> bool:
         """Whether a running trial is that of a worker at this folder that has died."""

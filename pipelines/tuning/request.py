@@ -134,7 +134,7 @@ class TuneRequest(Columned, LMs, Spending):
         Option(
             metavar="URL",
             help="Database of the study, which other machines can join: postgresql://…, mysql://…, "
-            "sqlite:///FILE, grpc://HOST:PORT. Default: a file in the folder.",
+            "sqlite:///FILE. Default: a file in the folder.",
         ),
     ] = None
     study: Annotated[

@@ -1,4 +1,4 @@
-"""Where a study lives: a database in its folder or elsewhere, or Optuna's gRPC proxy, by URL."""
+"""Where a study lives: a database in its folder or elsewhere, by URL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-import optuna
 from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.address import read_address
@@ -15,7 +14,6 @@ from ...modules.base.extras import missing_extra
 from . import recovery
 
 DATABASE = "study.db"
-GRPC_PORT = 13000
 READY_SECONDS = 20.0
 WAIT_SECONDS = 60.0  # that a worker waits for others who write to a SQLite file
 _DRIVERS = {
@@ -24,7 +22,7 @@ _DRIVERS = {
     "mysql": "mysql+pymysql",
 }
 _FORMS = (
-    "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or grpc://HOST:PORT, or "
+    "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, or sqlite:///FILE, or "
     "leave it out for a file in --out"
 )
 
@@ -38,7 +36,7 @@ def open_storage(url: str | None, folder: Path) -> BaseStorage:
     if url is None:
         folder.mkdir(parents=True, exist_ok=True)
         return _database(f"sqlite:///{folder.absolute() / DATABASE}")
-    return _proxy(url) if url.startswith("grpc://") else _database(url)
+    return _database(url)
 
 
 def is_local(url: str | None) -> bool:
@@ -58,21 +56,6 @@ def safe_url(url: str | None) -> str:
     if not parts.netloc and "@" in parts.path:
         return "…@" + parts.path.rpartition("@")[2]
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _proxy(url: str) -> BaseStorage:
-    parts = read_address(url, ("grpc",), "--storage as grpc://HOST:PORT")
-    host, port = str(parts.hostname), parts.port or GRPC_PORT
-    try:
-        storage = optuna.storages.GrpcStorageProxy(host=host, port=port)
-        storage.wait_server_ready(timeout=READY_SECONDS)
-    except ImportError as problem:
-        raise _missing(problem, url) from None
-    except (ConnectionError, TimeoutError):
-        raise UserError(
-            f"no storage proxy answers at {host}:{port}: start one there, or correct --storage"
-        ) from None
-    return storage
 
 
 def _database(url: str) -> BaseStorage:
@@ -105,7 +88,7 @@ def _database(url: str) -> BaseStorage:
 def _missing(problem: ImportError, url: str) -> UserError:
     feature = f"the storage {safe_url(url)}"
     name = str(getattr(problem.__cause__, "name", problem.name)).partition(".")[0]
-    if name in ("psycopg", "grpc"):
+    if name == "psycopg":
         return missing_extra(feature, "postgres")
     return UserError(f"{feature} needs the package {name}: pip install {name}")
 

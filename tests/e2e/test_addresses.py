@@ -15,7 +15,7 @@ from cli_helpers import folkmoot, isolate
 
 import folkmoot as fm
 from folkmoot.pipelines.programs.resolve import program_of
-from folkmoot.pipelines.tracking.store import open_client, otlp_endpoint
+from folkmoot.pipelines.tracking.store import open_client
 from folkmoot.pipelines.tuning.storage import open_storage
 
 ODD = [
@@ -55,12 +55,11 @@ READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
         "mistral/x", api_base=address, api_key="k"
     ),
     "OPENAI_BASE_URL": in_environment("OPENAI_BASE_URL", lambda: fm.lm("openai/x")),
-    "storage=": lambda address, patch: open_storage(address.replace("http", "grpc"), Path()),
+    "storage=": lambda address, patch: open_storage(address.replace("http", "postgresql"), Path()),
     "storage= of a database": lambda address, patch: open_storage(
         address.replace("http", "postgresql"), Path()
     ),
     "MLFLOW_TRACKING_URI": in_environment("MLFLOW_TRACKING_URI", open_client),
-    "OTEL_EXPORTER_OTLP_ENDPOINT": in_environment("OTEL_EXPORTER_OTLP_ENDPOINT", otlp_endpoint),
 }
 
 

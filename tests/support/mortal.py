@@ -11,7 +11,6 @@ import logging
 import os
 import resource
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -285,20 +284,3 @@ def asks_anthropic(folder: Path) -> tuple[list[str], str]:
         with contextlib.suppress(CallError):
             fm.SingleAgent(lm=lm)(question="Why?", choices={"A": "a", "B": "b"})
     return sorted(reached), said.getvalue()
-
-
-def asks_collector(endpoint: str, seconds: float, megabytes: int) -> tuple[str | None, float]:
-    """What a collector is said to answer, and after how long, with so much memory more than there
-    is.
-    """
-    from folkmoot.pipelines.tracking.otlp import Exporter
-
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + megabytes * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
-    began = time.monotonic()
-    os.environ["OTEL_EXPORTER_OTLP_TIMEOUT"] = str(seconds)
-    exporter = Exporter()
-    exporter.export(())
-    return exporter.problem, time.monotonic() - began

@@ -9,14 +9,10 @@ import json
 import os
 import re
 import signal
-import socket
-import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import optuna
 from mortal import questions as numbered
 
 import folkmoot as fm
@@ -121,16 +117,6 @@ def killed_at(owner: Any, name: str, count: int) -> None:
         return whole(*arguments, **named)
 
     setattr(owner, name, deadly)
-
-
-def proxy(storage: optuna.storages.BaseStorage) -> str:
-    """The address of Optuna's gRPC proxy before a storage, which runs as long as the process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    serve = partial(optuna.storages.run_grpc_proxy_server, storage, host="127.0.0.1", port=port)
-    threading.Thread(target=serve, daemon=True).start()
-    return f"grpc://127.0.0.1:{port}"
 
 
 def settings_of(study: Any) -> list[Any]:

@@ -76,9 +76,7 @@ def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("budget", ["6k tokens", "0.006 USD"])
-def test_tokens_and_money_are_not_exceeded(
-    budget: str, tmp_path: Path
-) -> None:
+def test_tokens_and_money_are_not_exceeded(budget: str, tmp_path: Path) -> None:
     with ScriptedServer(delay=0.02) as server:
         result = run(server, tmp_path, n=100, budget=budget)
         paid = result.summary.paid

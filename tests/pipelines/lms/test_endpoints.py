@@ -82,8 +82,10 @@ def refusing(name: str, said: Said) -> Callable[[dict[str, Any], int], Said]:
     return lambda body, before: said if name in body else says()
 
 
-def has_system(body: dict[str, Any]) -> bool:
-    return any(message["role"] == "system" for message in body["messages"])
+def without_system(body: dict[str, Any], before: int) -> Said:
+    """Refuse every request that has a system message."""
+    refused = any(message["role"] == "system" for message in body["messages"])
+    return error(400, "System role not supported") if refused else says()
 
 
 BLOCKED = {**completion("x"), "choices": []}
@@ -143,7 +145,7 @@ BEHAVIOURS = [
     ),
     Behaviour(
         "no system role",
-        lambda body, before: error(400, "System role not supported") if has_system(body) else says(),
+        without_system,
         calls=4,
     ),
     *(

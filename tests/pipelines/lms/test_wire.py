@@ -5,10 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-import os
 import re
 import resource
-import signal
 import socket
 import time
 from functools import partial

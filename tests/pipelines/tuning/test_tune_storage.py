@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import optuna
 import pytest
 from children import WARM, Forked
 from postgres import PASSWORD, server
-from tuned import critic_first, killed_at, proxy, scripted_by, settings_of, study_at
+from tuned import critic_first, killed_at, scripted_by, settings_of, study_at
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -124,23 +123,6 @@ def test_a_worker_killed_on_another_machine_is_missed_when_its_heartbeat_stops(
     has_lost_nothing(study, lost=1)
 
 
-def test_the_same_command_gives_back_a_trial_that_was_killed_behind_a_grpc_proxy(
-    planted: ScriptedServer, tmp_path: Path
-) -> None:
-    pytest.importorskip("grpc")
-    kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    address, out = proxy(kept), tmp_path / "out"
-    die(kill, "between two rungs", planted.url, out, address, "proxied")
-    # another machine cannot know, and does not wait
-    there = study_at(
-        planted.url, tmp_path / "there", storage=address, study="proxied", trials=TRIALS
-    )
-    assert there.report["trials"]["running"] == 1
-    study = study_at(planted.url, out, storage=address, study="proxied", trials=TRIALS)
-    has_lost_nothing(study, lost=1)
-    assert len(optuna.load_study(study_name="proxied", storage=kept).trials) == len(study.trials)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
 def test_machines_with_folders_of_their_own_share_a_study(
@@ -179,7 +161,6 @@ def test_workers_give_the_same_best_and_pay_once(
             r"the storage postgresql://127.0.0.1:1/db cannot be used",
         ),
         ("mysql://me:s3cret-canary@127.0.0.1:1/db", "needs the package pymysql|cannot be used"),
-        ("grpc://", "grpc:// is not a usable address"),
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
         ("u:s3cret-canary@h/x", r"--storage '…@h/x' is not a URL"),
     ],
