@@ -108,6 +108,14 @@ def _badness(finish_reason: str | None) -> tuple[int, str]:
 CUT_OFF = ("length", "max_tokens")
 """The names that endpoints have for the end of a reply at a token limit."""
 
+REFUSED = frozenset(
+    {
+        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
+        *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
+    }
+)
+"""The names that providers have for the end of a reply which they or the LM refused."""
+
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
 

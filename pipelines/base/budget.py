@@ -281,7 +281,13 @@ class Account:
             )
 
     def _crowded(self) -> bool:
-        """Whether so many calls are in flight that a kill would lose too many of those left."""
+        """Whether so many calls are in flight that a kill would lose too many of those left. With
+        a budget in tokens or dollars the first call goes alone: it shows whether its endpoint
+        counts tokens.
+        """
+        sums = self.budget.tokens is not None or self.budget.usd is not None
+        if sums and self._dearest is None and not self.spent.calls:
+            return self.in_flight > 0
         if self.budget.calls is None:
             return False
         return self.in_flight >= max(1, (self.budget.calls - self.spent.calls) // LEAST_LEFT)

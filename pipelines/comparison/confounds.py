@@ -42,6 +42,10 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
         if lms[0] == lms[1]:  # of one name, at two addresses
             lms = [_seated(run["lms"], "endpoint") for run in described]
         differences.append(_each("LM", names, lms))
+    models = [", ".join(run.summary.models) for run in runs]
+    same_name = _places(described[0]["lms"]) == _places(described[1]["lms"])
+    if same_name and all(models) and models[0] != models[1]:
+        differences.append(_each("the LM that answered", names, models))
     if described[0]["data_fingerprint"] != described[1]["data_fingerprint"]:
         counts = [f"{run['questions']:,} questions" for run in described]
         same = counts[0] == counts[1]

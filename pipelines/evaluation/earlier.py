@@ -248,6 +248,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         described,
     )
     summary.paid, summary.lost = written.get("paid"), written.get("lost")
+    summary.requests = written.get("requests") or []
     summary.stopped, summary.spent = written.get("stopped"), written.get("spent")
     if not summary.counts["rows"]:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")

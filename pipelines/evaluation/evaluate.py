@@ -30,6 +30,7 @@ from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..base.run_files import FittedWeights, JudgeFields, Manifest
 from ..base.wording import counted, paused, shortened
+from ..lms.engine import Engine
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
 from ..lms.seen import SeenCall
@@ -429,6 +430,8 @@ class EvaluationJob:
                 read_rows(path), len(questions), self.plan.program.report, run.about
             )
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
+            habits = [one.habits for one in self.plan.engines if isinstance(one, Engine)]
+            summary.requests = list(dict.fromkeys(note for one in habits for note in one.notes))
             summary.stopped = self.stopped or _why(problem)
             summary.spent = None if self.spent is None else str(self.spent)
             summary.ending = self._ending(summary.stopped, problem)

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError
 from ...modules.base.fence import one_line
+from ...modules.base.usage import REFUSED
 from ...modules.reading.thoughts import without_thoughts
 from ..base.settings import settings
 from .failures import (
@@ -49,12 +50,6 @@ KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", T
 """The finish reasons of replies that were neither cut off nor refused."""
 
 _CUT_OFF = frozenset({"max_tokens", "max_output_tokens", "model_length", "token_limit", "length"})
-_REFUSED = frozenset(
-    {
-        *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
-        *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
-    }
-)
 _FAILED = frozenset(
     {"error", "abort", "aborted", "cancelled", "insufficient_system_resource", "network_error"}
 )
@@ -175,7 +170,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             reason = "length"
         if not answer and message.get("refusal"):
             answer, reason = _text(message["refusal"]), "refusal"
-        elif reason in _REFUSED:
+        elif reason in REFUSED:
             answer = ""
         return Reply(
             answer,

@@ -56,7 +56,7 @@ from .failures import (
 )
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
-from .prices import Prices, full_names, price_per_token
+from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import WATCHED, watch
 from .store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore
 from .weights import KNOWN
@@ -595,7 +595,10 @@ class Engine:
         """The cost of a call in USD: what the provider states, else by the table's prices."""
         if reply.cost_usd is not None:
             return reply.cost_usd
-        return None if self.prices is None else Prices(*self.prices).cost(reply)
+        prices = self.prices
+        if reply.tier in TIERS and prices is not None and prices == price_per_token(self.model):
+            prices = price_per_token(self.model, reply.tier) or prices
+        return None if prices is None else Prices(*prices).cost(reply)
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()

@@ -21,13 +21,15 @@ _NAMES = (
         "output_cost_per_reasoning_token",
     ),
 )
+TIERS = ("flex", "priority", "batch")
+"""Service tiers for which the table may have prices of their own."""
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"
 
 
 class Prices(NamedTuple):
     """USD per token; None where a kind of token costs as much as any other prompt or completion
-    token. `steps` has numbers of prompt tokens, each with the prices for calls with more prompt
+    token. `request` is the fee of a call beside its tokens. `steps` has numbers of prompt tokens, each with the prices for calls with more prompt
     tokens.
     """
 
@@ -36,6 +38,7 @@ class Prices(NamedTuple):
     cached_prompt: float | None = None
     cache_write: float | None = None
     reasoning: float | None = None
+    request: float | None = None
     steps: tuple[tuple[float, Prices], ...] = ()
 
     def of_prompt(self, tokens: float) -> Prices:
@@ -53,7 +56,8 @@ class Prices(NamedTuple):
         cached, written = call.cached_prompt_tokens or 0, call.cache_write_tokens or 0
         thought = call.reasoning_tokens or 0
         return (
-            (call.prompt_tokens - cached - written) * self.prompt
+            (self.request or 0.0)
+            + (call.prompt_tokens - cached - written) * self.prompt
             + cached * (self.prompt if self.cached_prompt is None else self.cached_prompt)
             + written * (self.prompt if self.cache_write is None else self.cache_write)
             + (call.completion_tokens - thought) * self.completion
@@ -85,11 +89,14 @@ def full_names() -> dict[str, str]:
     }
 
 
-def price_per_token(model: str) -> Prices | None:
-    """The prices of a LiteLLM name such as `openai/gpt-4o-mini`; None when the table does not price
-    it.
+def price_per_token(model: str, tier: str | None = None) -> Prices | None:
+    """The prices of a LiteLLM name such as `openai/gpt-4o-mini`, of a service tier where it has
+    prices of its own; None when the table does not price it.
     """
     rates = known_model(model)
+    if tier in TIERS:
+        own = {name: rates.get(f"{name}_{tier}") for name in _NAMES}
+        rates = {**rates, **{name: value for name, value in own.items() if value is not None}}
     tiers = rates.get("tiered_pricing") or ()
     prices = _prices(tiers[0] if tiers else rates)
     steps = ((tier["range"][0], _prices(tier)) for tier in tiers[1:]) if tiers else _steps(rates)
@@ -98,7 +105,17 @@ def price_per_token(model: str) -> Prices | None:
 
 def _prices(rates: Mapping[str, Any]) -> Prices | None:
     prices = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
-    return None if None in prices[:2] else Prices(*prices)  # type: ignore[arg-type]
+    if None in prices[:2]:
+        return None
+    # an LM that searches has a fee for each request, by how much it searches
+    fees = rates.get("search_context_cost_per_query") or {}
+    fee = fees.get("search_context_size_low") if _always_searches(rates) else None
+    known = Prices(*prices)  # type: ignore[arg-type]
+    return known._replace(request=None if fee is None else float(fee))
+
+
+def _always_searches(rates: Mapping[str, Any]) -> bool:
+    return bool(rates.get("litellm_provider") == "perplexity")
 
 
 def _steps(rates: Mapping[str, Any]) -> Iterable[tuple[float, Prices | None]]:

@@ -51,6 +51,8 @@ def score_line(summary: Summary) -> str:
     line += summary.failures
     if counts["truncated"]:
         line += f", {counts['truncated']:,} cut off{_limit_advice(summary)}"
+    if summary.refused:
+        line += f", {sum(summary.refused.values()):,} refused"
     return line
 
 
@@ -153,7 +155,11 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
     lines["unreadable"] = f"{counts['unreadable']:,}"
     if counts["truncated"]:
         lines["unreadable"] += f"; {counts['truncated']:,} cut off{_limit_advice(summary)}"
+    if summary.refused:
+        lines["refused"] = ", ".join(f"{n:,} ({why})" for why, n in summary.refused.items())
     lines["errors"] = f"{counts['errors']:,}"
+    if summary.requests:
+        lines["requests"] = "; ".join(summary.requests)
     lines["used"] = used(usage)
     if summary.takes and usage["cached_calls"]:
         lines["takes without cache"] = used(summary.takes)

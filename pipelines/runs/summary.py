@@ -5,6 +5,7 @@ report.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -12,7 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from ...modules.base.errors import UserError
-from ...modules.base.usage import Usage, UsageFields
+from ...modules.base.usage import REFUSED, Usage, UsageFields
 from ...modules.reading.grading import ACCURACY, Scale, metric_name
 from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
@@ -69,6 +70,9 @@ class Summary:
             stopped: why the run ended early; None if it did not. spent: the budget that ended it.
             ending: how it ended.
             metric_usage: the cost of the metric's own LM calls; None without any.
+        refused: how many replies an LM or its provider refused, by the reason.
+        models: the names under which endpoints answered.
+        requests: what was changed about requests, since an endpoint refused it as it was.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
         spread: the variances of scores `within` a question and `between` questions; None without
             repeats.
@@ -89,6 +93,9 @@ class Summary:
     spent: str | None = None
     ending: Ending = Ending.FINISHED
     metric_usage: UsageFields | None = None
+    refused: dict[str, int] = field(default_factory=dict)
+    models: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     forensics: dict[str, object] = field(default_factory=dict)
     flaky: list[Flaky] = field(default_factory=list)
     spread: dict[str, float] | None = None
@@ -195,6 +202,8 @@ def summarise(
         groups=tally.grouped(),
         report=protocol,
         run=run,
+        refused=dict(tally.refused),
+        models=sorted(tally.models),
         metric_usage=tally.judging.to_dict() if tally.judging.calls else None,
         forensics=forensic.report() if tally.default else {},
         flaky=tally.flaky(),
@@ -278,6 +287,8 @@ class _Tally:
         self.errors = 0
         self.unreadable = 0
         self.truncated = 0
+        self.refused: Counter[str] = Counter()
+        self.models: set[str] = set()
         self._groups: dict[str, dict[str, QuestionMeans]] = {}
 
     @property
@@ -308,6 +319,9 @@ class _Tally:
         self.errors += row["error"] is not None
         self.unreadable += row["error"] is None and row["answer"] is None
         self.truncated += bool(row.get("truncated"))
+        if (reason := row.get("finish_reason")) in REFUSED:
+            self.refused[str(reason)] += 1
+        self.models |= {name for name in (row.get("model") or "").split(", ") if name}
         if row["kind"] == "span" and row["em"] is not None:
             self._em.add(question, row["em"])
             self._f1.add(question, row["f1"] or 0.0)
