@@ -166,11 +166,19 @@ class AnswerTooLargeError(Exception):
     """An answer of more than so many bytes."""
 
 
-async def read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    """The body of an answer, unpacked piece by piece. Raises AnswerTooLargeError."""
+async def read_body(
+    response: aiohttp.ClientResponse,
+    most_bytes: int,
+    sink: Callable[[bytes], Awaitable[None]] | None = None,
+) -> bytes:
+    """The body of an answer, unpacked piece by piece; each piece goes to `sink` as it comes. Raises
+    AnswerTooLargeError.
+    """
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > most_bytes:
             raise AnswerTooLargeError(f"more than {most_bytes >> 20} MB")
+        if sink is not None:
+            await sink(chunk)
     return bytes(body)

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -36,6 +36,13 @@ from .failures import AskedEndpoint, TransientError, Trouble, failure_of
 _LOG = logging.getLogger("folkmoot")
 
 CONNECT_SECONDS = 10.0
+
+Sink = Callable[[bytes], Awaitable[None]]
+"""What gets the bytes of a stream as they come."""
+
+
+class NoSuchPathError(Exception):
+    """An endpoint does not serve a path."""
 
 
 class HttpEndpoint:
@@ -83,6 +90,8 @@ class HttpEndpoint:
         self._sessions = LoopSessions(partial(_session, timeout, False))
         self._fresh = LoopSessions(partial(_session, timeout, True))
         self.answered = False
+        self.paths: dict[str, bool] = {}
+        """The paths that were asked for, and whether the endpoint has them."""
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError
@@ -101,6 +110,34 @@ class HttpEndpoint:
             raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
         raise failure_of(status, text, headers, about)
 
+    async def forward(
+        self,
+        path: str,
+        payload: Mapping[str, Any],
+        read: Callable[[str, bool], Reply],
+        sink: Sink | None = None,
+    ) -> Reply:
+        """Pass on a client's own request to a path below `/v1/`; what comes back is for `read`,
+        which is told whether it is a stream. The events of a stream go to `sink` as they come.
+        Raises as `send` does, and NoSuchPathError.
+        """
+        status, headers, text = await self._post({"model": self.model, **payload}, path, sink)
+        if status == 200:
+            self.answered = True
+            return read(text, "event-stream" in headers.get("Content-Type", ""))
+        if status in (404, 405, 501) and not self.has_path(path) and "model" not in text.casefold():
+            raise NoSuchPathError(path)
+        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
+        raise failure_of(status, text, headers, about)
+
+    def has_path(self, path: str) -> bool | None:
+        """Whether the endpoint serves a path; None where that is not known yet."""
+        if path in ("chat/completions", "embeddings"):
+            return True
+        if self.name == settings().default_openai_base_url:
+            return path in ("responses", "completions")
+        return self.paths.get(path)
+
     def _meant(self) -> str | None:
         """A likely correction of the address; None for an address that looks right."""
         if self.answered:
@@ -115,20 +152,24 @@ class HttpEndpoint:
         await self._fresh.close()
 
     async def _post(
-        self, body: Mapping[str, object], path: str
+        self, body: Mapping[str, object], path: str, sink: Sink | None = None
     ) -> tuple[int, Mapping[str, str], str]:
         """The status, headers and text of an answer. A server may have closed a connection that is
         used again, so a call that got no byte of an answer is sent once more on a fresh one.
         """
         try:
-            return await self._exchange(self._sessions, body, path)
+            return await self._exchange(self._sessions, body, path, sink)
         except TransientError as problem:
             if problem.kind != "reset":
                 raise
-        return await self._exchange(self._fresh, body, path)
+        return await self._exchange(self._fresh, body, path, sink)
 
     async def _exchange(
-        self, sessions: LoopSessions, body: Mapping[str, object], path: str
+        self,
+        sessions: LoopSessions,
+        body: Mapping[str, object],
+        path: str,
+        sink: Sink | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
         url, begun = f"{self.name}/{path}{self._query}", False
         try:
@@ -141,7 +182,9 @@ class HttpEndpoint:
                 proxy=self._proxy,
             ) as response:
                 begun = True
-                content = await read_body(response, self._most_bytes)
+                streams = response.content_type == "text/event-stream"
+                passed = sink if response.status == 200 and streams else None
+                content = await read_body(response, self._most_bytes, passed)
                 return (
                     response.status,
                     response.headers,

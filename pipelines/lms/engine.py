@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -40,7 +40,7 @@ from ...modules.base.sync import finishing, run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
-from .client import HttpEndpoint
+from .client import HttpEndpoint, Sink
 from .embedded import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .endpoint import Reply, Transport, tokens_in
 from .failures import (
@@ -61,6 +61,7 @@ from .seen import WATCHED, watch
 from .store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore
 from .weights import KNOWN
 
+CHAT_PATH = "chat/completions"
 MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
 LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
@@ -211,6 +212,41 @@ class Engine:
             rollout = f"{ASKER.get().question or ''}#{n}"
             reply = await self._reply(fields, rollout, whole=True)
         return dict(reply.body or {}), usage
+
+    async def forward(
+        self,
+        path: str,
+        body: Mapping[str, object],
+        read: Callable[[str, bool], Reply],
+        sink: Sink | None = None,
+        *,
+        n: int = 1,
+    ) -> tuple[Reply, Usage, bool]:
+        """Pass on a raw request to a path of this LM's endpoint, as its client wrote it; see `chat`
+        for what is kept of it, and `HttpEndpoint.forward` for `read` and `sink`. Returns the reply,
+        its usage, and whether it came now, and not from records or cache. Raises NoSuchPathError
+        for a path that the endpoint does not serve, and whatever every call raises.
+        """
+        fields = {name: value for name, value in body.items() if name != "model"}
+        if refused_names := sorted(ADDRESSES & fields.keys()):
+            raise CallError(
+                f"{self.model} cannot be asked by this request: {refused_names[0]!r} cannot be set "
+                "here"
+            )
+        came = False
+
+        async def send(endpoint: Transport) -> Reply:
+            nonlocal came
+            assert isinstance(endpoint, HttpEndpoint)
+            came = True
+            return await endpoint.forward(path, fields, read, sink)
+
+        rollout = f"{ASKER.get().question or ''}#{n}"
+        # the same request to another path is another request
+        key = self.key(fields if path == CHAT_PATH else {**fields, "path": path}, rollout)
+        with metered() as usage:
+            reply = await self._watched(_Call(fields, key, True, send))
+        return reply, usage, came
 
     async def aclose(self) -> None:
         if self.endpoint is not None:
@@ -386,11 +422,14 @@ class Engine:
         """The reply to a request, counted on the caller's meters and recorded for traces."""
         if rollout is None:  # DSPy's own predictors send such requests
             rollout = ROLLOUTS.get().number(None)
-        call = _Call(payload, self.key(payload, rollout), whole)
+        return await self._watched(_Call(payload, self.key(payload, rollout), whole))
+
+    async def _watched(self, call: _Call) -> Reply:
+        """The reply to a call, recorded for traces."""
         seen = WATCHED.get()
         if seen is None:
             return (await self._billed(call))[0]
-        return await watch(seen, self.model, payload, self._billed(call))
+        return await watch(seen, self.model, call.payload, self._billed(call))
 
     async def _billed(self, call: _Call) -> tuple[Reply, Usage]:
         asker = ASKER.get()
@@ -525,7 +564,8 @@ class Engine:
             for ledger in LEDGERS.get():
                 sent.append((ledger, ledger.send(lost)))
             booked = lost
-            sending = asyncio.ensure_future(endpoint.send(call.payload))
+            sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
+            sending = asyncio.ensure_future(sent_by)
             try:
                 async with asyncio.timeout(
                     min(_seconds_left(GRACE_SECONDS), default=None)
@@ -580,12 +620,12 @@ class Engine:
         """The usage booked for a call without a known end: a prompt token per three bytes, and a
         reply like the others of this run.
         """
-        if "messages" not in payload:  # embeddings have no completion
-            return Reply("", "", len(to_json(payload["input"])) // 3 + 1, 0, 0, 0, 0)
-        prompt = len(to_json(payload["messages"]))
+        asked = payload.get("messages") or payload.get("input") or payload.get("prompt") or ""
+        prompt = len(to_json(asked))
         known = [ledger.typical_reply(self.model) for ledger in LEDGERS.get()]
         likely = next((size for size in known if size is not None), LIKELY_REPLY)
-        limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        limits = (payload.get(name) for name in names)
         most = next((most for most in limits if most), likely)
         # Nothing is ever booked below zero, whatever a caller asks for.
         whole = max(0, min(int(most), likely)) * max(1, int(payload.get("n") or 1))
@@ -641,11 +681,14 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request with its key; `whole` requests the endpoint's whole answer."""
+    """A request with its key; `whole` requests the endpoint's whole answer, and `send` sends it in
+    another way than the endpoint's own.
+    """
 
     payload: Mapping[str, Any]
     key: str
     whole: bool
+    send: Callable[[Transport], Awaitable[Reply]] | None = None
 
 
 class SyncEngine:

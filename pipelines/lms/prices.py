@@ -29,8 +29,8 @@ _TABLE = "model_prices_and_context_window_backup.json"
 
 class Prices(NamedTuple):
     """USD per token; None where a kind of token costs as much as any other prompt or completion
-    token. `request` is the fee of a call beside its tokens. `steps` has numbers of prompt tokens, each with the prices for calls with more prompt
-    tokens.
+    token. `request` is the fee of a call beside its tokens. `steps` has numbers of prompt tokens,
+    each with the prices for calls with more prompt tokens.
     """
 
     prompt: float

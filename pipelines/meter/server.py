@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import dspy
 from aiohttp import web
 
-from ...modules.base.calls import CallError, FatalCallError, asking, note_transcribed
+from ...modules.base.calls import CallError, FatalCallError, Usage, asking, note_transcribed
 from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError, said_by
 from ...modules.reading.row import TurnFields
 from ..base.budget import BudgetSpent
-from ..lms.named import engine_of
-from . import translate
-from .translate import BadRequest, Json
+from ..lms.client import HttpEndpoint, NoSuchPathError, Sink
+from ..lms.endpoint import Reply
+from ..lms.engine import Engine
+from ..lms.failures import RefusedRequest
+from ..lms.named import engine_of, thinks
+from .native import CHAT, PATHS, NativePath, events_in, is_usage_only
+from .translate import PROTOCOLS, BadRequest, Json, State, stream_of
+
+_LOG = logging.getLogger("folkmoot")
 
 MOST_BYTES = 64 * 2**20
 """The longest request body."""
@@ -60,6 +68,62 @@ class Endpoint:
         return self.base_url.removesuffix("/v1")
 
 
+class Answered(NamedTuple):
+    """A reply for a client: its body, or the events of its stream, which are empty where they have
+    already been sent.
+    """
+
+    body: Json
+    events: Iterable[bytes]
+
+
+@dataclass
+class Client:
+    """Who sent a request; a stream begins with its first event."""
+
+    request: web.Request
+    response: web.StreamResponse | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has closed its connection."""
+        transport = self.request.transport
+        return transport is None or transport.is_closing()
+
+    async def begin(self) -> web.StreamResponse:
+        if self.response is None:
+            self.response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+            await self.response.prepare(self.request)
+        return self.response
+
+    def events(self, hides: bool) -> Sink:
+        """What passes on the events of a stream as they come, perhaps without that of its usage."""
+        rest = ""
+
+        async def sink(piece: bytes) -> None:
+            nonlocal rest
+            *whole, rest = (rest + piece.decode("utf-8", "replace")).split("\n\n")
+            for event in whole:
+                if not (hides and is_usage_only(event)) and not self.gone:
+                    with suppress(ConnectionError):
+                        await (await self.begin()).write(f"{event}\n\n".encode())
+
+        return sink
+
+
+@dataclass
+class Flight:
+    """A request under way, and who waits for its reply."""
+
+    client: Client
+    task: asyncio.Task[Answered]
+
+    @property
+    def result(self) -> Answered | None:
+        failed = self.task.cancelled() or self.task.exception() is not None
+        return None if failed else self.task.result()
+
+
 @dataclass
 class MeteredQuestion:
     """A question in flight: its LMs, its calls, and their results."""
@@ -73,7 +137,12 @@ class MeteredQuestion:
     """The error that stops all further calls of the run, such as a spent budget."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with `ended`."""
-    under_way: set[asyncio.Task[Json]] = field(default_factory=set)
+    under_way: set[asyncio.Task[Answered]] = field(default_factory=set)
+    flights: dict[str, list[Flight]] = field(default_factory=dict)
+    """The requests whose replies no client has got yet, by their text."""
+    state: State = field(default_factory=State)
+    refused: int = 0
+    last_refusal: str = ""
     _equal: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -81,56 +150,136 @@ class MeteredQuestion:
         lms = [*([self.rest] if self.rest else []), *self.lms.values()]
         return str(lms[0].model) if lms else ""
 
-    async def ask(self, body: Json) -> Json:
-        """The reply to a request for a chat completion, or for embeddings if it has no messages.
-        Raises BadRequest, and CallError as the engine does.
+    async def ask(self, path: str, body: Json, client: Client) -> Answered:
+        """The reply to a request. One whose client has gone away before it was answered is the
+        reply to the next equal request. Raises BadRequest, and CallError as the engine does.
         """
-        task = asyncio.get_running_loop().create_task(self._call(body), context=self.context.copy())
+        text = json.dumps([path, body], sort_keys=True)
+        for flight in self.flights.get(text, ()):
+            if flight.client.gone:
+                flight.client = client
+                return await asyncio.shield(flight.task)
+        context = self.context.copy()
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._call(path, body, client), context=context)
+        flight = Flight(client, task)
+        self.flights.setdefault(text, []).append(flight)
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
-        return await task
+        answered = await asyncio.shield(task)
+        if not flight.client.gone:
+            self.flights[text].remove(flight)
+        return answered
 
-    async def _call(self, body: Json) -> Json:
-        name = str(body.get("model") or "")
-        embeds = "messages" not in body
+    def received(self, answered: Answered) -> None:
+        """Forget a reply that a client has got."""
+        for flights in self.flights.values():
+            flights[:] = [
+                one for one in flights if not (one.task.done() and one.result is answered)
+            ]
+
+    def _engine(self, name: str, path: str) -> Engine:
+        """The engine of the LM that a program asks for by a name."""
         lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
-        if lm is None and embeds:
+        if lm is None and path == "embeddings":
             raise BadRequest(
                 f"embeddings need an embedding model: give --lm {name or 'MODEL'}=openai/MODEL"
             )
-        lm = lm or self.rest
-        engine = engine_of(lm)
+        engine = engine_of(lm or self.rest)
         if engine is None:
             raise FatalCallError(
                 "the meter asks an LM that folkmoot made: give --lm NAME, or lm=fm.lm('NAME')"
             )
-        # A request without a limit of its own has that of the run's LM, such as --max-tokens.
-        most = None if lm is None or embeds else lm.kwargs.get("max_tokens")
-        if most is not None and not LIMITS & body.keys():
-            body = {**body, "max_tokens": most}
-        # A streamed request is recorded like one that is not: both get the whole reply.
-        compared = {key: value for key, value in body.items() if not key.startswith("stream")}
-        text = json.dumps({**compared, "model": engine.model}, sort_keys=True)
-        self._equal[text] += 1
+        return engine
+
+    def _most(self, name: str) -> int | None:
+        """The longest reply of the LM that a program asks for by a name, such as --max-tokens."""
+        lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2]) or self.rest
+        return None if lm is None else lm.kwargs.get("max_tokens")
+
+    async def _call(self, path: str, body: Json, client: Client) -> Answered:
+        name = str(body.get("model") or "")
+        engine = self._engine(name, path)
+        most, limits = self._most(name), LIMITS
+        limit = PATHS[path].limit
+        if most is not None and limit and not (limits | {limit}) & body.keys():
+            body = {**body, limit: most}
+        # A streamed request is the same sample as one that is not.
+        asked = {key: value for key, value in body.items() if not key.startswith("stream")}
+        same = json.dumps([path, asked], sort_keys=True)
+        self._equal[same] += 1
+        number = self._equal[same]
         try:
             with asking(seat=name or None):
-                reply, usage = await engine.chat(body, n=self._equal[text])
+                if passes(engine, path):
+                    try:
+                        return await self._passed(engine, path, body, number, client)
+                    except NoSuchPathError:
+                        no_such_path(engine, path)
+                return await self._translated(engine, path, body, number)
         except FatalCallError as problem:
             self.ended = self.ended or problem
             self.over.set()
             raise
+        except CallError as problem:
+            self.refused += 1
+            self.last_refusal = said_by(problem)
+            raise
+
+    async def _passed(
+        self, engine: Engine, path: str, body: Json, number: int, client: Client
+    ) -> Answered:
+        """The reply of an endpoint that serves the path itself, as the provider wrote it."""
+        native = PATHS[path]
+        sent, hides = body, False
+        if path == CHAT and body.get("stream"):
+            options = body.get("stream_options") or {}
+            hides = not options.get("include_usage")
+            sent = {**body, "stream_options": {**options, "include_usage": True}}
+
+        def read(text: str, streams: bool) -> Reply:
+            if streams:
+                shown = "".join(shown_events(text, hides))
+                return native.reply(native.joined(events_in(text)), {"stream": shown})
+            whole = json.loads(text)
+            return native.reply(whole, whole)
+
+        sink = client.events(hides) if body.get("stream") else None
+        reply, usage, came = await engine.forward(path, sent, read, sink, n=number)
+        self._note(str(body.get("model") or engine.model), reply.text, usage)
+        whole = dict(reply.body or {})
+        stream = whole.get("stream")
+        if isinstance(stream, str):
+            return Answered({}, [] if came else [stream.encode()])
+        return Answered(whole, stream_of(path, whole) if body.get("stream") else [])
+
+    async def _translated(self, engine: Engine, path: str, body: Json, number: int) -> Answered:
+        """The reply of an endpoint that has chat completions alone, in the words of the path."""
+
+        async def ask(asked: Json) -> Json:
+            if wants_completion_limit(engine) and "max_tokens" in asked:
+                asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
+            reply, usage = await engine.chat(asked, n=number)
+            shown = PATHS[CHAT] if "messages" in asked else PATHS["embeddings"]
+            self._note(str(body.get("model") or engine.model), shown.text(reply), usage)
+            return reply
+
+        translate = PROTOCOLS[path]
+        whole, events = await translate({**body, "model": engine.model}, ask, self.state)
+        return Answered(whole, list(events) if body.get("stream") else [])
+
+    def _note(self, name: str, text: str, usage: Usage) -> None:
         self.turns.append(
             {
-                "agent": name or engine.model,
+                "agent": name,
                 "round": len(self.turns) + 1,
                 "answer": None,
-                "text": _text_of(reply),
+                "text": text,
                 "usage": usage.to_dict(),
                 "step": "call",
             }
         )
         note_transcribed(self.turns[-1]["usage"], usage)
-        return reply
 
     async def settle(self) -> None:
         """Wait for calls in flight, which are paid for anyway, and cancel those that take too
@@ -144,8 +293,12 @@ class MeteredQuestion:
             await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _fault_of(body: Json) -> str:
-    """Why a request cannot be sent, since its bill could not be foretold; empty for others."""
+def _fault_of(native: NativePath, body: Json) -> str:
+    """Why a request cannot be sent: what is missing, or its bill could not be foretold; empty for
+    others.
+    """
+    if native.field not in body and not (native.path == "responses" and "prompt" in body):
+        return f"the request has no {native.field!r}"
     for name in COUNTS:
         value = body.get(name)
         if value is not None and (type(value) is not int or value < 1):
@@ -154,14 +307,6 @@ def _fault_of(body: Json) -> str:
     if options is not None and not isinstance(options, dict):
         return "stream_options is no object"
     return ""
-
-
-def _text_of(reply: Json) -> str:
-    """A reply as a transcript shows it: its text, its tool calls, or its number of vectors."""
-    if "data" in reply:
-        return f"({len(reply['data'])} embeddings)"
-    message = (reply.get("choices") or [{}])[0].get("message") or {}
-    return str(message.get("content") or json.dumps(message.get("tool_calls") or ""))
 
 
 class _Server:
@@ -201,15 +346,14 @@ class _Server:
         session = self.sessions.get(request.match_info["token"])
         if session is None:
             return _problem(401, "this address was for a question that has ended or never began")
-        # Anthropic's client adds /v1 itself; other clients get an address that has it.
-        path = request.match_info["path"].removeprefix("v1/")
-        if path == "models" and request.method == "GET":
-            names = [session.model, *session.lms]
-            models = [{"id": name, "object": "model", "owned_by": "folkmoot"} for name in names]
-            return web.json_response({"object": "list", "data": models})
-        protocol = translate.PROTOCOLS.get(path)
-        if protocol is None or request.method != "POST":
-            paths = ", ".join(f"/v1/{name}" for name in translate.PROTOCOLS)
+        path = path_in(request.match_info["path"])
+        if path.partition("/")[0] == "models" and request.method == "GET":
+            return web.json_response(_models(session, path.removeprefix("models").strip("/")))
+        if request.method == "POST" and path == "messages/count_tokens":
+            return web.json_response({"input_tokens": len(await request.read()) // 4})
+        native = PATHS.get(path)
+        if native is None or request.method != "POST":
+            paths = ", ".join(f"/v1/{name}" for name in PATHS)
             return _problem(404, f"the meter has no /{path} for {request.method}: it has {paths}")
         try:
             body = json.loads(await request.read())
@@ -217,20 +361,74 @@ class _Server:
             body = None
         if not isinstance(body, dict):
             return _problem(400, "the request's body is not a JSON object")
-        if fault := _fault_of(body):
+        if fault := _fault_of(native, body):
             return _problem(400, fault)
+        client = Client(request)
         try:
-            reply, events = await protocol(body, session.ask)
+            answered = await session.ask(path, body, client)
+        except RefusedRequest as problem:
+            return _as_written(problem)
         except Exception as problem:
             return _problem(*_status_of(problem))
-        if not body.get("stream"):
-            return web.json_response(reply)
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        for event in events:
-            await response.write(event)
-        await response.write_eof()
+        if not body.get("stream") or not (client.response or answered.events):
+            response: web.StreamResponse = web.json_response(answered.body)
+        else:
+            response = await client.begin()
+            for event in answered.events:
+                await response.write(event)
+            await response.write_eof()
+        if not client.gone:
+            session.received(answered)
         return response
+
+
+def path_in(path: str) -> str:
+    """A path below `/v1/`, however often a client has added slashes and `v1`."""
+    parts = [part for part in path.split("/") if part]
+    while parts and parts[0] == "v1":
+        del parts[0]
+    return "/".join(parts)
+
+
+def _models(session: MeteredQuestion, name: str) -> Json:
+    """The models that a program may ask for, or one of them."""
+    names = [session.model, *session.lms]
+    models = [{"id": one, "object": "model", "owned_by": "folkmoot"} for one in names]
+    return {**models[0], "id": name} if name else {"object": "list", "data": models}
+
+
+def wants_completion_limit(engine: Engine) -> bool:
+    """Whether the LM counts its thoughts in the limit of a reply, which then has another name."""
+    return engine.habits.renames or thinks(engine.model)
+
+
+def passes(engine: Engine, path: str) -> bool:
+    """Whether a request to a path is passed on: where the endpoint has it, or may have it."""
+    endpoint = engine.endpoint
+    return isinstance(endpoint, HttpEndpoint) and endpoint.has_path(path) is not False
+
+
+def no_such_path(engine: Engine, path: str) -> None:
+    """Remember that an endpoint does not serve a path, and say so once."""
+    assert isinstance(engine.endpoint, HttpEndpoint)
+    engine.endpoint.paths[path] = False
+    _LOG.warning("%s has no /%s: requests to it are translated", engine.endpoint.name, path)
+
+
+def shown_events(text: str, hides: bool) -> Iterator[str]:
+    """The events of a stream, perhaps without that of its usage."""
+    for event in text.split("\n\n"):
+        if event.strip() and not (hides and is_usage_only(event)):
+            yield f"{event}\n\n"
+
+
+def _as_written(problem: RefusedRequest) -> web.Response:
+    """A provider's refusal, as it wrote it."""
+    try:
+        body = json.loads(problem.text)
+    except ValueError:
+        return _problem(problem.status, str(problem))
+    return web.json_response(body, status=problem.status, headers=NO_RETRY)
 
 
 def _status_of(problem: Exception) -> tuple[int, str]:
@@ -247,10 +445,13 @@ def _status_of(problem: Exception) -> tuple[int, str]:
 
 def _problem(status: int, sentence: str) -> web.Response:
     error = {"message": sentence, "type": "folkmoot", "code": status}
-    # OpenAI's and Anthropic's clients would repeat a request that the engine has given up, and the
-    # repetition would be a new call.
-    headers = {"x-should-retry": "false"}
-    return web.json_response({"type": "error", "error": error}, status=status, headers=headers)
+    return web.json_response({"type": "error", "error": error}, status=status, headers=NO_RETRY)
+
+
+NO_RETRY = {"x-should-retry": "false"}
+"""OpenAI's and Anthropic's clients would repeat a request that the engine has given up, and the
+repetition would be a new call.
+"""
 
 
 _SERVERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Server] = WeakKeyDictionary()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -26,7 +28,45 @@ class BadRequest(ValueError):  # noqa: N818
     """A request that the meter cannot answer, with a sentence that says why."""
 
 
-async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
+@dataclass
+class State:
+    """What the replies of a question's requests were, for requests that go on from them: the items
+    of a conversation by response, and each item by its id.
+    """
+
+    responses: dict[str, list[Json]] = field(default_factory=dict)
+    items: dict[str, Json] = field(default_factory=dict)
+
+    def keep(self, before: list[Json], answer: Json) -> None:
+        """Remember a response, with all that was said before it."""
+        output = [dict(item) for item in answer.get("output") or ()]
+        self.responses[str(answer.get("id"))] = [*before, *output]
+        for item in (*before, *output):
+            if item.get("id"):
+                self.items[str(item["id"])] = item
+
+    def resolved(self, body: Json) -> list[Json]:
+        """The whole input of a request: what it goes on from, and what it refers to. Raises
+        BadRequest for what is not of this question.
+        """
+        given = body["input"]
+        items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
+        before: list[Json] = []
+        if (earlier := body.get("previous_response_id")) is not None:
+            if earlier not in self.responses:
+                raise BadRequest(f"there is no response {earlier!r} of this question")
+            before = self.responses[earlier]
+        return [*before, *map(self._referred, items)]
+
+    def _referred(self, item: Json) -> Json:
+        if item.get("type") != "item_reference":
+            return item
+        if item.get("id") not in self.items:
+            raise BadRequest(f"there is no item {item.get('id')!r} of this question")
+        return self.items[item["id"]]
+
+
+async def chat_completions(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
     """OpenAI's chat completions, passed on unchanged."""
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
@@ -34,7 +74,26 @@ async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
     return completion, _chunks(completion, body)
 
 
-async def embeddings(body: Json, ask: Ask) -> tuple[Json, Events]:
+async def completions(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+    """OpenAI's older completions, as one message of a user."""
+    if not isinstance(body.get("prompt"), str):
+        raise BadRequest("the request has no text as its 'prompt'")
+    _refuse_others(body, _COMPLETION_FIELDS, "completions")
+    asked = {name: value for name, value in body.items() if name != "prompt"}
+    completion = await ask({**asked, "messages": [{"role": "user", "content": body["prompt"]}]})
+    choices = [
+        {
+            "index": choice.get("index", 0),
+            "text": (choice.get("message") or {}).get("content") or "",
+            "finish_reason": choice.get("finish_reason"),
+        }
+        for choice in completion.get("choices") or ()
+    ]
+    reply = {**completion, "object": "text_completion", "choices": choices}
+    return reply, [event(None, reply), event(None, "[DONE]")]
+
+
+async def embeddings(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
     """OpenAI's embeddings, passed on unchanged."""
     if not body.get("input") or "messages" in body:
         raise BadRequest("the request has no 'input' to embed")
@@ -79,26 +138,86 @@ def _translators() -> tuple[Any, Any]:
     return LiteLLMCompletionResponsesConfig, transformation.LiteLLMAnthropicMessagesAdapter()
 
 
-async def responses(body: Json, ask: Ask) -> tuple[Json, Events]:
-    """OpenAI's responses, without state on the server."""
-    for name in ("previous_response_id", "conversation", "background"):
-        if body.get(name):
-            raise BadRequest(f"the meter keeps no state between requests: send no {name!r}")
+_SAMPLED = {"temperature", "top_p", "stop", "seed", "max_tokens", "n", "user", "logprobs"}
+_COMPLETION_FIELDS = {"model", "prompt", "stream", "stream_options", *_SAMPLED}
+
+# Fields that a translated request carries, those that it carries under the same name, and those
+# that say nothing about the reply.
+_RESPONSE_FIELDS = {
+    *("model", "input", "instructions", "max_output_tokens", "parallel_tool_calls", "reasoning"),
+    *("stream", "stream_options", "temperature", "text", "tool_choice", "tools", "top_p", "user"),
+    *("previous_response_id", "top_logprobs"),
+}
+_SAME_NAME = {"prompt_cache_key", "prompt_cache_retention", "safety_identifier", "service_tier"}
+_RESPONSE_SILENT = {"store", "metadata", "include"}
+_MESSAGE_FIELDS = {
+    *("model", "messages", "max_tokens", "metadata", "stop_sequences", "stream", "system"),
+    *("temperature", "thinking", "tool_choice", "tools", "top_p"),
+}
+_MESSAGE_SILENT = {"cache_control", "betas"}
+_EFFORTS = ((2_048, "low"), (8_192, "medium"), (math.inf, "high"))
+"""Budgets of thoughts in tokens, and the effort in the words of chat completions."""
+
+
+def _refuse_others(body: Json, known: Collection[str], path: str) -> None:
+    """Raise BadRequest for a field whose meaning would be lost; null is no field."""
+    for name, value in body.items():
+        if name not in known and value is not None:
+            raise BadRequest(
+                f"{name!r} of /{path} has no counterpart in chat completions, which is all that "
+                "this endpoint has: leave it out, or ask another endpoint"
+            )
+
+
+def _refuse_tools(tools: Iterable[Json], known: Collection[str]) -> None:
+    for tool in tools:
+        if tool.get("type", "function") not in known:
+            raise BadRequest(
+                f"the tool {tool['type']!r} runs at the provider, and this endpoint has none: "
+                "leave it out, or ask another endpoint"
+            )
+
+
+async def responses(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+    """OpenAI's responses; state is that of this question's own replies."""
     if body.get("input") is None:
         raise BadRequest("the request has no 'input'")
+    if body.get("truncation") in (None, "disabled") and not body.get("background"):
+        body = {
+            key: value for key, value in body.items() if key not in ("truncation", "background")
+        }
+    _refuse_others(body, _RESPONSE_FIELDS | _SAME_NAME | _RESPONSE_SILENT, "responses")
+    _refuse_tools(body.get("tools") or (), ("function",))
     translator, _ = await asyncio.to_thread(_translators)
-    model = str(body.get("model") or "")
-    options: Any = {key: value for key, value in body.items() if key not in ("input", "model")}
+    model, said = str(body.get("model") or ""), state.resolved(body)
+    left_out = {"input", "model", "previous_response_id", *_SAME_NAME, *_RESPONSE_SILENT}
+    options: Any = {key: value for key, value in body.items() if key not in left_out}
     asked = translator.transform_responses_api_request_to_chat_completion_request(
-        model=model, input=body["input"], responses_api_request=options
+        model=model, input=said, responses_api_request=options
     )
-    completion = await ask({**_plain(asked), "model": model})
+    more = {name: body[name] for name in _SAME_NAME if body.get(name) is not None}
+    if verbosity := (body.get("text") or {}).get("verbosity"):
+        more["verbosity"] = verbosity
+    if body.get("top_logprobs") is not None:
+        more |= {"logprobs": True, "top_logprobs": body["top_logprobs"]}
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
+        allowed = [{"type": "function", "function": tool} for tool in _named(choice["tools"])]
+        kept = {"mode": choice.get("mode", "auto"), "tools": allowed}
+        more["tool_choice"] = {"type": "allowed_tools", "allowed_tools": kept}
+    completion = await ask({**_plain(asked), **more, "model": model})
     answer = translator.transform_chat_completion_response_to_responses_api_response(
-        request_input=body["input"],
+        request_input=said,
         responses_api_request=options,
         chat_completion_response=_model_response(completion),
     )
-    return answer.model_dump(mode="json", exclude_none=True), _response_events(answer)
+    reply: Json = answer.model_dump(mode="json", exclude_none=True)
+    state.keep(said, reply)
+    return reply, _response_events(answer)
+
+
+def _named(tools: Iterable[Json]) -> list[Json]:
+    return [{"name": tool.get("name")} for tool in tools]
 
 
 def _response_events(answer: Any) -> Iterator[bytes]:
@@ -111,17 +230,37 @@ def _response_events(answer: Any) -> Iterator[bytes]:
         yield event(data["type"], {**data, "sequence_number": number})
 
 
-async def messages(body: Json, ask: Ask) -> tuple[Json, Events]:
+async def messages(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
     """Anthropic's messages."""
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
+    _refuse_others(body, _MESSAGE_FIELDS | _MESSAGE_SILENT, "messages")
+    _refuse_tools(body.get("tools") or (), ("function", "custom"))
     _, translator = await asyncio.to_thread(_translators)
-    asked, names = translator.translate_anthropic_to_openai({**body, "stream": False})
-    completion = await ask({**_plain(dict(asked)), "model": str(body.get("model") or "")})
+    left_out = {"thinking", "metadata", *_MESSAGE_SILENT}
+    kept = {key: value for key, value in _uncached(body).items() if key not in left_out}
+    asked, names = translator.translate_anthropic_to_openai({**kept, "stream": False})
+    more: Json = {}
+    thinking = body.get("thinking") or {}
+    if thinking.get("type") == "enabled":
+        budget = thinking.get("budget_tokens") or 0
+        more["reasoning_effort"] = next(effort for most, effort in _EFFORTS if budget < most)
+    if user := (body.get("metadata") or {}).get("user_id"):
+        more["user"] = user
+    if (body.get("tool_choice") or {}).get("disable_parallel_tool_use"):
+        more["parallel_tool_calls"] = False
+    completion = await ask({**_plain(dict(asked)), **more, "model": str(body.get("model") or "")})
     answer = translator.translate_openai_response_to_anthropic(_model_response(completion), names)
     reply: Json = dict(answer)
     reply["content"] = [_as_json(part) for part in reply.get("content") or []]
     return reply, _message_events(reply)
+
+
+def _uncached(value: Any) -> Any:
+    """A request without marks for the provider's cache, which change no reply."""
+    if isinstance(value, dict):
+        return {key: _uncached(one) for key, one in value.items() if key != "cache_control"}
+    return [_uncached(one) for one in value] if isinstance(value, list) else value
 
 
 def _message_events(reply: Json) -> Iterator[bytes]:
@@ -139,9 +278,18 @@ def _as_json(part: Any) -> Json:
 
 
 def _plain(asked: Json) -> Json:
-    """A translated request without unset fields and LiteLLM's own fields."""
+    """A translated request without LiteLLM's own fields, and without null at any depth."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
-    return {key: value for key, value in asked.items() if value is not None and key not in own}
+    plain: Json = _without_nulls({key: value for key, value in asked.items() if key not in own})
+    return plain
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        # strict endpoints know no thoughts in a message
+        return {key: one for key, one in kept.items() if key != "thinking_blocks"}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def _model_response(completion: Json) -> Any:
@@ -150,8 +298,18 @@ def _model_response(completion: Json) -> Any:
     return litellm_quiet().ModelResponse(**{"created": int(time.time()), **completion})
 
 
-PROTOCOLS: dict[str, Callable[[Json, Ask], Awaitable[tuple[Json, Events]]]] = {
+def stream_of(path: str, whole: Json) -> Events:
+    """A whole reply as the events of a stream, for one that comes from a record."""
+    if path == "messages":
+        return _message_events(whole)
+    return _chunks(whole, {"stream_options": {"include_usage": True}}) if path in _CHAT else []
+
+
+_CHAT = ("chat/completions",)
+
+PROTOCOLS: dict[str, Callable[[Json, Ask, State], Awaitable[tuple[Json, Events]]]] = {
     "chat/completions": chat_completions,
+    "completions": completions,
     "responses": responses,
     "messages": messages,
     "embeddings": embeddings,

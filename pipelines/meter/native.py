@@ -1,0 +1,196 @@
+"""What each path of the meter is: where its usage, text, tool calls and end stand in a reply, whole
+or streamed. Nothing else is known about it, so that fields of tomorrow pass, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..lms.endpoint import TOOL_CALLS, Reply, tokens_in
+
+Whole = Mapping[str, Any]
+"""A whole reply, or one that was put together from the events of a stream."""
+
+CHAT = "chat/completions"
+_ENDS = {
+    "completed": "stop",
+    "end_turn": "stop",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "tool_use": TOOL_CALLS,
+}
+"""How a reply ended, in the words of chat completions."""
+
+
+@dataclass(frozen=True)
+class NativePath:
+    """A path below `/v1/`, its field for the longest reply, and what reads its replies.
+
+    `text` gives the text of a reply with its tool calls, `end` why it ended; `joined` puts the
+    events of a stream together.
+    """
+
+    path: str
+    limit: str
+    text: Callable[[Whole], str]
+    end: Callable[[Whole], str]
+    joined: Callable[[Iterable[Whole]], Whole]
+    field: str = "messages"
+    """What a request must have."""
+
+    def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
+        """A reply with its tokens; `body` is what the client gets."""
+        text = self.text(whole)
+        reason = self.end(whole)
+        counts = tokens_in(whole.get("usage"), text)
+        if not self.limit:  # embeddings complete nothing
+            prompt = counts["prompt_tokens"]
+            return Reply(text, reason, prompt, 0, 0, 0, 0, body=body)
+        return Reply(text, _ENDS.get(reason, reason), **counts, body=body)
+
+
+def events_in(text: str) -> Iterator[Whole]:
+    """The JSON objects of a stream of events."""
+    for line in text.splitlines():
+        data = line.removeprefix("data:").strip()
+        if line.startswith("data:") and data != "[DONE]":
+            try:
+                event = json.loads(data)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
+
+
+def is_usage_only(event: str) -> bool:
+    """Whether an event of a chat stream holds its usage and nothing else."""
+    whole = next(iter(events_in(event)), {})
+    return whole.get("choices") == [] and bool(whole.get("usage"))
+
+
+def _called(name: object, arguments: object) -> str:
+    return f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"
+
+
+def _chat_text(whole: Whole) -> str:
+    message = (whole.get("choices") or [{}])[0].get("message") or {}
+    content = message.get("content") or message.get("refusal") or ""
+    parts = [content if isinstance(content, str) else json.dumps(content)]
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        parts.append(_called(function.get("name"), function.get("arguments")))
+    return "\n".join(filter(None, parts))
+
+
+def _chat_end(whole: Whole) -> str:
+    return str((whole.get("choices") or [{}])[0].get("finish_reason") or "stop")
+
+
+def _chat_joined(events: Iterable[Whole]) -> Whole:
+    """The first choice of a chat stream."""
+    content, usage, reason = "", None, None
+    calls: dict[int, dict[str, str]] = {}
+    for event in events:
+        usage = event.get("usage") or usage
+        for choice in (event.get("choices") or [])[:1]:
+            delta = choice.get("delta") or {}
+            content += delta.get("content") or choice.get("text") or ""
+            reason = choice.get("finish_reason") or reason
+            for call in delta.get("tool_calls") or ():
+                own = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
+                function = call.get("function") or {}
+                for name in own:
+                    own[name] += function.get(name) or ""
+    message = {"content": content, "tool_calls": [{"function": one} for one in calls.values()]}
+    choice = {"message": message, "text": content, "finish_reason": reason}
+    return {"choices": [choice], "usage": usage}
+
+
+def _completion_text(whole: Whole) -> str:
+    return str((whole.get("choices") or [{}])[0].get("text") or "")
+
+
+def _response_text(whole: Whole) -> str:
+    parts = []
+    for item in whole.get("output") or ():
+        if item.get("type") == "function_call":
+            parts.append(_called(item.get("name"), item.get("arguments")))
+        for part in item.get("content") or ():
+            parts.append(str(part.get("text") or part.get("refusal") or ""))
+    return "\n".join(filter(None, parts))
+
+
+def _response_end(whole: Whole) -> str:
+    if any(item.get("type") == "function_call" for item in whole.get("output") or ()):
+        return TOOL_CALLS
+    details = whole.get("incomplete_details") or {}
+    return str(details.get("reason") or whole.get("status") or "stop")
+
+
+def _response_joined(events: Iterable[Whole]) -> Whole:
+    """The response that the last event holds."""
+    last: Whole = {}
+    for event in events:
+        last = event.get("response") or last
+    return last
+
+
+def _message_text(whole: Whole) -> str:
+    parts = []
+    for part in whole.get("content") or ():
+        if part.get("type") == "tool_use":
+            parts.append(_called(part.get("name"), part.get("input")))
+        elif part.get("type") == "text":
+            parts.append(str(part.get("text") or ""))
+    return "\n".join(filter(None, parts))
+
+
+def _message_joined(events: Iterable[Whole]) -> Whole:
+    content: dict[int, dict[str, Any]] = {}
+    usage: dict[str, Any] = {}
+    reason = None
+    for event in events:
+        usage |= (event.get("message") or event).get("usage") or {}
+        delta = event.get("delta") or {}
+        reason = delta.get("stop_reason") or reason
+        part = content.setdefault(event.get("index", 0), {})
+        part |= event.get("content_block") or {}
+        part["text"] = (part.get("text") or "") + (delta.get("text") or "")
+        if "partial_json" in delta:
+            part["input"] = (part.get("input") or "") + delta["partial_json"]
+    return {"content": list(content.values()), "usage": usage, "stop_reason": reason}
+
+
+def _embedded(whole: Whole) -> str:
+    return f"({len(whole.get('data') or ())} embeddings)"
+
+
+PATHS: dict[str, NativePath] = {
+    one.path: one
+    for one in (
+        NativePath(CHAT, "max_tokens", _chat_text, _chat_end, _chat_joined),
+        NativePath(
+            "responses",
+            "max_output_tokens",
+            _response_text,
+            _response_end,
+            _response_joined,
+            "input",
+        ),
+        NativePath(
+            "messages",
+            "max_tokens",
+            _message_text,
+            lambda whole: str(whole.get("stop_reason") or "stop"),
+            _message_joined,
+        ),
+        NativePath(
+            "completions", "max_tokens", _completion_text, _chat_end, _chat_joined, "prompt"
+        ),
+        NativePath("embeddings", "", _embedded, lambda _: "stop", lambda _: {}, "input"),
+    )
+}
+"""The paths that are served below `/v1/`."""
