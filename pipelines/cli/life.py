@@ -61,8 +61,8 @@ def live(
         outcome = run(plan, before_push)
         stopped = outcome.stopped
         # what a budget ended is a result; what an endpoint ended goes on later
-        early = stopped is not None and getattr(outcome, "spent", None) is None
-        code = STOPPED if outcome.empty or early else code_of(outcome)
+        paused = getattr(outcome, "paused", False)
+        code = STOPPED if outcome.empty or paused else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"

@@ -85,6 +85,11 @@ class Compilation(ShownResult):
         return {"out": str(self.folder), **values}
 
     @property
+    def paused(self) -> bool:
+        """Whether an endpoint or account failed."""
+        return self.stopped is not None and self.spent is None
+
+    @property
     def empty(self) -> bool:
         """Whether no candidate has a score."""
         return self.selection["winner"] is None

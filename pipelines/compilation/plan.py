@@ -238,6 +238,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         validation, held_out_split = data.load_part(
             request.validation, "validation", *limits, **how
         )
+    for questions in (train, validation):
+        data.check_ids(questions)
     train, asked_twice = data.apart(train)
     validation, known = data.apart(validation, train)
     if request.validation is not None and not validation:
@@ -404,7 +406,6 @@ def check_input(
     for questions in (train, validation):
         data.check_labelled(questions)
         data.check_contexts(questions)
-        data.check_ids(questions)
     return check_train(train, validation)
 
 

@@ -22,7 +22,7 @@ from ..runs.lines import (
 )
 from ..runs.manifest import CONTEST, IMPORT, name_of_run, read_run, rival_of
 from ..runs.rows import RESULTS, Rows, read_rows
-from ..runs.summary import SUMMARY, Summary, summarise
+from ..runs.summary import SUMMARY, Ending, Summary, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,9 +91,11 @@ class Evaluation:
         return self.summary.stopped or (all_failed(self.folder) if failed else None)
 
     @property
-    def spent(self) -> str | None:
-        """The budget that ended it, if one did."""
-        return self.summary.spent
+    def paused(self) -> bool:
+        """Whether an endpoint or account failed, or half of its questions did."""
+        return self.summary.ending == Ending.PAUSED or (
+            self.stopped is not None and self.summary.stopped is None
+        )
 
     @property
     def empty(self) -> bool:
@@ -248,6 +250,8 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         described,
     )
     summary.paid, summary.lost = written.get("paid"), written.get("lost")
+    if written.get("ending") in list(Ending):
+        summary.ending = Ending(written["ending"])
     summary.requests = written.get("requests") or []
     summary.stopped, summary.spent = written.get("stopped"), written.get("spent")
     if not summary.counts["rows"]:

@@ -391,7 +391,8 @@ class EvaluationJob:
         self.tell()
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
-        if self.alone and UNREADABLE <= self.state.done == self.state.errors:
+        own = self.alone and isinstance(self.plan.program, Foreign)
+        if own and UNREADABLE <= self.state.done == self.state.errors:
             raise UserError(
                 f"all of the first {counted(self.state.done, 'question')} failed, the last because "
                 f"{row['error']}: fix the cause and run the same command with --retry-errors"

@@ -82,11 +82,15 @@ class Ledger:
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
         self._inode = os.fstat(self._journal.file).st_ino
-        for entry in _lines(folder):
-            self._count(entry)
-        self.adopt()
-        self._room = Room(folder)
-        self._in_flight = _InFlight(folder)
+        try:
+            for entry in _lines(folder):
+                self._count(entry)
+            self.adopt()
+            self._room = Room(folder)
+            self._in_flight = _InFlight(folder)
+        except BaseException:
+            self._journal.close()
+            raise
 
     def send(self, entry: Entry) -> int:
         """Write down a call before it is sent, with the usage to book if its end stays unknown;

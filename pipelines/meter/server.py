@@ -68,7 +68,7 @@ class Endpoint:
         return self.base_url.removesuffix("/v1")
 
 
-class Answered(NamedTuple):
+class MeterReply(NamedTuple):
     """A reply for a client: its body, or the events of its stream, which are empty where they have
     already been sent.
     """
@@ -116,10 +116,10 @@ class Flight:
     """A request under way, and who waits for its reply."""
 
     client: Client
-    task: asyncio.Task[Answered]
+    task: asyncio.Task[MeterReply]
 
     @property
-    def result(self) -> Answered | None:
+    def result(self) -> MeterReply | None:
         failed = self.task.cancelled() or self.task.exception() is not None
         return None if failed else self.task.result()
 
@@ -137,7 +137,7 @@ class MeteredQuestion:
     """The error that stops all further calls of the run, such as a spent budget."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with `ended`."""
-    under_way: set[asyncio.Task[Answered]] = field(default_factory=set)
+    under_way: set[asyncio.Task[MeterReply]] = field(default_factory=set)
     flights: dict[str, list[Flight]] = field(default_factory=dict)
     """The requests whose replies no client has got yet, by their text."""
     state: State = field(default_factory=State)
@@ -150,7 +150,7 @@ class MeteredQuestion:
         lms = [*([self.rest] if self.rest else []), *self.lms.values()]
         return str(lms[0].model) if lms else ""
 
-    async def ask(self, path: str, body: Json, client: Client) -> Answered:
+    async def ask(self, path: str, body: Json, client: Client) -> MeterReply:
         """The reply to a request. One whose client has gone away before it was answered is the
         reply to the next equal request. Raises BadRequest, and CallError as the engine does.
         """
@@ -171,7 +171,7 @@ class MeteredQuestion:
             self.flights[text].remove(flight)
         return answered
 
-    def received(self, answered: Answered) -> None:
+    def received(self, answered: MeterReply) -> None:
         """Forget a reply that a client has got."""
         for flights in self.flights.values():
             flights[:] = [
@@ -197,7 +197,7 @@ class MeteredQuestion:
         lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2]) or self.rest
         return None if lm is None else lm.kwargs.get("max_tokens")
 
-    async def _call(self, path: str, body: Json, client: Client) -> Answered:
+    async def _call(self, path: str, body: Json, client: Client) -> MeterReply:
         name = str(body.get("model") or "")
         engine = self._engine(name, path)
         most, limits = self._most(name), LIMITS
@@ -228,7 +228,7 @@ class MeteredQuestion:
 
     async def _passed(
         self, engine: Engine, path: str, body: Json, number: int, client: Client
-    ) -> Answered:
+    ) -> MeterReply:
         """The reply of an endpoint that serves the path itself, as the provider wrote it."""
         native = PATHS[path]
         sent, hides = body, False
@@ -250,10 +250,10 @@ class MeteredQuestion:
         whole = dict(reply.body or {})
         stream = whole.get("stream")
         if isinstance(stream, str):
-            return Answered({}, [] if came else [stream.encode()])
-        return Answered(whole, stream_of(path, whole) if body.get("stream") else [])
+            return MeterReply({}, [] if came else [stream.encode()])
+        return MeterReply(whole, stream_of(path, whole) if body.get("stream") else [])
 
-    async def _translated(self, engine: Engine, path: str, body: Json, number: int) -> Answered:
+    async def _translated(self, engine: Engine, path: str, body: Json, number: int) -> MeterReply:
         """The reply of an endpoint that has chat completions alone, in the words of the path."""
 
         async def ask(asked: Json) -> Json:
@@ -266,7 +266,7 @@ class MeteredQuestion:
 
         translate = PROTOCOLS[path]
         whole, events = await translate({**body, "model": engine.model}, ask, self.state)
-        return Answered(whole, list(events) if body.get("stream") else [])
+        return MeterReply(whole, list(events) if body.get("stream") else [])
 
     def _note(self, name: str, text: str, usage: Usage) -> None:
         self.turns.append(

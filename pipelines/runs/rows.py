@@ -192,7 +192,7 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
     except FileNotFoundError:
         raise
     except OSError as problem:
-        raise unreadable(path, problem) from None
+        raise _cannot_read(path, problem) from None
     with file:
         for number, line in enumerate(_lines_of(path, file), start=1):
             row = check.row(number, line)
@@ -217,17 +217,19 @@ def _lines_of(path: Path, file: BinaryIO) -> Iterator[bytes]:
     try:
         yield from lines_in(file)
     except OSError as problem:
-        raise unreadable(path, problem) from None
+        raise _cannot_read(path, problem) from None
 
 
-def unreadable(path: Path, problem: OSError) -> UserError:
+def _cannot_read(path: Path, problem: OSError) -> UserError:
     return UserError(f"{path} cannot be read ({problem.strerror}): name another run")
 
 
 def question_hash(row: ResultRow) -> int:
-    """A hash of the question's text, options and gold answer, stable only within this process."""
+    """A hash of the question's text, options and gold answer, stable only within this process. A
+    question without a text, as in some logs, is that of its id.
+    """
     choices = frozenset((row["choices"] or {}).items())
-    return hash((row["kind"], row["question"], choices, *golds_of(row["gold"])))
+    return hash((row["kind"], row["question"] or row["id"], choices, *golds_of(row["gold"])))
 
 
 def row_program(run: Mapping[str, Any]) -> str:

@@ -151,7 +151,6 @@ class Job:
                 raise UserError(f"there are no {what} questions: name some")
             data.check_labelled(questions)
             data.check_contexts(questions)
-            data.check_ids(questions)
             check_metric(self.metric, questions)
         if not self.metric.default and self.space.trains:
             raise UserError(

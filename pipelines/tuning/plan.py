@@ -175,6 +175,8 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         limit=request.validation_limit,
         **how,
     )
+    for questions in (train, validation):
+        data.check_ids(questions)
     train, asked_twice = data.apart(train)
     others, known = data.apart(validation, train)
     if validation and not others:

@@ -111,9 +111,9 @@ class Study(ShownResult):
         return self.report["stopped"] or (self.report["verdict"] if self.empty else None)
 
     @property
-    def spent(self) -> str | None:
-        """The budget that ended it, if one did."""
-        return self.report["spent"]
+    def paused(self) -> bool:
+        """Whether an endpoint or account failed."""
+        return self.report["stopped"] is not None and self.report["spent"] is None
 
     @property
     def empty(self) -> bool:

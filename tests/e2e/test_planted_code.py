@@ -222,7 +222,7 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
     "a run's metric": (changed("run/run.json", metric=METRIC), "--metric", (MATCH,)),
     "a run's spec": (
         changed("run/run.json", program_spec="outsider:Program", program_hash="0" * 64),
-        "--team",
+        "answered by another program",
         (("distil", "run", "--dry-run"), ("distil", "run", *DATA)),
     ),
     "a run's program": (

@@ -110,7 +110,7 @@ def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path
     run(scripted, questions(2), fm.SingleAgent("cot"), out=tmp_path)
     right, wrong = rows_of(tmp_path)
     assert [key for key in right if key in KEYS] == KEYS
-    more = {"meta", "question", "choices", "finish_reason", "truncated", "model"}
+    more = {"meta", "question", "choices", "finish_reason", "truncated", "model", "program"}
     assert set(right) - set(KEYS) <= more
     assert right["id"] == "q0"
     assert (right["kind"], right["answer"], right["gold"], right["correct"]) == (

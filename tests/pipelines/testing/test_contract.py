@@ -177,8 +177,12 @@ class RunsWild(Pair):
         try:
             return await super().hear(task)
         except BaseException:
-            asyncio.get_running_loop().create_task(self.third.ask(task))
+            asyncio.get_running_loop().create_task(self._ask_later(task))
             raise
+
+    async def _ask_later(self, task: Task) -> None:
+        await asyncio.sleep(5)
+        await self.third.ask(task)
 
 
 class QuotesUnfenced(Pair):
