@@ -173,9 +173,9 @@ class IgnoresCancelling(Pair):
 class RunsWild(Pair):
     """Asks once more after the budget or an interruption has ended the question."""
 
-    async def hear(self, task: Task) -> list[Turn]:
+    async def solve(self, task: Task) -> dspy.Prediction:
         try:
-            return await super().hear(task)
+            return await super().solve(task)
         except BaseException:
             asyncio.get_running_loop().create_task(self._ask_later(task))
             raise
