@@ -99,7 +99,7 @@ def lm(
     _check_embedded(name, embedded)
     check_settings(name, sampling)
     passed = {key: sampling.pop(key) for key in PASSED if sampling.get(key) is not None}
-    refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
+    refused = [key for key in sampling if is_reasoning_model(name) and key not in REASONING_TAKES]
     if refused:
         instead = "give max_completion_tokens" if refused[0] == "max_tokens" else "leave it out"
         raise UserError(f"{name} is a reasoning model and does not accept {refused[0]}: {instead}")
@@ -214,7 +214,7 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
     takes: tuple[str, ...] = SAMPLING
-    if _reasons(name):
+    if is_reasoning_model(name):
         # Reasoning models of OpenAI refuse a temperature and count their thinking in the token
         # limit.
         takes = REASONING_TAKES
@@ -232,10 +232,10 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
 
 def thinks(name: str) -> bool:
     """Whether its replies are known to begin with hidden thoughts that count as tokens."""
-    return _reasons(name) or bool(known_model(name).get("supports_reasoning"))
+    return is_reasoning_model(name) or bool(known_model(name).get("supports_reasoning"))
 
 
-def _reasons(name: str) -> bool:
+def is_reasoning_model(name: str) -> bool:
     """Whether it is an OpenAI reasoning model, whose token limit has another name in DSPy."""
     return "max_completion_tokens" in dspy.LM(name).kwargs
 

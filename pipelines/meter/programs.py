@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -41,15 +42,19 @@ MOST_OUTPUT = 1_000_000
 """The number of last bytes of a command's output that are read."""
 
 QUIET = {
-    "AGNO_TELEMETRY": "false",
-    "ANONYMIZED_TELEMETRY": "False",  # browser-use, Chroma
-    "CREWAI_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "1",
-    "HAYSTACK_TELEMETRY_ENABLED": "False",
-    "LANGCHAIN_TRACING_V2": "false",
+    "AGNO_TELEMETRY": "false",  # docs.agno.com, telemetry
+    "ANONYMIZED_TELEMETRY": "False",  # browser-use and Chroma, their READMEs
+    "CREWAI_DISABLE_TELEMETRY": "true",  # docs.crewai.com, telemetry
+    "CREWAI_TRACING_ENABLED": "false",  # docs.crewai.com, tracing
+    "DO_NOT_TRACK": "1",  # consoledonottrack.com
+    "HAYSTACK_TELEMETRY_ENABLED": "False",  # docs.haystack.deepset.ai, telemetry
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, environment variables
+    "LANGCHAIN_TRACING_V2": "false",  # docs.smith.langchain.com, tracing
     "LANGSMITH_TRACING": "false",
-    "OPENAI_AGENTS_DISABLE_TRACING": "1",
-    "OTEL_SDK_DISABLED": "true",
+    "MEM0_TELEMETRY": "False",  # docs.mem0.ai, telemetry
+    "NEXT_TELEMETRY_DISABLED": "1",  # nextjs.org/telemetry
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",  # openai-agents, tracing
+    "OTEL_SDK_DISABLED": "true",  # opentelemetry.io, general SDK configuration
 }
 """Environment variables that stop frameworks from sending prompts to third parties."""
 
@@ -122,9 +127,18 @@ class Metered(Foreign):
             self.models[name].predict.lm = lm
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
-        """`unmetered`: the number of questions without a call through the meter, if any."""
-        silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
-        return {"unmetered": silent} if silent else {}
+        """`unmetered`: the number of questions without a call through the meter, if any;
+        `refused_calls`: the number of calls that were refused, with the `last_refusal`.
+        """
+        silent = refused = 0
+        last = ""
+        for row in rows:
+            failures = [turn["failed"] for turn in row["transcript"] if "failed" in turn]
+            refused += len(failures)
+            last = failures[-1] if failures else last
+            silent += row["error"] is None and row["usage"]["calls"] == 0 and not failures
+        report: dict[str, object] = {"unmetered": silent} if silent else {}
+        return report | ({"refused_calls": refused, "last_refusal": last} if refused else {})
 
     async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
@@ -240,7 +254,7 @@ class Start:
         ):
             code = await self._code(question, endpoint, cache, printed, complaint)
             if code != 0:
-                reason = _last_line(complaint)[:500] or "it printed no reason"
+                reason = _reason(complaint)[:500] or "it printed no reason"
                 raise CommandError(f"the command ended with code {code}: {reason}")
             return _answer(_last_line(printed))
 
@@ -376,6 +390,21 @@ def _last_line(file: IO[bytes]) -> str:
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
     return next((line for line in reversed(lines) if line), "")
+
+
+_NAMES_AN_ERROR = re.compile(
+    r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b.*)",
+    re.M,
+)
+
+
+def _reason(file: IO[bytes]) -> str:
+    """The line of a command's complaint that names the error; else its last line. Node.js prints
+    its version after it, and others a frame around it.
+    """
+    file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
+    named = _NAMES_AN_ERROR.findall(file.read().decode("utf-8", "replace"))
+    return str(named[-1]).strip(" |") if named else _last_line(file)
 
 
 def _answer(line: str) -> Any:

@@ -30,7 +30,7 @@ from ..lms.client import HttpEndpoint, NoSuchPathError, Sink
 from ..lms.endpoint import Reply
 from ..lms.engine import Engine
 from ..lms.failures import RefusedRequest
-from ..lms.named import engine_of, thinks
+from ..lms.named import engine_of, is_reasoning_model
 from .native import CHAT, PATHS, NativePath, events_in, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Json, State, stream_of
 
@@ -141,8 +141,6 @@ class MeteredQuestion:
     flights: dict[str, list[Flight]] = field(default_factory=dict)
     """The requests whose replies no client has got yet, by their text."""
     state: State = field(default_factory=State)
-    refused: int = 0
-    last_refusal: str = ""
     _equal: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -221,9 +219,8 @@ class MeteredQuestion:
             self.ended = self.ended or problem
             self.over.set()
             raise
-        except CallError as problem:
-            self.refused += 1
-            self.last_refusal = said_by(problem)
+        except CallError as problem:  # which a framework may swallow
+            self._note(name or engine.model, "", Usage(), said_by(problem))
             raise
 
     async def _passed(
@@ -268,17 +265,19 @@ class MeteredQuestion:
         whole, events = await translate({**body, "model": engine.model}, ask, self.state)
         return MeterReply(whole, list(events) if body.get("stream") else [])
 
-    def _note(self, name: str, text: str, usage: Usage) -> None:
-        self.turns.append(
-            {
-                "agent": name,
-                "round": len(self.turns) + 1,
-                "answer": None,
-                "text": text,
-                "usage": usage.to_dict(),
-                "step": "call",
-            }
-        )
+    def _note(self, name: str, text: str, usage: Usage, failed: str | None = None) -> None:
+        """Add a call to the transcript, with the reason where it was refused."""
+        turn: TurnFields = {
+            "agent": name,
+            "round": len(self.turns) + 1,
+            "answer": None,
+            "text": text,
+            "usage": usage.to_dict(),
+            "step": "call",
+        }
+        if failed is not None:
+            turn["failed"] = failed
+        self.turns.append(turn)
         note_transcribed(self.turns[-1]["usage"], usage)
 
     async def settle(self) -> None:
@@ -399,7 +398,7 @@ def _models(session: MeteredQuestion, name: str) -> Json:
 
 def wants_completion_limit(engine: Engine) -> bool:
     """Whether the LM counts its thoughts in the limit of a reply, which then has another name."""
-    return engine.habits.renames or thinks(engine.model)
+    return engine.habits.renames or is_reasoning_model(engine.model)
 
 
 def passes(engine: Engine, path: str) -> bool:

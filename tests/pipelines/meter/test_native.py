@@ -1,0 +1,373 @@
+"""What the meter passes through: paths that an endpoint serves itself, streams, and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+from openai import APIStatusError, AsyncOpenAI
+from openai.types.chat.completion_create_params import CompletionCreateParamsBase
+from openai.types.responses.response_create_params import ResponseCreateParamsBase
+
+import folkmoot as fm
+from folkmoot.pipelines.testing.server import LoopbackServer
+
+QUESTION = [fm.Question(id="a", question="Is it?", choices={"A": "x", "B": "y"}, answer="A")]
+USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+HEAD = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+class Provider(LoopbackServer):
+    """A provider that streams slowly, serves responses if it is `native`, and refuses what it does
+    not know.
+    """
+
+    def __init__(self, native: bool = True) -> None:
+        routes = [web.post("/v1/chat/completions", self.chat)]
+        routes += [web.post("/v1/responses", self.responses)] if native else []
+        super().__init__(*routes)
+        self.bodies: list[dict[str, Any]] = []
+        self.delay = 0.0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.bodies.append(body)
+        await asyncio.sleep(self.delay)
+        if "refused" in body:
+            return web.json_response({"error": {"message": "no", "code": "odd"}}, status=422)
+        if not body.get("stream"):
+            message = {"role": "assistant", "content": "A"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            whole = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
+            return web.json_response({**whole, "choices": [choice], "usage": USAGE, "later": 7})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for part in "A.":
+            choice = {"index": 0, "delta": {"content": part}, "finish_reason": None}
+            await response.write(_event({**HEAD, "choices": [choice], "later": 7}))
+            await asyncio.sleep(0.3)
+        if (body.get("stream_options") or {}).get("include_usage"):
+            await response.write(_event({**HEAD, "choices": [], "usage": USAGE}))
+        await response.write(b"data: [DONE]\n\n")
+        return response
+
+    async def responses(self, request: web.Request) -> web.Response:
+        self.bodies.append(await request.json())
+        part = {"type": "output_text", "text": "A", "annotations": []}
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+        return web.json_response(
+            {
+                "id": "resp_1",
+                "object": "response",
+                "created_at": 1,
+                "model": "m",
+                "status": "completed",
+                "output": [{**item, "content": [part]}],
+                "parallel_tool_calls": True,
+                "tool_choice": "auto",
+                "tools": [],
+                "usage": {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8},
+            }
+        )
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+def run(crew: Any, provider: Provider, **options: Any) -> Any:
+    lm = fm.lm("openai/m", api_base=provider.url, price=(1e-6, 1e-5))
+    given = {"lm": lm, "tracking": False, "progress": False, **options}
+    (row,) = fm.evaluate(crew, QUESTION, **given).rows
+    return row
+
+
+def client(endpoint: fm.Endpoint, **options: Any) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, **options)
+
+
+def test_a_stream_passes_as_it_comes_and_is_billed() -> None:
+    seen: dict[str, Any] = {}
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        loop, text = asyncio.get_running_loop(), ""
+        began = loop.time()
+        async with client(endpoint) as ai:
+            asked: Any = [{"role": "user", "content": "Is it?"}]
+            stream = await ai.chat.completions.create(model="x", messages=asked, stream=True)
+            async for chunk in stream:
+                seen.setdefault("first", loop.time() - began)
+                seen.setdefault("later", (chunk.model_extra or {}).get("later"))
+                seen["usage"] = chunk.usage or seen.get("usage")
+                text += "".join(choice.delta.content or "" for choice in chunk.choices)
+        seen["whole"] = loop.time() - began
+        return text
+
+    with Provider() as provider:
+        row = run(crew, provider)
+        assert provider.bodies[0]["stream_options"] == {"include_usage": True}
+    assert row["answer"] == "A"
+    assert seen["first"] < seen["whole"] - 0.3
+    assert (seen["later"], seen["usage"]) == (7, None)
+    assert (row["usage"]["prompt_tokens"], row["usage"]["completion_tokens"]) == (10, 2)
+
+
+def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with client(endpoint) as ai:
+            asked: Any = [{"role": "user", "content": "Is it?"}]
+            said = await ai.chat.completions.create(model="x", messages=asked)
+            assert (said.model_extra or {})["later"] == 7
+            with pytest.raises(APIStatusError) as refused:
+                await ai.chat.completions.create(
+                    model="x", messages=asked, extra_body={"refused": True}
+                )
+            assert (refused.value.status_code, refused.value.code) == (422, "odd")
+        return "A"
+
+    with Provider() as provider:
+        row = run(crew, provider)
+        assert len(provider.bodies) == 2
+    assert row["usage"]["calls"] == 1
+    assert "422: no" in row["transcript"][1]["failed"]
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_responses_go_on_from_each_other(native: bool) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with client(endpoint) as ai:
+            first = await ai.responses.create(model="x", input="Is it?", store=True)
+            again: Any = [
+                {"type": "item_reference", "id": first.output[0].id},
+                {"role": "user", "content": "Sure?"},
+            ]
+            for more in ({"previous_response_id": first.id, "input": "Sure?"}, {"input": again}):
+                said = await ai.responses.create(model="x", **more)
+                assert said.output_text == "A"
+        return "A"
+
+    with Provider(native) as provider:
+        row = run(crew, provider)
+        assert row["error"] is None
+        bodies = provider.bodies
+    assert row["usage"]["calls"] == 3
+    if native:
+        assert bodies[1]["previous_response_id"] == "resp_1"
+        return
+    assert [message["role"] for message in bodies[1]["messages"]] == ["user", "assistant", "user"]
+    assert [message["role"] for message in bodies[2]["messages"]] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"tools": [{"type": "web_search"}]}, "the tool 'web_search' runs at the provider"),
+        ({"prompt": {"id": "p"}}, "'prompt' of /responses has no counterpart"),
+        ({"max_tool_calls": 3}, "'max_tool_calls' of /responses has no counterpart"),
+        ({"previous_response_id": "resp_9"}, "there is no response 'resp_9' of this question"),
+    ],
+)
+def test_what_would_be_lost_is_refused_before_it_is_paid(body: dict[str, Any], words: str) -> None:
+    said: list[Any] = []
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            asked = {"model": "x", "input": "Is it?", **body}
+            reply = await ai.post(f"{endpoint.base_url}/responses", json=asked, timeout=30)
+            said.append((reply.status_code, reply.json()["error"]["message"]))
+        return "A"
+
+    with Provider(native=False) as provider:
+        run(crew, provider)
+        assert provider.bodies == []
+    assert said[0][0] == 400
+    assert words in said[0][1]
+
+
+def test_a_reply_that_nobody_received_is_that_of_the_next_equal_request(tmp_path: Path) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {"model": "x", "messages": [{"role": "user", "content": "Is it?"}]}
+        async with httpx.AsyncClient() as ai:
+            with pytest.raises(httpx.ReadTimeout):
+                await ai.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=0.2)
+            said = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=10)
+        return str(said.json()["choices"][0]["message"]["content"])
+
+    with Provider() as provider:
+        provider.delay = 0.8
+        row = run(crew, provider, cache=False, out=tmp_path)
+        assert len(provider.bodies) == 1
+    assert (row["answer"], row["usage"]["calls"]) == ("A", 1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["v1/chat/completions", "chat/completions/", "v1/v1/chat/completions", "/chat//completions"],
+)
+def test_a_path_is_found_however_a_client_writes_it(path: str) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        base = endpoint.anthropic_url
+        async with httpx.AsyncClient() as ai:
+            asked = {"model": "x", "messages": [{"role": "user", "content": "Is it?"}]}
+            said = await ai.post(f"{base}/{path}", json=asked, timeout=30)
+            model = await ai.get(f"{base}/v1/models/theirs")
+            count = await ai.post(f"{base}/v1/messages/count_tokens", json=asked)
+        assert (model.json()["id"], count.json()["input_tokens"] > 0) == ("theirs", True)
+        return str(said.json()["choices"][0]["message"]["content"])
+
+    with Provider() as provider:
+        assert run(crew, provider)["answer"] == "A"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "reason"),
+    [
+        ("Error: no route\n    at main (x.js:1)\n\nNode.js v20.20.2", "Error: no route"),
+        ("| Traceback |\n| ValueError: bad |\n+------------+", "ValueError: bad"),
+        ("it broke", "it broke"),
+    ],
+)
+def test_an_error_row_has_the_line_that_names_the_error(
+    complaint: str, reason: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "team.py"
+    script.write_text(f"import sys\nprint({complaint!r}, file=sys.stderr)\nsys.exit(1)")
+    with Provider() as provider:
+        row = run(fm.Command(f"python {script}"), provider)
+    assert row["error"] == f"CommandError: the command ended with code 1: {reason}"
+
+
+TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+RESPONSES: dict[str, Any] = {
+    "model": "x",
+    "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "Is it?"}]},
+        {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}", "id": None},
+        {"type": "function_call_output", "call_id": "c1", "output": "yes"},
+    ],
+    "instructions": "Be brief.",
+    "max_output_tokens": 50,
+    "parallel_tool_calls": False,
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_logprobs": 2,
+    "text": {"verbosity": "low"},
+    "tools": [{"type": "function", "strict": None, **TOOL}],
+    "tool_choice": {
+        "type": "allowed_tools",
+        "mode": "auto",
+        "tools": [{"type": "function", "name": "look"}],
+    },
+    "prompt_cache_key": "k",
+    "safety_identifier": "s",
+    "service_tier": "auto",
+    "user": "u",
+    "store": True,
+    "metadata": {"a": "b"},
+    "include": ["reasoning.encrypted_content"],
+    "truncation": "disabled",
+    "conversation": None,
+}
+MESSAGES: dict[str, Any] = {
+    "model": "x",
+    "max_tokens": 50,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {"role": "user", "content": "Is it?"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "yes"}],
+        },
+    ],
+    "stop_sequences": ["###"],
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+    "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+    "thinking": {"type": "enabled", "budget_tokens": 4000},
+    "metadata": {"user_id": "u"},
+}
+WANTED: dict[str, dict[str, Any]] = {
+    "responses": {
+        "parallel_tool_calls": False,
+        "verbosity": "low",
+        "top_logprobs": 2,
+        "logprobs": True,
+        "prompt_cache_key": "k",
+        "safety_identifier": "s",
+        "service_tier": "auto",
+        "max_tokens": 50,
+    },
+    "messages": {
+        "parallel_tool_calls": False,
+        "reasoning_effort": "medium",
+        "user": "u",
+        "stop": ["###"],
+        "max_tokens": 50,
+    },
+}
+
+
+def _nulls(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(one is None or _nulls(one) for one in value.values())
+    return isinstance(value, list) and any(map(_nulls, value))
+
+
+@pytest.mark.parametrize(("path", "body"), [("responses", RESPONSES), ("messages", MESSAGES)])
+def test_a_translated_request_is_one_that_a_strict_endpoint_takes(
+    path: str, body: dict[str, Any]
+) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            said = await ai.post(f"{endpoint.base_url}/{path}", json=body, timeout=60)
+        assert said.status_code == 200, said.text
+        return "A"
+
+    with Provider(native=False) as provider:
+        assert run(crew, provider)["error"] is None
+        (sent,) = provider.bodies
+    known = set(CompletionCreateParamsBase.__annotations__)
+    assert set(sent) <= known | {"stream"}
+    assert not _nulls(sent)
+    assert {name: sent.get(name) for name in WANTED[path]} == WANTED[path]
+    assert sent["messages"][0] == {"role": "system", "content": "Be brief."} or (
+        sent["messages"][0]["content"][0]["text"] == "Be brief."
+    )
+    assert [message["role"] for message in sent["messages"][-2:]] == ["assistant", "tool"]
+
+
+@pytest.mark.parametrize(
+    ("path", "known"),
+    [("responses", set(ResponseCreateParamsBase.__annotations__))],
+)
+def test_every_field_of_the_api_is_carried_or_refused(path: str, known: set[str]) -> None:
+    """A field of the installed package that this test does not know is refused by name."""
+    refused: dict[str, int] = {}
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            for name in sorted(known - set(RESPONSES)):
+                asked = {"model": "x", "input": "Is it?", name: {"a": "b"}}
+                said = await ai.post(f"{endpoint.base_url}/{path}", json=asked, timeout=60)
+                refused[name] = said.status_code
+        return "A"
+
+    with Provider(native=False) as provider:
+        run(crew, provider)
+    assert {name for name, status in refused.items() if status != 400} <= {
+        *("stream_options", "prompt_cache_retention", "reasoning")
+    }
