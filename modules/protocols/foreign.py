@@ -134,7 +134,7 @@ class Foreign(Program):
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
         super().__init__()
-        self.module = module
+        self.module = module = _without_asyncify(module)
         self.inputs = dict(inputs or {})
         self.spec = spec
         self.adapter = dspy.settings.adapter
@@ -294,7 +294,9 @@ class Foreign(Program):
     async def _predict(
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
-        with dspy.context(adapter=self.adapter), metered() as usage:
+        # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
+        trace = [] if dspy.settings.trace is None else dspy.settings.trace
+        with dspy.context(adapter=self.adapter, trace=trace), metered() as usage:
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
@@ -336,7 +338,8 @@ class Foreign(Program):
             if isinstance(self.module, dspy.Module):
                 if self._async and self._lms_can_be_awaited():
                     return await self.module.acall(*args, **fields)
-                return await self._in_thread(*args, **fields)
+                returned = await self._in_thread(*args, **fields)
+                return await returned if inspect.isawaitable(returned) else returned
             if self._async:
                 return await self.module(*args, **fields)
             returned = await self._in_thread(*args, **fields)
@@ -461,7 +464,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         for name, each in named.items()
     }
     if any(each.kind == each.VAR_KEYWORD for each in parameters):
-        if named or (signature := _signature(module)) is None:
+        if needed or (signature := _signature(module)) is None:
             fields |= {name: Field(True, Any) for name in inputs if name not in fields}
         else:
             # What its one predictor needs, a module of the user's own may find itself.
@@ -487,6 +490,14 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
                 f"its fields are {', '.join(fields)}"
             )
     return fields
+
+
+def _without_asyncify(module: Any) -> Any:
+    """The module inside the function that `dspy.asyncify` makes of it; anything else unchanged."""
+    if getattr(module, "__module__", "") != "dspy.utils.asyncify":
+        return module
+    held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
+    return next((one for one in held if isinstance(one, dspy.Module)), module)
 
 
 def _method(module: dspy.Module, name: str) -> Any:
