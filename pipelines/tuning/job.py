@@ -7,6 +7,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ from optuna.distributions import (
 )
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.pruners import BasePruner
-from optuna.samplers import BaseSampler
+from optuna.samplers import BaseSampler, GridSampler
 from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
@@ -31,7 +32,7 @@ from ...modules.base.files import locked, read_regular, whole_lines
 from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
-from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of
+from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of, suggested
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..base.run_files import RunSettings
@@ -182,6 +183,15 @@ class Job:
             self._check_fits(self.own)
             if self.storage is not None:
                 raise UserError("the study has a storage of its own: leave out storage=")
+        if isinstance(self.sampler, GridSampler):
+            some = optuna.create_study(sampler=deepcopy(self.sampler)).ask()
+            try:
+                suggested(some, self.space.point)
+            except ValueError as problem:
+                raise UserError(
+                    f"the GridSampler does not fit the space ({problem}): give it values for every "
+                    'parameter, or pass sampler="grid"'
+                ) from None
         if workers > 1 and (
             self.own or self.pruner or self.callbacks or not isinstance(self.sampler, str)
         ):

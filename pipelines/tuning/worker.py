@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import optuna
 from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
+from optuna.samplers import GridSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.errors import UserError
@@ -51,6 +52,8 @@ class StudyWorker:
         self.study, self._crew = job.opened()
         self.trials, self._planned = job.planned()
         self.scorer = Scorer(job)
+        # Optuna's GridSampler gives trials their points itself, and takes none that are queued.
+        self._grids = isinstance(job.sampler, GridSampler)
         self.home, self._own, self._callbacks = job.home, job.own is not None, job.callbacks
         self._prunes = job.pruner is not None and len(job.objectives) == 1
         self._stops = False
@@ -73,6 +76,8 @@ class StudyWorker:
                     self._crew.sweep()
                     if self._queued():
                         self._run_trial(asking, ended)
+                        if self._stops and self._grids:
+                            return  # every point of the grid is tried
                         if self._stops:
                             raise BudgetSpent("a callback stopped the study")
                         continue
@@ -91,6 +96,8 @@ class StudyWorker:
         place = next((place for place in range(self.trials) if place not in places), None)
         if place is None:
             return False
+        if self._grids:
+            return True
         self._crew.queue(place, self._planned.get(place, {}))
         return True
 
@@ -166,7 +173,7 @@ class StudyWorker:
         """The setting that a trial is to try."""
         places = places_of(self.study)
         if PLACE not in trial.user_attrs:
-            if not self._own:  # another machine has taken the queued trial
+            if not (self._own or self._grids):  # another machine has taken the queued trial
                 raise _FailedTrialError
             trial.set_user_attr(PLACE, max(places, default=-1) + 1)  # one that the user has queued
         self._crew.claim(trial)

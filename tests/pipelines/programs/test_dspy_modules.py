@@ -1,0 +1,210 @@
+"""DSPy's own modules in `evaluate`, and Optuna's own samplers in `tune`: a table each."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+import optuna
+import pytest
+
+import folkmoot as fm
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CHOICES = {"A": "bank", "B": "library"}
+GIVEN = {
+    "answer": "A",
+    "next_tool_name": "finish",
+    "next_tool_args": "{}",
+    "generated_code": "print('A')",
+    "code": "SUBMIT('A')",
+}
+
+
+def questions(n: int, prefix: str = "q") -> list[fm.Question]:
+    return [
+        fm.Question(id=f"{prefix}{i}", question=f"Is it {prefix}{i}?", choices=CHOICES, answer="A")
+        for i in range(n)
+    ]
+
+
+def in_chat(body: dict[str, Any]) -> Any:
+    """A reply to DSPy's chat adapter: every output field that its prompt names."""
+    system = body["messages"][0]["content"]
+    asked = system.partition("Your output fields are:")[2].partition("All interactions")[0]
+    names = re.findall(r"`(\w+)`", asked) or ["answer"]
+    fields = [f"[[ ## {name} ## ]]\n{GIVEN.get(name, 'so')}" for name in names]
+    return "\n\n".join([*fields, "[[ ## completed ## ]]"])
+
+
+def one() -> dspy.Predict:
+    return dspy.Predict("question -> answer")
+
+
+class TakesAnything(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+
+    def forward(self, temperature: float = 0.0, **kwargs: Any) -> Any:
+        return self.predict(question=kwargs["question"])
+
+
+class AsyncForward(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+
+    async def forward(self, question: str) -> Any:
+        return await self.predict.acall(question=question)
+
+
+class AForward(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+
+    async def aforward(self, question: str) -> Any:
+        return await self.predict.acall(question=question)
+
+
+class Majority(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+
+    def forward(self, question: str) -> Any:
+        config = [{"rollout_id": number, "temperature": 1.0} for number in range(3)]
+        return dspy.majority([self.predict(question=question, config=each) for each in config])
+
+
+class InParallel(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+
+    def forward(self, question: str) -> Any:
+        asked = [(self.predict, {"question": question})] * 2
+        return dspy.Parallel(disable_progress_bar=True)(asked)[0]
+
+
+class Chains(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.chain = dspy.ChainOfThought("question -> answer")
+        self.compare = dspy.MultiChainComparison("question -> answer", M=2)
+
+    def forward(self, question: str) -> Any:
+        chains = [self.chain(question=question) for _ in range(2)]
+        return self.compare(chains, question=question)
+
+
+def rewarded(args: Any, prediction: Any) -> float:
+    return 1.0
+
+
+BETTER = {"N": 2, "reward_fn": rewarded, "threshold": 1.0}
+CHAIN = "question -> answer"
+needs_deno = pytest.mark.skipif(shutil.which("deno") is None, reason="runs code in Deno")
+
+MODULES: dict[str, Callable[[], Any]] = {
+    "Predict": one,
+    "ChainOfThought": lambda: dspy.ChainOfThought("question, choices -> answer"),
+    "BestOfN": lambda: dspy.BestOfN(dspy.ChainOfThought(CHAIN), **BETTER),
+    "Refine": lambda: dspy.Refine(dspy.ChainOfThought(CHAIN), **BETTER),
+    "ReAct": lambda: dspy.ReAct(CHAIN, tools=[]),
+    "**kwargs": TakesAnything,
+    "async forward": AsyncForward,
+    "aforward": AForward,
+    "majority": Majority,
+    "Parallel": InParallel,
+    "MultiChainComparison": Chains,
+    "asyncify": lambda: dspy.asyncify(one()),
+}
+WITH_CODE: dict[str, Callable[[], Any]] = {
+    "ProgramOfThought": lambda: dspy.ProgramOfThought(CHAIN),
+    "CodeAct": lambda: dspy.CodeAct(CHAIN, tools=[]),
+    "RLM": lambda: dspy.RLM(CHAIN),
+}
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize(
+    "name", [*MODULES, *(pytest.param(name, marks=needs_deno) for name in WITH_CODE)]
+)
+def test_a_module_of_dspy_is_asked_as_dspy_asks_it(name: str, ours: bool) -> None:
+    with ScriptedServer(in_chat) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lm = (
+            fm.lm("openai/x", api_base=server.url)
+            if ours
+            else dspy.LM("openai/x", api_base=server.url, api_key="none", cache=False)
+        )
+        module = (MODULES | WITH_CODE)[name]()
+        result = fm.evaluate(module, questions(3), lm=lm, tracking=False, progress=False)
+        assert [row["error"] for row in result.rows] == [None] * 3
+        assert result.score == 1.0
+        usage = result.summary.usage
+        assert usage["calls"] - usage["cached_calls"] == len(server.bodies)
+
+
+# Samplers ------------------------------------------------------------------------------------
+
+S = optuna.samplers
+QUIETLY = {"warn_independent_sampling": False}
+WHOLE = {
+    "strategy": ["simple", "cot"],
+    "prompt_layout": ["role_first", "role_last"],
+    "sampling.temperature": [0.5],
+}
+SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
+    "TPESampler": lambda: S.TPESampler(seed=0),
+    "RandomSampler": lambda: S.RandomSampler(seed=0),
+    "CmaEsSampler": lambda: S.CmaEsSampler(seed=0, **QUIETLY),
+    "NSGAIISampler": lambda: S.NSGAIISampler(seed=0),
+    "NSGAIIISampler": lambda: S.NSGAIIISampler(seed=0),
+    "QMCSampler": lambda: S.QMCSampler(seed=0, warn_asynchronous_seeding=False, **QUIETLY),
+    "GPSampler": lambda: S.GPSampler(seed=0),
+    "BruteForceSampler": lambda: S.BruteForceSampler(seed=0),
+    "GridSampler": lambda: S.GridSampler(WHOLE),
+    "PartialFixedSampler": lambda: S.PartialFixedSampler(
+        {"strategy": "cot"}, S.RandomSampler(seed=0)
+    ),
+}
+
+
+def tuned(server: ScriptedServer, sampler: optuna.samplers.BaseSampler) -> Any:
+    lm = fm.lm("openai/x", api_base=server.url)
+    given: dict[str, Any] = {"tracking": False, "progress": False, "trials": 5}
+    train, others = questions(12, "t"), questions(6, "v")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fm.tune("single", train, others, lm=lm, sampler=sampler, **given)
+
+
+def test_the_table_has_all_samplers_of_optuna() -> None:
+    base = {"BaseSampler", "BaseGASampler"}
+    assert set(SAMPLERS) == {name for name in dir(S) if name.endswith("Sampler")} - base
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_sampler_of_optuna_finishes_its_study(name: str) -> None:
+    if name == "GPSampler":
+        pytest.importorskip("torch")
+    with ScriptedServer(lambda _: json.dumps({"reasoning": "so", "answer": "A"})) as server:
+        study = tuned(server, SAMPLERS[name]())
+    assert study.report["trials"]["complete"] == (4 if name == "GridSampler" else 5)
+    assert study.stopped is None
+
+
+def test_a_grid_that_leaves_out_a_parameter_is_refused() -> None:
+    with (
+        ScriptedServer() as server,
+        pytest.raises(fm.UserError, match=r"does not fit the space.*give it values for every"),
+    ):
+        tuned(server, S.GridSampler({"strategy": ["simple"]}))
