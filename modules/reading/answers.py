@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from .choices import read_choice
+from .expressions import is_formal, normalise_formal, same_expression, without_text_marks
 from .mentions import ANSWER_NOUN, BOXED, same_text, without_typography
 from .numbers import CANONICAL, DECIMAL, decimal_text, read_number
 from .thoughts import without_thoughts
@@ -158,8 +159,9 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     """Exact match and token F1 of a span, each 0 to 1, as HotpotQA's official evaluation script
     counts them.
 
-    Both sides are normalised by `normalise_span`. F1 is the harmonic mean of token precision and
-    recall, and 0 when either side is "yes", "no" or "noanswer" and the other differs. As there, two
+    Both sides are normalised by `normalise_span`. Where the gold is an expression, its operators,
+    brackets, signs and points count, and equal expressions match exactly. F1 is the harmonic mean
+    of token precision and recall, and 0 when either side is "yes", "no" or "noanswer" and the other differs. As there, two
     texts with no token left match exactly and have F1 0. No prediction scores (0, 0). Of several
     accepted answers the one that scores most counts, as in SQuAD's script.
     """
@@ -170,14 +172,24 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
         return max(em for em, _ in scores), max(f1 for _, f1 in scores)
     predicted, true = normalise_span(prediction), normalise_span(gold)
     exact = float(predicted == true)
+    if is_formal(gold):
+        exact = float(same_expression(gold, prediction))
+        if exact:
+            return 1.0, 1.0
+        words = (Counter(map(normalise_formal, one.split())) for one in (prediction, gold))
+        return exact, _f1(*words)
     if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
         return exact, 0.0
-    predicted_tokens, true_tokens = predicted.split(), true.split()
-    common = (Counter(predicted_tokens) & Counter(true_tokens)).total()
+    return exact, _f1(Counter(predicted.split()), Counter(true.split()))
+
+
+def _f1(predicted: Counter[str], true: Counter[str]) -> float:
+    """The harmonic mean of precision and recall of words; 0 without a word in common."""
+    common = (predicted & true).total()
     if not common:
-        return exact, 0.0
-    precision, recall = common / len(predicted_tokens), common / len(true_tokens)
-    return exact, 2 * precision * recall / (precision + recall)
+        return 0.0
+    precision, recall = common / predicted.total(), common / true.total()
+    return 2 * precision * recall / (precision + recall)
 
 
 def read_answer(
@@ -217,7 +229,7 @@ def _stated_span(text: str) -> str:
     """The short answer that a text states, or else the whole text."""
     boxed = list(BOXED.finditer(text))
     if boxed:
-        return without_typography(f"{{{boxed[-1][1]}}}").strip("{} ")
+        return without_text_marks(boxed[-1][1]).strip()
     marked = list(_MARKED_SPAN.finditer(text))
     if marked:
         return _UNDRESSED.sub("", marked[-1][1])
@@ -244,6 +256,8 @@ def answer_key(answer: str, kind: Kind) -> str:
     if kind == "choice":
         return answer.strip().casefold()
     if kind in ("span", "open"):
+        if is_formal(answer):
+            return normalise_formal(answer)
         # "The The" and "A" are not the same band
         return normalise_span(answer) or answer.strip().casefold()
     key = read_answer(answer, kind)

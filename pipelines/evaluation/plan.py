@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
+from ...modules.reading.answers import gold_text
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
@@ -222,6 +224,12 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     questions = _questions(request)
     train = _train(request, program)
     warnings = check_train(train, questions)
+    if find_spec("math_verify") is None and any(
+        question.kind == "span" and "\\" in gold_text(question.gold) for question in questions
+    ):
+        warnings.append(
+            "some answers are LaTeX: pip install 'folkmoot[math]' lets equal expressions be right"
+        )
     different = len(data.apart(questions)[0])
     if different < len(questions):
         warnings.append(

@@ -1,0 +1,56 @@
+"""Answers in which operators, brackets, signs and points count: expressions, intervals, units and
+names such as C++. Official scripts drop such characters as punctuation.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+
+MOST_CHARS = 300  # of an expression that is worked out
+
+_FORMAL = re.compile(
+    r"\\[A-Za-z]|[0-9A-Za-z)\]}]\s*[+*^=<>]|[0-9]\s*/\s*[0-9]|(?:^|\s)[-−–+]\s?[0-9.\\]|"
+    r"[0-9]\.[0-9]|[0-9][-−–][0-9]*[ij]\b|[\[(][^()\[\]]*,[^()\[\]]*[\])]|[A-Za-z]#"
+)
+_LATEX = re.compile(r"\\(?:left|right|[,;!: ]|displaystyle)|\$|(?<=\d),(?=\d{3}(?!\d))")
+_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
+# What could take long to work out: towers of powers, and powers and factorials of large numbers.
+_ENDLESS = re.compile(r"\^\s*\{?\s*[0-9]{3,}|\^[^+*/=-]*\^|[0-9]{3,}\s*!")
+
+
+def is_formal(text: str) -> bool:
+    """Whether a text holds LaTeX, an operator, a bracket, or a digit with a sign or point."""
+    return _FORMAL.search(text) is not None
+
+
+def normalise_formal(text: str) -> str:
+    """An expression without what carries no meaning: white space, case, LaTeX's sizes."""
+    text = _LATEX.sub("", without_text_marks(text))
+    text = re.sub(r"\\[dt]frac", r"\\frac", text).translate({ord("−"): "-", ord("–"): "-"})
+    return re.sub(r"\s+", "", text).casefold().rstrip(".")
+
+
+def without_text_marks(text: str) -> str:
+    r"""The text without LaTeX's marks for words, such as `\text{Paris}`."""
+    return _TEXT.sub(r"\1", text)
+
+
+@lru_cache(maxsize=4096)
+def same_expression(one: str, other: str) -> bool:
+    """Whether two expressions are equal by `math-verify` (the extra `math`); without it, whether
+    they are written alike.
+    """
+    if normalise_formal(one) == normalise_formal(other):
+        return True
+    if max(len(one), len(other)) > MOST_CHARS or _ENDLESS.search(f"{one} {other}"):
+        return False
+    try:
+        from math_verify import parse, verify
+    except ImportError:
+        return False
+    logging.getLogger("math_verify").setLevel(logging.ERROR)
+    # Its own time-outs work in the main thread alone.
+    parsed = [parse(f"${text.strip('$ ')}$", parsing_timeout=None) for text in (one, other)]
+    return bool(verify(*parsed, timeout_seconds=None))
