@@ -161,9 +161,10 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
 
     Both sides are normalised by `normalise_span`. Where the gold is an expression, its operators,
     brackets, signs and points count, and equal expressions match exactly. F1 is the harmonic mean
-    of token precision and recall, and 0 when either side is "yes", "no" or "noanswer" and the other differs. As there, two
-    texts with no token left match exactly and have F1 0. No prediction scores (0, 0). Of several
-    accepted answers the one that scores most counts, as in SQuAD's script.
+    of token precision and recall, and 0 when either side is "yes", "no" or "noanswer" and the other
+    differs. As there, two texts with no token left match exactly and have F1 0. No prediction
+    scores (0, 0). Of several accepted answers the one that scores most counts, as in SQuAD's
+    script.
     """
     if prediction is None:
         return 0.0, 0.0

@@ -14,6 +14,7 @@ from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import predictors_of
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.journal import read_object
@@ -34,6 +35,13 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
     warnings = program.check(questions) if isinstance(program, Foreign) else []
+    if isinstance(program, Foreign) and lm is not None:
+        own = [name for name, predictor in predictors_of(program).items() if predictor.lm]
+        if own:
+            warnings.append(
+                f"{', '.join(own)} of your program has an LM of its own, which answers instead of "
+                f"{getattr(lm, 'model', lm)}"
+            )
     if program.wording() and any(
         getattr(profile_of(seat.predict.lm or lm), "layout", "") == "plain"
         for seat in program.seats().values()
