@@ -4,6 +4,7 @@ clean standard output.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import signal
@@ -93,6 +94,9 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # otherwise it reads a `.env` file, which may name servers
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows a ?
+            stream.reconfigure(errors="replace")
     token = _RESULTS.set(sys.stdout)
     log, handler = logging.getLogger("folkmoot"), _Lines()
     before = log.level

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ...modules.base.fence import clean
 from ..base.journal import to_json
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.folder import unwritable
@@ -32,8 +34,21 @@ def write_csv(source: ExportedRun, folder: Path, name: str) -> list[Path]:
         writer = csv.DictWriter(file, first)
         writer.writeheader()
         for cells in (first, *table):
-            writer.writerow({**cells, "choices": cells["choices"] and json.dumps(cells["choices"])})
+            options = cells["choices"] and json.dumps(cells["choices"])
+            safe = {name: _harmless(cell) for name, cell in {**cells, "choices": options}.items()}
+            writer.writerow(safe)
     return [place]
+
+
+_FORMULA = re.compile(r"\s*(?:[=@]|[-+](?![\d.]))")
+
+
+def _harmless(cell: object) -> object:
+    """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    if not isinstance(cell, str):
+        return cell
+    text = clean(cell)
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _table(source: ExportedRun) -> Iterator[dict[str, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import signal
 from collections.abc import Awaitable, Callable
 from contextvars import copy_context
@@ -32,9 +33,11 @@ from ..runs.folder import claimed
 from .request import ServeRequest
 
 BIGGEST = 1_000_000
+"""Bytes of a request at most."""
 LAST_SECONDS = 5.0
 """How long requests under way may take once the server is to end."""
-"""Bytes of a request at most."""
+
+_LOG = logging.getLogger("folkmoot")
 
 
 @dataclass
@@ -114,8 +117,9 @@ class Service:
             return _problem(504, f"there was no answer within {self.within:g} s")
         except BudgetSpent as problem:
             return _problem(503, str(problem))
-        except CallError as problem:
-            return _problem(502, str(problem))
+        except CallError as problem:  # whose words name the address of the LM
+            _LOG.warning("a question has no answer: %s", problem)
+            return _problem(502, "the LM behind this server did not answer: its log says why")
         except UserError as problem:
             return _problem(400, str(problem))
         except Exception as problem:  # of a program of the user's own, or an LM that is not ours
