@@ -46,6 +46,7 @@ READINGS = 2
 """How often an answer is asked for at most: once more where it cannot be read."""
 
 MOST_ROWS = 2_000  # of an earlier run that are read
+USUAL_SPREAD = 1.5  # by which replies to another program may be shorter or longer
 WIDEST = 3.0  # the widest factor of an estimate, down and up
 
 UNKNOWN = "the cost of your own program is unknown before its first run"
@@ -121,6 +122,8 @@ def estimate(
     prompts, completions, costs = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
     unpriced: dict[str, None] = {}
     at_once = 1
+    pilot = None if out is None else _pilot_in(out, program, lm)
+    usual = _usual_reply(out, program, lm) if out is not None and pilot is None else None
     for seat, *asks in turns:
         used = seat.predict.lm or lm
         engine = billed_as(used)
@@ -130,6 +133,8 @@ def estimate(
         at_once = max(at_once, engine.concurrency)
         first = _first_request(seat, used, todo)
         replies = _reply_tokens(seat, used)
+        if usual is not None:
+            replies = (usual / USUAL_SPREAD, usual * USUAL_SPREAD)
         for end in (0, 1):
             each = first + _heard(seat, depth[end], replies[end], end)
             prompt = asks[end] * each
@@ -141,7 +146,6 @@ def estimate(
                 costs[end] += prompt * price.prompt + completion * price.completion
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
-    pilot = None if out is None else _pilot_in(out, program, lm)
     if pilot is not None:
         times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
         prompts, completions = (
@@ -208,6 +212,25 @@ def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
         seen = f"{counted(n, 'question')} of {folder}"
         prompt, completion = tokens.mean(axis=0).tolist()
         return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
+    return None
+
+
+def _usual_reply(out: Path, program: Program, lm: Any) -> float | None:
+    """The mean tokens of a reply in the latest run beside this folder that asked the same LMs with
+    another program; None without one.
+    """
+    runs = former_runs(out)
+    wanted = as_json(lms_of(program, lm)) if runs else {}
+    for folder, run in runs:
+        if run.get("lms") != wanted:
+            continue
+        rows: list[Any] = []
+        with suppress(OSError):
+            rows += islice(records(folder / RESULTS, ("id", "usage")), MOST_ROWS)
+        paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
+        paid = [one for one in paid if one.calls and one.completion_tokens and not one.cached_calls]
+        if paid:
+            return sum(one.completion_tokens or 0 for one in paid) / sum(one.calls for one in paid)
     return None
 
 
