@@ -48,6 +48,7 @@ from .failures import (
     MOST_PAUSE,
     OUR_SCHEMA,
     SILENT,
+    BrokenStreamError,
     Habits,
     TransientError,
     UnusableReplyError,
@@ -233,13 +234,24 @@ class Engine:
                 f"{self.model} cannot be asked by this request: {refused_names[0]!r} cannot be set "
                 "here"
             )
-        came = False
+        came = begun = False
+
+        async def passed(piece: bytes) -> None:
+            nonlocal begun
+            begun = True
+            assert sink is not None
+            await sink(piece)
 
         async def send(endpoint: Transport) -> Reply:
             nonlocal came
             assert isinstance(endpoint, HttpEndpoint)
             came = True
-            return await endpoint.forward(path, fields, read, sink)
+            try:
+                return await endpoint.forward(path, fields, read, sink and passed)
+            except TransientError as problem:
+                if not begun:
+                    raise
+                raise BrokenStreamError(str(problem), problem.kind) from None
 
         rollout = f"{ASKER.get().question or ''}#{n}"
         # the same request to another path is another request

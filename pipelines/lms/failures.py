@@ -67,6 +67,14 @@ class TransientError(Exception):
         self.status = status
 
 
+class BrokenStreamError(CallError):
+    """A stream broke after its client had got a part of it, so the call is not made again."""
+
+    def __init__(self, reason: str, kind: Trouble) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
 class RefusedRequest(CallError):  # noqa: N818
     """The endpoint refused this request, in the words of `text`; nothing was billed."""
 

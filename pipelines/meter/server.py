@@ -7,6 +7,7 @@ question is in flight; no other request reaches an LM.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import logging
 import secrets
@@ -83,6 +84,8 @@ class Client:
 
     request: web.Request
     response: web.StreamResponse | None = None
+    rest: str = ""
+    """The beginning of an event whose end has not come yet."""
 
     @property
     def gone(self) -> bool:
@@ -98,17 +101,22 @@ class Client:
 
     def events(self, hides: bool) -> Sink:
         """What passes on the events of a stream as they come, perhaps without that of its usage."""
-        rest = ""
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
         async def sink(piece: bytes) -> None:
-            nonlocal rest
-            *whole, rest = (rest + piece.decode("utf-8", "replace")).split("\n\n")
+            self.rest = (self.rest + decode(piece)).replace("\r\n", "\n")
+            *whole, self.rest = self.rest.split("\n\n")
             for event in whole:
-                if not (hides and is_usage_only(event)) and not self.gone:
-                    with suppress(ConnectionError):
-                        await (await self.begin()).write(f"{event}\n\n".encode())
+                if not (hides and is_usage_only(event)):
+                    await self.write(f"{event}\n\n")
 
         return sink
+
+    async def write(self, text: str) -> None:
+        """Pass on a part of a stream, unless nobody is there any more."""
+        if text and not self.gone:
+            with suppress(ConnectionError):
+                await (await self.begin()).write(text.encode())
 
 
 @dataclass
@@ -164,7 +172,11 @@ class MeteredQuestion:
         self.flights.setdefault(text, []).append(flight)
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
-        answered = await asyncio.shield(task)
+        try:
+            answered = await asyncio.shield(task)
+        except Exception:
+            self.flights[text].remove(flight)
+            raise
         if not flight.client.gone:
             self.flights[text].remove(flight)
         return answered
@@ -247,7 +259,8 @@ class MeteredQuestion:
         whole = dict(reply.body or {})
         stream = whole.get("stream")
         if isinstance(stream, str):
-            return MeterReply({}, [] if came else [stream.encode()])
+            passed = came and client.response is not None and not client.gone
+            return MeterReply({}, [] if passed else [stream.encode()])
         return MeterReply(whole, stream_of(path, whole) if body.get("stream") else [])
 
     async def _translated(self, engine: Engine, path: str, body: Json, number: int) -> MeterReply:
@@ -373,9 +386,11 @@ class _Server:
             response: web.StreamResponse = web.json_response(answered.body)
         else:
             response = await client.begin()
+            await client.write(client.rest)
             for event in answered.events:
-                await response.write(event)
-            await response.write_eof()
+                await client.write(event.decode())
+            if not client.gone:
+                await response.write_eof()
         if not client.gone:
             session.received(answered)
         return response
@@ -416,7 +431,7 @@ def no_such_path(engine: Engine, path: str) -> None:
 
 def shown_events(text: str, hides: bool) -> Iterator[str]:
     """The events of a stream, perhaps without that of its usage."""
-    for event in text.split("\n\n"):
+    for event in text.replace("\r\n", "\n").split("\n\n"):
         if event.strip() and not (hides and is_usage_only(event)):
             yield f"{event}\n\n"
 

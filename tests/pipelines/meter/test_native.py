@@ -371,3 +371,25 @@ def test_every_field_of_the_api_is_carried_or_refused(path: str, known: set[str]
     assert {name for name, status in refused.items() if status != 400} <= {
         *("stream_options", "prompt_cache_retention", "reasoning")
     }
+
+
+def test_a_stream_that_nobody_received_is_that_of_the_next_equal_request() -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {
+            "model": "x",
+            "stream": True,
+            "messages": [{"role": "user", "content": "Is it?"}],
+        }
+        async with httpx.AsyncClient() as ai:
+            address = f"{endpoint.base_url}/chat/completions"
+            with pytest.raises(httpx.ReadTimeout):
+                await ai.post(address, json=asked, timeout=0.2)
+            said = await ai.post(address, json=asked, timeout=10)
+        assert said.text.count("data: [DONE]") == 1
+        return "A" if '"content": "A"' in said.text else "B"
+
+    with Provider() as provider:
+        provider.delay = 0.8
+        row = run(crew, provider, cache=False)
+        assert len(provider.bodies) == 1
+    assert (row["answer"], row["usage"]["calls"]) == ("A", 1)
