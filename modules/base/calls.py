@@ -86,7 +86,12 @@ class FatalCallError(CallError, UserError):
 class EndpointDown(FatalCallError):  # noqa: N818
     """An endpoint failed for good, or asks for a longer pause. The question that was asked is
     unfinished, not failed, and the same command goes on from there.
+
+    `if_answered` is the failure of this request alone, where it is that as soon as another call
+    with the same key and model is answered.
     """
+
+    if_answered: CallError | None = None
 
 
 class AuthError(EndpointDown, LMAuthError):  # type: ignore[misc]

@@ -264,6 +264,11 @@ class LocalEndpoint:
         return f"embedded llama.cpp ({self._weights.label})"
 
     @property
+    def answered(self) -> bool:
+        """Whether a call was answered before."""
+        return self._http is not None and self._http.answered
+
+    @property
     def profile(self) -> Profile:
         """The profile of the weights."""
         return PLAIN_PROFILE if self._untuned else DEFAULT_PROFILE

@@ -126,6 +126,11 @@ class Transport(Protocol):
         """Seconds that one attempt may take."""
         ...
 
+    @property
+    def answered(self) -> bool:
+        """Whether a call was answered before."""
+        ...
+
     async def send(self, payload: Mapping[str, object]) -> Reply:
         """Make one attempt at a chat completion, or at embeddings for a payload without
         messages.

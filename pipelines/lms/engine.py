@@ -37,7 +37,7 @@ from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import finishing, run_sync
-from ..base.budget import ACCOUNTS, Account, BudgetSpent
+from ..base.budget import ACCOUNTS, POLL_SECONDS, Account, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from .client import HttpEndpoint, Sink
@@ -149,6 +149,7 @@ class Engine:
         self.deadline = deadline
         self.settings = dict(settings or {})
         self.habits = Habits()
+        self._under_way = self._unsure = 0  # calls that were sent, and those that wait for others
         self.reached: dict[str, Any] = {}  # how `reaching` was called, without the key
         check_settings(model, self.settings)
 
@@ -568,6 +569,7 @@ class Engine:
         admitted: list[Account] = []
         booked: Entry | None = None
         sent: list[tuple[Ledger, int]] = []
+        sending: asyncio.Future[Reply] | None = None
         try:
             for account in ACCOUNTS.get():
                 await account.admit()
@@ -576,6 +578,7 @@ class Engine:
             for ledger in LEDGERS.get():
                 sent.append((ledger, ledger.send(lost)))
             booked = lost
+            self._under_way += 1
             sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
             sending = asyncio.ensure_future(sent_by)
             try:
@@ -604,13 +607,15 @@ class Engine:
                     booked = self._entry(call, Reply("", "", None, None), number)
                 elif kind not in MAY_BE_BILLED:
                     booked = None
-                raise
+                raise await self._settled(problem, endpoint) from None
             except TimeoutError:
                 if time_budget.expired():
                     for account in admitted:
                         account.check()
                 raise
         finally:
+            if sending is not None:
+                self._under_way -= 1
             if booked is not None:
                 for account in ACCOUNTS.get():
                     account.charge(usage_of(booked), self.model)
@@ -618,6 +623,21 @@ class Engine:
                 account.leave()
             for ledger, place in sent:
                 ledger.settle(place, booked)
+
+    async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
+        """The failure of a call. Where it is unclear whether the account or the request is its
+        cause, calls in flight may show it, and are waited for.
+        """
+        refusal = getattr(problem, "if_answered", None)
+        if refusal is None:
+            return problem
+        self._unsure += 1
+        try:
+            while not endpoint.answered and self._under_way > self._unsure:
+                await asyncio.sleep(POLL_SECONDS)
+        finally:
+            self._unsure -= 1
+        return refusal if endpoint.answered else problem
 
     def _note_model(self, reply: Reply) -> None:
         """Say once that another model answers than the one that was asked."""

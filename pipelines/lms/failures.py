@@ -172,14 +172,17 @@ def failure_of(
             f"{name} redirects to {place} ({status}), which is refused, since "
             "key and prompt would go there: give that address as --api-base if you trust it"
         )
+    refusal = RefusedRequest(f"{name} refused the request ({status}: {reason})", status, text)
     unknown = status in (404, 410) or (status == 400 and _NO_MODEL.search(words))
-    if unknown and not endpoint.answered:
-        return UnsupportedModelError(
-            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
-        )
-    if status == 403 and not endpoint.answered:
-        return AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
-    return RefusedRequest(f"{name} refused the request ({status}: {reason})", status, text)
+    if endpoint.answered or not (unknown or status == 403):
+        return refusal
+    account: EndpointDown = UnsupportedModelError(
+        f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
+    )
+    if status == 403:
+        account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
+    account.if_answered = refusal
+    return account
 
 
 def _host_of(location: str) -> str:

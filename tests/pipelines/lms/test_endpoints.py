@@ -7,6 +7,7 @@ behaviour, add an entry.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -300,3 +301,29 @@ def test_behaviour(
         for name, value in behaviour.row.items():
             whole, _, part = name.partition(".")
             assert (row[whole][part] if part else row[whole]) == value  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_first_reply_to_come_back_is_a_refusal(
+    route: str, answers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the key or the question is at fault shows in the calls that are still under way."""
+    monkeypatch.setenv("MISTRAL_API_KEY", "a-key-of-the-provider")
+
+    def answer(handler: Any) -> Said:
+        flagged = b"Question 1?" in handler.body
+        if not flagged:
+            time.sleep(0.3)
+        return says() if answers and not flagged else error(403, "flagged")
+
+    with Server(answer) as server:
+        lm = fm.lm(route, api_base=server.url)
+        given: dict[str, Any] = {"tracking": False, "cache": False, "progress": False}
+        if not answers:
+            with pytest.raises(fm.UserError, match="refused the key"):
+                fm.evaluate(fm.SingleAgent(), questions(4), lm=lm, **given)
+            return
+        result = fm.evaluate(fm.SingleAgent(), questions(4), lm=lm, **given)
+    assert result.stopped is None
+    assert [row["id"] for row in result.rows if row["error"]] == ["q1"]
