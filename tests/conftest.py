@@ -109,7 +109,7 @@ def _blank_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     if figures is None or request.node.get_closest_marker("plots"):
         return
     monkeypatch.setattr(
-        figures.Figure, "savefig", lambda figure, path: Path(path).write_bytes(BLANK)
+        figures.Figure, "savefig", lambda figure, path, **_: Path(path).write_bytes(BLANK)
     )
 
 

@@ -278,7 +278,7 @@ def test_keys_given_in_python_and_to_litellm_leave_no_trace(
         f"Bearer {KEY}"
     }
     assert leaks(place.root) == []
-    assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 2
+    assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 3
     assert "Authorization: Bearer …" in rows_of(place.work / "runs/failing")[0]["error"]
     assert not any(row["error"] for row in rows_of(place.work / "runs/given"))
     assert "because of Bearer …" in (place.work / "runs/found-scripted/results.jsonl").read_text()

@@ -40,7 +40,7 @@ def compile_in(url: str, out: Path, name: str, concurrency: int = 4) -> Any:
 def outcome(out: Path) -> dict[str, Any]:
     """All of a result but times, and what it took."""
     result = json.loads((out / "compile.json").read_text())["result"]
-    for name in ("out", "seconds", "calls_made", "calls_saved", "paid", "comparison"):
+    for name in ("out", "seconds", "calls_made", "calls_saved", "paid", "lost", "comparison"):
         result.pop(name)
     for phase in ("before", "after"):
         result[phase].pop("usage")
