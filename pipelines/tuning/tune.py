@@ -241,7 +241,8 @@ def _finished(plan: StudyPlan) -> Study | None:
         return None
     written = read_object(folder / TRACKED) or {}
     now = as_json(_described(replace(job, folder=folder), plan.validation))
-    now["settings"].pop("budget", None), written.get("settings", {}).pop("budget", None)
+    for settings in (now["settings"], written.get("settings") or {}):
+        settings.pop("budget", None)  # which may have been raised
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     untracked = plan.request.tracking and not written.get("mlflow_run_id")
     shows = only_shows(dict(stored.report), job.budget)
@@ -283,6 +284,7 @@ def _finish(
                 winner = scorer.program(front[0]["setting"])
                 save_with_lm(winner, job.folder / WINNER, job.lm)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
+                    _check_affords(job, front[0], table, len(validation))
                     validated, evaluations = _validated(job, scorer.default, winner, validation)
             except (BudgetSpent, Unanswered) as ended:
                 stopped = stopped or str(ended)
@@ -322,6 +324,28 @@ def _finish(
     write_json(job.folder / STUDY, report)
     pair = [*evaluations, None, None]
     return Study(job.folder, job.study, report, winner, pair[0], pair[1], study=study, _keep=keep)
+
+
+def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], questions: int) -> None:
+    """Raise BudgetSpent before the validation is asked, if the rest of the budget pays for a part
+    of it only, which would say nothing.
+    """
+    made, budget = totals(job.folder), job.budget
+    scored = [entry for entry in table if "scores" in entry]
+    if budget is None or not made.calls or (job.folder / VALIDATION).exists():
+        return
+    each = best["scores"]["calls"]["value"] + scored[0]["scores"]["calls"]["value"]
+    for unit, limit in budget.limits.items():
+        paid = getattr(made, unit)
+        if limit is None or paid is None:
+            continue
+        needs, left = questions * each * paid / made.calls, limit - paid
+        if needs > left:
+            raise BudgetSpent(
+                f"the budget {budget} leaves {max(0, left):.4g} of its {unit.replace('_', ' ')}, "
+                f"and the validation takes about {needs:.4g}: it is not asked; a larger budget "
+                "goes on from there"
+            )
 
 
 def _validated(
