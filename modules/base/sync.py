@@ -76,12 +76,15 @@ class finishing:  # noqa: N801
     """
 
     under_way = 0
+    left = False  # whoever cancelled it waits no longer
 
     def __enter__(self) -> None:
         finishing.under_way += 1
 
     def __exit__(self, *_: object) -> None:
         finishing.under_way -= 1
+        if not finishing.under_way:
+            finishing.left = False
 
 
 _LOOP = _SharedLoop()
@@ -217,8 +220,12 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
             cancelled = future.cancel()
         if cancelled and started.is_set():
             # calls that were sent are awaited, as long as each of them may take
-            while not ended.wait(CANCEL_SECONDS) and finishing.under_way:
-                _LOG.warning("waiting for %d calls that were sent", finishing.under_way)
+            try:
+                while not ended.wait(CANCEL_SECONDS) and finishing.under_way:
+                    _LOG.warning("waiting for %d calls that were sent", finishing.under_way)
+            except KeyboardInterrupt:
+                finishing.left = finishing.under_way > 0
+                raise
         raise
 
 

@@ -263,7 +263,7 @@ class Attempt:
                 raise  # else it is what a library made of being halted
         if isinstance(control.problem, BudgetSpent):
             self.stopped, self.short = self._spent(control.problem), True
-        elif isinstance(control.problem, EndpointDown) and self.books.spent.calls:
+        elif isinstance(control.problem, EndpointDown) and self.books.paid.calls:
             self.stopped = paused(control.problem)
         elif control.problem is not None:
             self.problem = control.problem

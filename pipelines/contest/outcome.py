@@ -132,10 +132,11 @@ class Contest(ContestResult, ShownResult):
         spent = "" if paid is None else f"; the contest paid {money(paid)}"
         spent += unanswered(self.result.get("lost"))
         free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
+        if not self.result["finished"]:  # its scores so far are no result
+            bill = spent.removeprefix("; the contest paid")
+            return [*self.sentences, *([f"The contest paid{bill}."] if spent else [])]
         table = table_lines(self.asked, self.asked[0].name) if self.asked else []
         lines = [*self.sentences, "", *table]
-        if not self.result["finished"]:
-            return [*lines, f"{spent.removeprefix('; ').capitalize()}."] if spent else lines
         if free:
             lines.append(
                 f"Without a call, from the same answers: {free[0].name} would be "

@@ -11,6 +11,7 @@ import logging
 import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -65,6 +66,7 @@ from .weights import KNOWN
 CHAT_PATH = "chat/completions"
 MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
 LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
+LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
 LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
 DEADLINE_SECONDS = 600.0
@@ -581,38 +583,25 @@ class Engine:
             self._under_way += 1
             sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
             sending = asyncio.ensure_future(sent_by)
-            try:
-                async with asyncio.timeout(
-                    min(_seconds_left(GRACE_SECONDS), default=None)
-                ) as time_budget:
-                    cancelled = await _end_of(sending, time_budget.expired)
-                try:
-                    reply = sending.result()
-                    booked = self._entry(call, reply, number)
-                    self._note_model(reply)
-                    if cancelled is not None:
-                        self._keep(self._stores(), call.key, reply)
-                    return reply if call.whole else replace(reply, body=None)
-                finally:
-                    if cancelled is not None:
-                        raise cancelled
-            except UnusableReplyError as problem:
-                tokens = tokens_in(problem.usage)
-                if problem.usage is not None:
-                    booked = self._entry(call, Reply("", "", **tokens), number)
-                raise
-            except (TransientError, CallError) as problem:
-                kind = getattr(problem, "kind", None)
-                if kind == "unreadable":
-                    booked = self._entry(call, Reply("", "", None, None), number)
-                elif kind not in MAY_BE_BILLED:
-                    booked = None
-                raise await self._settled(problem, endpoint) from None
-            except TimeoutError:
-                if time_budget.expired():
-                    for account in admitted:
-                        account.check()
-                raise
+            async with asyncio.timeout(
+                min(_seconds_left(GRACE_SECONDS), default=None)
+            ) as time_budget:
+                cancelled = await _end_of(sending, time_budget.expired)
+            booked = self._bill(call, sending, number, lost)
+            if cancelled is not None:
+                if not sending.exception():
+                    self._keep(self._stores(), call.key, sending.result())
+                raise cancelled
+            reply = sending.result()
+            self._note_model(reply)
+            return reply if call.whole else replace(reply, body=None)
+        except (TransientError, CallError) as problem:
+            raise await self._settled(problem, endpoint) from None
+        except TimeoutError:
+            if time_budget.expired():
+                for account in admitted:
+                    account.check()
+            raise
         finally:
             if sending is not None:
                 self._under_way -= 1
@@ -623,6 +612,25 @@ class Engine:
                 account.leave()
             for ledger, place in sent:
                 ledger.settle(place, booked)
+
+    def _bill(
+        self, call: _Call, sent: asyncio.Future[Reply], number: int, lost: Entry
+    ) -> Entry | None:
+        """What is booked for a call that was sent and has ended: its usage; nothing where it was
+        refused; `lost` where the endpoint may have answered.
+        """
+        problem = sent.exception()
+        kind = getattr(problem, "kind", None)
+        if problem is None:
+            return self._entry(call, sent.result(), number)
+        if kind == "unreadable":
+            return self._entry(call, Reply("", "", None, None), number)
+        if isinstance(problem, UnusableReplyError):
+            if problem.usage is None:
+                return lost
+            return self._entry(call, Reply("", "", **tokens_in(problem.usage)), number)
+        refused_call = isinstance(problem, (TransientError, CallError))
+        return None if refused_call and kind not in MAY_BE_BILLED else lost
 
     async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
         """The failure of a call. Where it is unclear whether the account or the request is its
@@ -786,23 +794,22 @@ async def _end_of(
     sending: asyncio.Future[Reply], overdue: Callable[[], bool]
 ) -> asyncio.CancelledError | None:
     """Wait until a call that was sent has ended, since it is paid for, even if whoever asked is
-    cancelled; returns that cancellation. One that is `overdue`, and a second cancellation, end the
-    call.
+    cancelled, and more than once; returns that cancellation. One that is `overdue`, or that the
+    user leaves by a second Ctrl-C, is ended.
     """
     try:
         await asyncio.wait([sending])
         return None
-    except asyncio.CancelledError as cancelled:
-        if overdue():
-            sending.cancel()
-            raise
-        with finishing():
-            try:
-                await asyncio.wait([sending])
-            except asyncio.CancelledError:
+    except asyncio.CancelledError as problem:
+        cancelled = problem
+    with finishing():
+        while not sending.done():
+            if overdue() or finishing.left:
                 sending.cancel()
-                raise
-        return cancelled
+                raise cancelled
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([sending], timeout=LEAVING_SECONDS)
+    return cancelled
 
 
 def _same_model(asked: str, answered: str) -> bool:

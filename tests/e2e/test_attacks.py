@@ -423,6 +423,22 @@ def questions_that_are_the_same_question(place: Place) -> None:
     assert compiled.compilation.before["counts"]["rows"] == 40
 
 
+@attack
+def the_account_is_empty_while_many_calls_are_in_flight(place: Place) -> None:
+    answer = place.reply
+
+    def reply(body: dict[str, Any]) -> Any:
+        time.sleep(0.01 * (_percent(str(body["messages"]), "late") % 10))
+        said = 402, {}, {"error": {"message": "Insufficient Balance"}}
+        return said if place.calls > 60 else answer(body)
+
+    place.server.reply = reply
+    contest = place.contest()
+    assert not contest.result["finished"] and "no quota left" in " ".join(contest.sentences)
+    folder = place.folder / "contest"
+    assert totals(folder).calls == 60 and lost_in(folder).calls == 0
+
+
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
