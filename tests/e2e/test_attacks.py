@@ -434,9 +434,11 @@ def the_account_is_empty_while_many_calls_are_in_flight(place: Place) -> None:
 
     place.server.reply = reply
     contest = place.contest()
-    assert not contest.result["finished"] and "no quota left" in " ".join(contest.sentences)
+    assert not contest.result["finished"]
+    assert "no quota left" in " ".join(contest.sentences)
     folder = place.folder / "contest"
-    assert totals(folder).calls == 60 and lost_in(folder).calls == 0
+    assert totals(folder).calls == 60
+    assert lost_in(folder).calls == 0
 
 
 @pytest.mark.usefixtures("quick")
