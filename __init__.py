@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from .pipelines.controls.outcome import Controls as Controls
     from .pipelines.data.embeddings import Embedder as Embedder
     from .pipelines.data.load import load as load
-    from .pipelines.distillation.distil import distil as distil
     from .pipelines.evaluation.earlier import Evaluation as Evaluation
     from .pipelines.evaluation.earlier import load_run as load_run
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from .pipelines.forecasting.forecast import Forecast as Forecast
     from .pipelines.forecasting.forecast import forecast as forecast
     from .pipelines.lms.named import lm as lm
-    from .pipelines.logs.export_log import export_log as export_log
     from .pipelines.logs.import_log import Imported as Imported
     from .pipelines.logs.import_log import import_log as import_log
     from .pipelines.meter.programs import Command as Command
@@ -121,10 +119,8 @@ _WHERE = {
     "compile": ".pipelines.compilation.compile",
     "contest": ".pipelines.contest.contest",
     "controls": ".pipelines.controls.controls",
-    "distil": ".pipelines.distillation.distil",
     "forecast": ".pipelines.forecasting.forecast",
     "evaluate": ".pipelines.evaluation.evaluate",
-    "export_log": ".pipelines.logs.export_log",
     "import_log": ".pipelines.logs.import_log",
     "labelled_demos": ".optimizers.prompts.demos",
     "lm": ".pipelines.lms.named",

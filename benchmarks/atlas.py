@@ -13,19 +13,24 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import eq
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from forecast import coded  # type: ignore[import-not-found]
 from recorded_answers import read  # type: ignore[import-not-found]
 
+from folkmoot.modules.reading.row import ResultRow
+from folkmoot.optimizers.statistics.controls import expected_vote, gain_part
 from folkmoot.optimizers.statistics.panels import PanelEstimate, best_panel
 from folkmoot.optimizers.statistics.vote_forecast import ABSTAINED, RIGHT, Codes, fit_vote_model
 from folkmoot.pipelines.forecasting.forecast import vote_codes
-from folkmoot.pipelines.logs.import_log import OUTCOMES, import_log
+from folkmoot.pipelines.logs.import_log import OUTCOMES, Imported, import_log
 from folkmoot.pipelines.plots.figure import BLUE, GREY, new_figure
 from folkmoot.pipelines.runs.outcomes import outcomes_in
 
@@ -123,11 +128,46 @@ def own_data_sets(logs: Sequence[str]) -> Iterator[tuple[DataSet, dict[str, Any]
             gains: dict[str, Any] = {}
             if not imported.is_file():
                 made = import_log(log, out=Path(scratch) / "import")
-                imported, gains = made.outcomes, made.gains
+                imported, gains = made.outcomes, gains_of(made)
             outcomes = outcomes_in(imported)
         answers, _, _ = vote_codes(outcomes)
         wrong = None if outcomes.options is None else outcomes.options - 1
         yield DataSet(Path(log).name, "yours", answers, options=wrong), gains
+
+
+def gains_in(rows: Iterable[ResultRow]) -> dict[str, object]:
+    """The gains of a team's dialogues: `first_answer` (a share), `vote_gain` and `talk_gain`
+    (differences with 95% intervals), each over `n` questions; empty without a dialogue.
+
+    First answers are those of the first round. Each question counts once, by the mean over its
+    repeats.
+    """
+    levels: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for row in rows:
+        turns, gold = row["transcript"], row["gold"]
+        if len(turns) < 2 or gold is None or row["error"]:
+            continue
+        begin = min(turn["round"] for turn in turns)
+        answers = [turn["answer"] for turn in turns if turn["round"] == begin]
+        first = fmean(answer == gold for answer in answers)
+        vote = expected_vote(answers, partial(eq, gold))
+        levels[row["id"]].append((first, vote, float(bool(row["correct"]))))
+    if not levels:
+        return {}
+    means = ([fmean(level) for level in zip(*repeats, strict=True)] for repeats in levels.values())
+    firsts, votes, teams = zip(*means, strict=True)
+    n = {"n": len(firsts)}
+    return {
+        "first_answer": {"value": fmean(firsts), **n},
+        "vote_gain": gain_part(firsts, votes)._asdict() | n,
+        "talk_gain": gain_part(votes, teams)._asdict() | n,
+    }
+
+
+def gains_of(imported: Imported) -> dict[str, Any]:
+    """What the dialogues of each agent that is a team gained."""
+    gains = {name: gains_in(run.rows) for name, run in imported.runs.items()}
+    return {name: found for name, found in gains.items() if found}
 
 
 def talk_rows(gains: dict[str, Any]) -> list[list[str]]:
@@ -281,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.only in "DyLAN":
         with tempfile.TemporaryDirectory() as scratch:
             log = options.folder / "dylan_mmlu.threads.jsonl"
-            talk = talk_rows(import_log(log, out=Path(scratch) / "import").gains)
+            talk = talk_rows(gains_of(import_log(log, out=Path(scratch) / "import")))
         print("\n" + table(TALK_HEAD, talk))
     if options.write:
         (DOCS / "atlas.md").write_text(page(sets, talk), encoding="utf-8")

@@ -31,7 +31,7 @@ ROOMS = {  # in the order of their numbers
     ]
     for floor in FLOORS[1:]
 }
-SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}
+SIBLINGS = {"compilation", "tuning", "training", "reproduction", "reporting"}
 MAY_USE = {("tuning", "training"), ("reproduction", "training"), ("tuning", "compilation")}
 HEAVY = {
     *(

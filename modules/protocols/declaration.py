@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError
-from ..base.saved_file import Described
 from ..reading.row import ResultRow
 
 if TYPE_CHECKING:  # which would bring Optuna along
@@ -105,9 +104,7 @@ class Protocol:
     Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
         for what no short spec makes. read: turns the parts of a short spec after the name (at most
         two) into constructor parameters. space: what can be tuned. replays: the outcomes under
-        other settings that a recorded run gives. plot: how its report is drawn. singles: the single
-        agents in it, each as its own `describe()` would say, from what this one says; they may
-        stand in for it when it is distilled.
+        other settings that a recorded run gives. plot: how its report is drawn.
         holds: the parameters that hold programs, or lists of them.
         fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved
             program cannot change them.
@@ -121,7 +118,6 @@ class Protocol:
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
     plot: Plot | None = None
-    singles: Callable[[Described], list[Described]] = lambda described: []
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     program: Callable[..., Any] | None = None

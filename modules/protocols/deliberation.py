@@ -38,7 +38,7 @@ from .declaration import (
     items_and,
     known_names,
 )
-from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
+from .program import LAYOUT, Program, SeatTurns, prediction_of
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
@@ -511,20 +511,6 @@ def _choices() -> str:
     )
 
 
-def _singles(described: Described) -> list[Described]:
-    """Its roles one by one; a retriever that looks things up is not the same without them."""
-    return [
-        {
-            "program": "single",
-            "role": role,
-            "sampling": described.get("sampling"),
-            **worded(described),
-        }
-        for role in described["roles"]
-        if role in ROLES and not (role == "retriever" and described.get("environment"))
-    ]
-
-
 _SPACE: Space = {
     "roles": Parameter(lists(ROLES, 2, 3)),
     "max_rounds": Parameter(IntDistribution(1, MAX_ROUNDS)),
@@ -570,5 +556,4 @@ Deliberation.protocol = Protocol(
         "In which round the agents agreed, and how often each agent's first and last answer was "
         "right.",
     ),
-    _singles,
 )

@@ -264,14 +264,6 @@ def _options(row: ResultRow) -> int:
     )
 
 
-def _singles(described: Described) -> list[Described]:
-    return [
-        member
-        for member in described["members"]
-        if member["program"] == "single" and not member.get("environment") and "class" not in member
-    ]
-
-
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
     """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
     rows.
@@ -342,6 +334,5 @@ Ensemble.protocol = Protocol(
         _replayed,
         same_calls=True,
     ),
-    singles=_singles,
     holds=("members",),
 )

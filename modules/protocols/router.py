@@ -54,8 +54,7 @@ class Router(Program):
         rule: `never`, `always` (the cheap program is not asked at all), or `{"weights": {SIGN:
             number}, "bias": number, "threshold": number}`: the team is asked where bias + Σ weight
             × sign, its expected gain in accuracy, is at least the threshold. None asks it where the
-            cheap program's samples do not all agree. The signs are those of `signs_of`. `fm.distil`
-            learns a rule from recorded runs.
+            cheap program's samples do not all agree. The signs are those of `signs_of`.
         prompt_layout: of both parts; None leaves theirs.
         prompts: seat → your instructions, or the path of a YAML file with them.
         calibration: the result of `calibrate`, as JSON; a saved router contains it.

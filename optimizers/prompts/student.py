@@ -131,7 +131,7 @@ class Student(dspy.Module):  # type: ignore[misc]
         start = len(trace or ())
         try:
             with self.control.working():
-                prediction = run_sync(self.control.attended, partial(self.program.acall, **inputs))
+                prediction = run_sync(self.control.attended, partial(self._answer, **inputs))
         except LMError as problem:
             self.control.failed(problem)
             del (trace or [])[start:]
@@ -145,6 +145,10 @@ class Student(dspy.Module):  # type: ignore[misc]
                 trace[start:] = in_order(trace[start:], self.predictors())
         prediction._program = None if self.sampled else self.program
         return prediction
+
+    def _answer(self, **inputs: Any) -> Awaitable[dspy.Prediction]:
+        answer: Awaitable[dspy.Prediction] = self.program.acall(**inputs)
+        return answer
 
     def deepcopy(self) -> Student:
         copied: Student = super().deepcopy()
@@ -185,6 +189,49 @@ class Student(dspy.Module):  # type: ignore[misc]
                     **seat.predict.config,
                     "temperature": lm.kwargs.get("temperature", 1.0),
                 }
+
+
+class TeamTeacher(Student):
+    """A team that answers in the place of a student with one prompt.
+
+    A trace shows the team's answer as if that prompt had given it. The argument before the answer
+    is what the first agent said who gave the same answer.
+    """
+
+    def __init__(self, student: Program, team: Program, control: CallControl) -> None:
+        super().__init__(student, control)
+        self.sampled = True
+
+        # A function, since copies share the team, and its prompts are not the student's.
+        def ask(**inputs: Any) -> Awaitable[dspy.Prediction]:
+            answer: Awaitable[dspy.Prediction] = team.acall(**inputs)
+            return answer
+
+        self._team = ask
+
+    def _answer(self, **inputs: Any) -> Awaitable[dspy.Prediction]:
+        return self._team(**inputs)
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        with dspy.context(trace=None):
+            prediction = super().forward(**inputs)
+        if dspy.settings.trace is not None and prediction.answer is not None:
+            predictor = self.predictors()[0]
+            *arguments, answer = predictor.signature.output_fields
+            said = dspy.Prediction(**{answer: prediction.answer})
+            if len(arguments) == 1 and (text := _argument(prediction)):
+                said[arguments[0]] = text
+            dspy.settings.trace.append((predictor, inputs, said))
+        return prediction
+
+
+def _argument(prediction: dspy.Prediction) -> str | None:
+    """What was said for the answer, by the first agent who gave it."""
+    for turn in prediction.transcript:
+        text = str(turn["text"]).strip()
+        if text and turn["answer"] == prediction.answer and not turn.get("step"):
+            return text
+    return None
 
 
 class Sampled:

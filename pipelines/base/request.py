@@ -180,7 +180,7 @@ ProgramSpec = Annotated[
     Argument(
         metavar="PROGRAM",
         help="A spec, such as single:cot or deliberation:intuitive,reasoner:judge; a YAML file; "
-        "the folder of a run, or of a saved, compiled, tuned, distilled or trained program. In "
+        "the folder of a run, or of a saved, compiled, tuned or trained program. In "
         "Python also a program, any dspy.Module, or a function of a question.",
     ),
 ]

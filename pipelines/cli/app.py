@@ -20,7 +20,6 @@ from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
 from ..controls.request import ControlsRequest
-from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..forecasting.request import ForecastRequest
 from ..reproduction.request import ReproduceRequest
@@ -58,10 +57,8 @@ COMMANDS = {
     "report": Command(of.ReportRequest, of.Quietly, "results"),
     "train": Command(TrainRequest, of.Confirmed, "learn"),
     "reproduce": Command(ReproduceRequest, of.ReproduceView, "reproduce"),
-    "distil": Command(DistilRequest, of.Planned, "learn"),
     "tune": Command(TuneRequest, of.Confirmed, "spend"),
     "import": Command(of.ImportRequest, of.View, "results"),
-    "export": Command(of.ExportRequest, of.View, "results"),
     "show": Command(of.ShowRequest, of.Quietly, "results"),
     "runs": Command(of.RunsRequest, of.View, "results"),
     "datasets": Command(of.DatasetsRequest, of.View, "setup"),

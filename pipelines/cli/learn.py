@@ -1,6 +1,4 @@
-"""`folkmoot train` and `folkmoot distil`: a network that learns strategies, and a single agent that
-replaces a team.
-"""
+"""`folkmoot train`: a network that learns strategies."""
 
 from __future__ import annotations
 
@@ -11,9 +9,6 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ..base.wording import counted, percent, signed_interval
 from ..data.embeddings import Embedder
-from ..distillation.distil import Distilled, distil_as_planned
-from ..distillation.plan import plan_distil
-from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..programs.resolve import parse_sets
 from ..runs.outcomes import read_outcomes
@@ -24,20 +19,10 @@ from ..training.request import TrainRequest
 from ..training.train import Trained
 from .guard import say
 from .life import live
-from .options import Confirmed, EvaluateView, Planned, Quietly
+from .options import Confirmed, EvaluateView, Quietly
 from .show import console, finish, show_lines, show_result
 
 SCORES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
-
-
-def distil(request: DistilRequest, view: Planned) -> None:
-    def show(distilled: Distilled) -> None:
-        sentences = distilled.report["sentences"]
-        show_lines(sentences[:1] if view.quiet else sentences)
-        if not (view.quiet or distilled.stopped):
-            show_lines([f"programs and figures: {distilled.folder}"])
-
-    live(request, view, plan_distil(request), distil_as_planned, show=show)
 
 
 def train(request: TrainRequest, view: Confirmed) -> None:

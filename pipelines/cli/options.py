@@ -20,7 +20,7 @@ from ..base.request import (
     folder,
     tracked,
 )
-from ..comparison.request import RunNames, Runs, Tested
+from ..comparison.request import RunNames, Tested
 
 
 @dataclass(kw_only=True)
@@ -212,23 +212,6 @@ class ImportRequest(Request):
     out: Annotated[
         Path, folder("Where the runs go: DIR/AGENT for each agent, and DIR/outcomes.jsonl.")
     ]
-
-
-@dataclass(kw_only=True)
-class ExportRequest(Request):
-    """Write runs as logs that other tools read.
-
-    No LM is called. inspect writes NAME.eval for `inspect view`; jsonl and csv write a table with
-    one row per answer.
-    """
-
-    example: ClassVar[str] = "export runs/sample-choice-single-cot-1a2b3c4d --out logs"
-
-    runs: Runs
-    out: Annotated[Path, folder("Folder of the logs, or for one run its file NAME.eval.")]
-    format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="Format of the logs.")] = (
-        "inspect"
-    )
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""The commands about existing runs: show, runs, report, export, import, push, forecast. `import`
+"""The commands about existing runs: show, runs, report, import, push, forecast. `import`
 works without DSPy, so modules that need DSPy are imported by the other commands when they run.
 """
 
@@ -18,12 +18,10 @@ from ...modules.reading.row import ResultRow, row_state
 from ..base.request import split_items
 from ..base.wording import counted, money, percent, shortened
 from ..evaluation.earlier import Evaluation, earlier
-from ..logs.export_log import export_log
 from ..logs.import_log import import_log, imported_lines
 from ..tracking.store import store_uri
 from .guard import STOPPED, say
 from .options import (
-    ExportRequest,
     ImportRequest,
     PushRequest,
     Quietly,
@@ -74,13 +72,6 @@ def report(request: ReportRequest, view: Quietly) -> None:
     finish(view, page.figures, lambda: show_lines(lines))
 
 
-def export(request: ExportRequest, view: View) -> None:
-    logs = list(map(str, export_log(request.runs, request.out, request.format)))
-    document = {"out": str(request.out), "format": request.format, "logs": logs}
-    lines = {"format": request.format, **{f"log {place}": log for place, log in enumerate(logs, 1)}}
-    finish(view, document, lambda: show_result(console(), "export", lines))
-
-
 def import_(request: ImportRequest, view: View) -> None:
     result = import_log(list(request.logs), out=request.out)
     document = {
@@ -88,7 +79,6 @@ def import_(request: ImportRequest, view: View) -> None:
         "answers": result.answers,
         "questions": result.questions,
         "runs": {name: str(result.folder / folder) for name, folder in result.agents.items()},
-        "gains": result.gains,
         "outcomes": str(result.outcomes),
     }
     finish(view, document, lambda: show_result(console(), "import", imported_lines(result)))

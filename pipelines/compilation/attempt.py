@@ -23,7 +23,7 @@ from ...optimizers.prompts.candidates import Candidates, PromptCandidate, candid
 from ...optimizers.prompts.metric import OptimizerMetric
 from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
-from ...optimizers.prompts.student import CallControl, Halted, Student
+from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeacher
 from ..base.budget import Account, Budget, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
@@ -41,7 +41,7 @@ from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
 from .outcome import COMPILE, COMPILED, PROGRAM, Compilation, compared, summed, verdict_on
-from .plan import CompilationPlan
+from .plan import CompilationPlan, answers_alike
 from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
 
 BEFORE, AFTER = "before", "after"
@@ -238,8 +238,8 @@ class Attempt:
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
         lms = [self.plan.task_lm, self.plan.prompt_lm]
-        for one in (student, bench.teacher):
-            lms += lms_in(one.program, self.plan.lm) if one else []
+        for one in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
+            lms += lms_in(one, self.plan.lm) if one else []
         settings = dspy.context(
             lm=self.plan.task_lm,
             adapter=ProposalAdapter(program),
@@ -272,6 +272,10 @@ class Attempt:
         """The program that writes the demonstrations, which is not a candidate."""
         if self.plan.teacher is None:
             return None
+        if not answers_alike(self.plan.program, self.plan.teacher):
+            team = TeamTeacher(self.plan.program.deepcopy(), self.plan.teacher, control)
+            team._compiled = True
+            return team
         teacher = Student(self.plan.teacher.deepcopy(), control)
         teacher.sampled = True
         # DSPy adds labelled questions to one without demonstrations of its own

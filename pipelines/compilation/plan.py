@@ -283,9 +283,10 @@ def _teacher(
     teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
 ) -> Program | None:
     """The program that writes the demonstrations: the teacher itself, or the program with the
-    teacher, an LM, in every seat; None without a teacher.
+    teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
+    prompt.
 
-    Raises UserError for an optimizer without a teacher, and a program with other agents.
+    Raises UserError for an optimizer without a teacher, and for other agents than a team's own.
     """
     if teacher is None:
         return None
@@ -305,16 +306,26 @@ def _teacher(
     made = program_given(teacher)
     for seat in made.seats().values():
         seat.predict.lm = seat.predict.lm or lm
-    ours, theirs = predictors_of(program), predictors_of(made)
-    same = ours.keys() == theirs.keys() and all(
-        one.signature.equals(theirs[name].signature) for name, one in ours.items()
-    )
-    if not same:
+    if not answers_alike(program, made) and not _has_one_prompt(program):
         raise UserError(
-            "the teacher has other agents or instructions than the program: give an LM, or the "
-            "program with demonstrations or LMs of its own"
+            "the teacher has other agents or instructions than the program, which has several "
+            "prompts: give an LM, or the program with demonstrations or LMs of its own"
         )
     return made
+
+
+def answers_alike(program: Program, teacher: Program) -> bool:
+    """Whether each prompt of the teacher is a prompt of the program."""
+    ours, theirs = predictors_of(program), predictors_of(teacher)
+    return ours.keys() == theirs.keys() and all(
+        predictor.signature.equals(theirs[name].signature) for name, predictor in ours.items()
+    )
+
+
+def _has_one_prompt(program: Program) -> bool:
+    """Whether a team can teach the program: its answers then fit the only prompt there is."""
+    outputs = [list(one.signature.output_fields) for one in predictors_of(program).values()]
+    return len(outputs) == 1 and outputs[0][-1] == "answer"
 
 
 def _settings(

@@ -101,8 +101,8 @@ class CompileRequest(Columned, LMs, Spending):
         str | None,
         Option(
             metavar="LM|PROGRAM",
-            help="Writer of the demonstrations: an LM, or a program with the same agents. "
-            "Default: the program itself.",
+            help="Writer of the demonstrations: an LM, a program with the same agents, or, for a "
+            "program with a single prompt, any team. Default: the program itself.",
         ),
     ] = None
     keep: Annotated[

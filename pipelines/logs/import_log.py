@@ -19,7 +19,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
-from ..base.wording import counted, signed_interval
+from ..base.wording import counted
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
@@ -28,7 +28,6 @@ from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
 from .formats import format_of, logs_in
-from .gains import gains_in
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
@@ -51,16 +50,6 @@ class Imported:
     @property
     def outcomes(self) -> Path:
         return self.folder / OUTCOMES
-
-    @property
-    def gains(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Of each agent that is a team: how often one first answer is right, what a vote of first
-        answers gains over it, and what the talk gains over that vote; see `gains_in`.
-        """
-        summaries = {
-            name: read_object(self.folder / of / SUMMARY) or {} for name, of in self.agents.items()
-        }
-        return {name: one["report"] for name, one in summaries.items() if one.get("report")}
 
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
@@ -211,7 +200,9 @@ class _Run:
             "imported": origin,
         }
         write_json(self.folder / MANIFEST, run)
-        summary = summarise(read_rows(self.folder / RESULTS), len(self.questions), gains_in, run)
+        summary = summarise(
+            read_rows(self.folder / RESULTS), len(self.questions), lambda rows: {}, run
+        )
         summary.paid = summary.usage
         write_json(self.folder / SUMMARY, summary.to_dict())
 
@@ -349,23 +340,11 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     }
 
 
-def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
-    vote, talk = (
-        signed_interval(one["value"], one["low"], one["high"])
-        for one in (report["vote_gain"], report["talk_gain"])
-    )
-    return (
-        f"one first answer {report['first_answer']['value']:.1%}; a vote of them {vote} points; "
-        f"the talk over that vote {talk} points"
-    )
-
-
 def imported_lines(result: Imported) -> dict[str, str]:
     """The figures of an import that are worth a line each."""
     return {
         "answers": f"{result.answers:,} of {counted(len(result.agents), 'agent')} to "
         f"{counted(result.questions, 'question')}",
-        **{name: _gained(report) for name, report in result.gains.items()},
         "runs": ", ".join(list(result.agents.values())[:8])
         + (", …" if len(result.agents) > 8 else ""),
         "outcomes": str(result.outcomes),

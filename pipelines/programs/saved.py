@@ -37,10 +37,9 @@ LM_FILE = "lm.json"
 LEARNED = re.compile(r"[0-9a-f]{16}")
 SAVED = "program"
 """The sub-folder with the program of a run, or with the program that a run produced."""
-RESULTS_OF: dict[str, tuple[str, str | None]] = {
+RESULTS_OF: dict[str, tuple[str, str]] = {
     "compile.json": ("compile", SAVED),
     "study.json": ("tune", "winner"),
-    "distil.json": ("distil", None),  # this file names the program to keep
     "contest.json": ("try", "winner"),
     "run.json": ("evaluate", SAVED),
 }
@@ -57,7 +56,7 @@ def load_program(
     """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile`
     did.
 
-    Args: folder: what it was saved in; also what compile, tune, distil or train wrote, whose result
+    Args: folder: what it was saved in; also what compile, tune or train wrote, whose result
         it is then. lms: LMs, or their names, by seat, in place of the saved ones. Addresses and
         keys are never saved: a seat whose LM had an address of its own needs one here, or by
         OPENAI_BASE_URL.
@@ -187,22 +186,14 @@ def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> P
 
 
 def program_folder(folder: Path) -> Path:
-    """The folder of the program that a command wrote: the result of a compilation or study, what a
-    distillation says to keep; the folder itself, if it holds one. Raises UserError where there is
-    none yet.
+    """The folder of the program that a command wrote: the result of a compilation, a study or a
+    contest; the folder itself, if it holds one. Raises UserError where there is none yet.
     """
     if (folder / FILE).exists():
         return folder
     for file, (command, place) in RESULTS_OF.items():
         if not (folder / file).is_file():
             continue
-        if place is None:
-            kept = (read_object(folder / file) or {}).get("keep")
-            if kept == "team":
-                raise UserError(
-                    f"{folder} says to keep the team: name that, or {folder / 'router'}"
-                )
-            place = kept if kept in ("single", "router") else "single"
         if not (folder / place).is_dir():
             raise UserError(
                 named_again(folder)

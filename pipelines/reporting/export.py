@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import base64
+import csv
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from ...modules.base.errors import UserError
+from ...modules.base.fence import clean
 from ..plots.comparison import Ends, interval_plot
 from .page import RunGroup, ShownRun
 from .plots import Picture
+
+ANSWER = ("id", "repeat", "question", "gold", "answer", "correct", "score", "decided_by", "error")
+PAID = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
+_FORMULA = re.compile(r"\s*(?:[=@]|[-+](?![\d.]))")
 
 
 def export_report(
@@ -19,9 +25,9 @@ def export_report(
 ) -> list[Path]:
     """Write plots and tables into a folder, and return the files.
 
-    Runs and pairs of a comparison are tables as in `Comparison.to_pandas`. Where runs are over
-    several data sets, the names of files begin with the number of theirs. Raises UserError where
-    nothing can be written.
+    Runs and pairs of a comparison are tables as in `Comparison.to_pandas`; `answers.csv` has every
+    answer. Where runs are over several data sets, the names of files begin with the number of
+    theirs. Raises UserError where nothing can be written.
     """
     files: list[Path] = []
     try:
@@ -29,6 +35,7 @@ def export_report(
         for number, (group, runs) in enumerate(zip(groups, shown, strict=True), 1):
             start = f"{number}-" if len(groups) > 1 else ""
             files += _tables(group, folder, start)
+            files.append(_answers(group, folder / f"{start}answers.csv"))
             files += _intervals(group, folder / f"{start}intervals.svg")
             pictures = [("course", picture) for picture in group.course]
             pictures += [("prices", picture) for picture in group.prices]
@@ -58,6 +65,27 @@ def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
     for file, table in files.items():
         table.to_csv(file, index=False)
     return list(files)
+
+
+def _answers(group: RunGroup, file: Path) -> Path:
+    """Write a line for each answer of each run."""
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        table = csv.writer(opened)
+        table.writerow(("run", *ANSWER, *PAID))
+        for name, run in zip(group.names, group.runs, strict=True):
+            for row in run.rows:
+                usage = row["usage"]
+                cells = [name, *map(row.get, ANSWER), *map(usage.get, PAID)]
+                table.writerow(map(_harmless, cells))
+    return file
+
+
+def _harmless(cell: object) -> object:
+    """A cell that no spreadsheet takes for a formula, and no terminal for a command."""
+    if not isinstance(cell, str):
+        return cell
+    text = clean(cell)
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _intervals(group: RunGroup, file: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from ..runs.summary import SUMMARY
 
 Document = Mapping[str, Any]
 _TRACKED = re.compile("[0-9a-f]{32}")
-WITHIN = ("match-budget", "distil")  # runs that commands put into a run's folder by themselves
+WITHIN = ("match-budget",)  # runs that commands put into a run's folder by themselves
 
 
 @dataclass
@@ -149,14 +149,6 @@ def _tuned(run: ListedRun, folder: Path, document: Document) -> None:
         run.score = {"name": document["objectives"][0], **held_out}
 
 
-def _distilled(run: ListedRun, folder: Path, document: Document) -> None:
-    run.program, run.lm = document["name"], document["lm"]["name"]
-    run.data = document["run"]
-    _ended(run, folder, document)
-    if kept := (document.get("programs") or {}).get(document.get("keep")):
-        run.score = {"name": "accuracy", **kept["accuracy"]}
-
-
 def _trained(run: ListedRun, folder: Path, document: Document) -> None:
     run.program, run.data, run.lm = "network", document["data"], _lms(document)
     _paid(run, totals(folder / "training").to_dict())
@@ -208,7 +200,6 @@ KINDS: dict[str, tuple[str, Callable[[ListedRun, Path, Document], None]]] = {
     "compile.json": ("compile", _compiled),
     "study.json": ("tune", _tuned),
     DATABASE: ("tune", _tuned),
-    "distil.json": ("distil", _distilled),
     "training.json": ("train", _trained),
     MANIFEST: ("evaluate", _evaluated),
 }

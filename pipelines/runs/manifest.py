@@ -50,7 +50,6 @@ KINDS = {
     "compile.json": "a compilation",
     "controls.json": "controls",
     "study_run.json": "a study",
-    "distil.json": "a distillation",
 }
 """The file that shows what kind of result a folder holds, with its name in words."""
 

@@ -347,56 +347,6 @@ def _training_figures(scores: Json) -> dict[str, float]:
     return figures(tree)
 
 
-# A distillation ----------------------------------------------------------------------------------
-
-
-def distillation_entry(folder: Path, key: str) -> RunEntry:
-    """A distillation: its verdict, the programs of the last test, and every evaluation."""
-    report = _read(folder / "distil.json")
-    run = {
-        "program": {"program": "distil", "team": report["team"]},
-        "program_hash": report["program_hash"],
-        "prompt_hash": "",
-        "lms": {"*": report["lm"]},
-        "data_fingerprint": report["data_fingerprint"],
-        "questions": report["questions"],
-        "settings": {
-            **report["data"],
-            "command": "distil",
-            "label": f"distil {report['name']}",
-            **{name: report[name] for name in ("run", "margin", "seed", "parts")},
-        },
-        "versions": report["versions"],
-    }
-    begun = partial(described, run, key, document=folder / "distil.json")
-    if not report["sentences"]:
-        return begun(name=title(run), status="RUNNING")
-    kept = (report["programs"] or {}).get(report["keep"])
-    return begun(
-        name=title(run, score_head("accuracy", kept["accuracy"]) if kept else None),
-        metrics=_distilled_figures(report),
-        tags={STOPPED_TAG: report["stopped"] or "no"},
-        note="\n\n".join(report["sentences"]),
-        files={
-            "distil.json": report,
-            **existing(folder, ("single", "router")),
-        },
-        parts=_runs_in(folder, f"selection/*/{SUMMARY}", f"held-out/*/{SUMMARY}"),
-    )
-
-
-def _distilled_figures(report: Json) -> dict[str, float]:
-    """The figures of the last test by program, such as `single/accuracy`, and `share_routed`."""
-    tree: Json = {"share_routed": (report["router"] or {}).get("share_routed")}
-    for program, tested in (report["programs"] or {}).items():
-        if tested is not None:
-            tree |= _under(program, {**tested, "against_team": None})
-        if tested is not None and (test := tested["against_team"]) is not None:
-            tree[f"{program}/difference"] = {**test, "value": test["difference"]}
-            tree[f"{program}/non_inferior"] = test["verdict"] == "non-inferior"
-    return figures(tree)
-
-
 # A contest ---------------------------------------------------------------------------------------
 
 
@@ -522,7 +472,6 @@ KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
     "contest.json": contest_entry,
     "controls.json": controls_entry,
     "study_run.json": study_entry,
-    "distil.json": distillation_entry,
     "table_run.json": table_entries,
     "training.json": training_entry,
     MANIFEST: evaluation_entry,

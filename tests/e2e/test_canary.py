@@ -206,7 +206,7 @@ def check_that_all_was_written(place: Place) -> None:
         "compiled/program/program.json",
         "tuned/study.json",
     )
-    runs += ("distilled/distil.json", "network/training/calls.jsonl")
+    runs += "network/training/calls.jsonl"
     for name in ("calls/calls.jsonl", "report.html", "study.db", *(f"runs/{run}" for run in runs)):
         assert (place.work / name).is_file(), name
     with closing(sqlite3.connect(place.root / "mlflow.db")) as stored:
@@ -232,7 +232,6 @@ def test_all_commands_leave_no_trace_of_key_and_store(
             ["compile", "single:simple", *FILES, *asked, "--optimizer", "copro", "--out",
              "runs/compiled"],
             [*tune, *asked, "--storage", study],
-            ["distil", "runs/talk", *asked, "--margin", "30", "--out", "runs/distilled"],
             [
                 "train", "network", "--train", "train.jsonl", "--test", "validation.jsonl", *asked,
                 "--set", "agents=2", "--set", "strategies=[zero_shot, cot]", "--set", "epochs=1",

@@ -98,7 +98,7 @@ def test_every_command_refuses_doctored_runs_in_a_sentence(
         "--out",
         "doctored",
     )
-    check_said(home, name, 15, again, ("distil", "doctored", "--dry-run", *lm(scripted)))
+    check_said(home, name, 15, again)
     check_said(home, name, 15, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
     check_said(home, name, 25, ("push", "doctored"))
 

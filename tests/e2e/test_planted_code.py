@@ -226,12 +226,7 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
     "a run's spec": (
         changed("run/run.json", program_spec="outsider:Program", program_hash="0" * 64),
         "answered by another program",
-        (("distil", "run", "--dry-run"), ("distil", "run", *DATA)),
-    ),
-    "a run's program": (
-        changed("run/run.json", program={"program": "outsider:Program"}, program_spec=None),
-        "--team",
-        (("distil", "run", "--dry-run"),),
+        (MATCH,),
     ),
     "a program": (yaml("program: outsider:Program"), "--set", (ASK, EVALUATE, COMPILE, TUNE)),
     "a strategy": (

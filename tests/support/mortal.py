@@ -82,12 +82,6 @@ def deliberate(url: str, out: Path, n: int, **options: Any) -> Any:
     )
 
 
-def distil_in_child(url: str, folder: Path) -> None:
-    lm = fm.lm("openai/scripted", api_base=url, seed=0)
-    options = {"margin": 0.2, "tracking": False, "concurrency": 8}
-    fm.distil(folder / "team", questions(48), lm=lm, out=folder / "found", **options)
-
-
 MEGABYTES = 3000
 """Memory, above what a child has, at which reading a file ends."""
 

@@ -16,8 +16,7 @@ import pytest
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.router import SIGNS, asks_team, signs_of
-from folkmoot.optimizers.policy.routing import Answered, learn_rule
+from folkmoot.modules.protocols.router import SIGNS, signs_of
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.replies import filled
@@ -170,59 +169,3 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
         "cheap": {"questions": 0},
         "team": {"questions": 0},
     }
-
-
-# The rule learned
-# -------------------------------------------------------------------------------------------
-
-
-def answered(
-    cheap: list[int], team: list[int], agreement: list[float], price: float = 1.0, **signs: Any
-) -> Answered:
-    n = len(cheap)
-    rows = [
-        dict.fromkeys(SIGNS, 0.0)
-        | {"agreement": agreement[i]}
-        | {name: float(each[i]) for name, each in signs.items()}
-        for i in range(n)
-    ]
-    one, other = np.array(cheap, dtype=bool), np.array(team, dtype=bool)
-    return Answered(rows, one, other, other, np.full(n, price), np.full(n, 5.0))
-
-
-def test_doubt_that_tells_where_the_team_is_better_is_learned() -> None:
-    doubt = [i % 5 == 0 for i in range(100)]
-    known = answered(
-        [not hard for hard in doubt], [1] * 100, [0.5 if hard else 1.0 for hard in doubt]
-    )
-    learnt = learn_rule(known, 0.05, seed=0)
-    assert (learnt.accuracy, learnt.share) == (1.0, 0.2)
-    assert learnt.cost == pytest.approx(1 + 0.2 * 5)
-    assert [asks_team(learnt.rule, signs) for signs in known.signs] == doubt
-    assert list(learnt.rule["weights"]) == ["agreement"]  # type: ignore[index]
-
-
-def test_another_sign_is_learned_where_samples_tell_nothing() -> None:
-    hard = [i % 4 == 0 for i in range(120)]
-    known = answered(
-        [not each for each in hard],
-        [1] * 120,
-        [1.0] * 120,
-        question_words=[3 + each for each in hard],
-    )
-    learnt = learn_rule(known, 0.05, seed=0)
-    assert learnt.share == 0.25
-    assert [asks_team(learnt.rule, signs) for signs in known.signs] == hard
-
-
-def test_always_where_nothing_tells_or_shows_anything_or_the_cheap_program_is_dear() -> None:
-    hard = [i % 3 == 0 for i in range(90)]
-    known = answered([not each for each in hard], [1] * 90, [1.0] * 90)
-    learnt = learn_rule(known, 0.05, seed=0)
-    assert (learnt.rule, learnt.share, learnt.accuracy, learnt.cost) == ("always", 1.0, 1.0, 5.0)
-    dear = answered(
-        [not each for each in hard], [1] * 90, [1.0 - each / 2 for each in hard], price=4.0
-    )
-    assert learn_rule(dear, 0.05, seed=0).rule == "always"
-    few = answered([1] * 60, [1] * 60, [1.0] * 60)
-    assert learn_rule(few, 0.02, seed=0).rule == "always"

@@ -23,8 +23,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
     *("try", "forecast", "controls", "show", "ask", "serve", "evaluate", "compare", "compile"),
-    *("tune", "train", "distil", "report", "reproduce"),
-    *("runs", "data", "datasets", "lms", "doctor", "import", "export", "push", "ui"),
+    *("tune", "train", "report", "reproduce"),
+    *("runs", "data", "datasets", "lms", "doctor", "import", "push", "ui"),
 ]
 
 

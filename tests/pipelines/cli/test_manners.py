@@ -14,7 +14,6 @@ import pytest
 from cli_helpers import KEY, evaluate, folkmoot, lm
 from typer.testing import CliRunner
 
-import folkmoot as fm
 from folkmoot.pipelines.cli import app as cli
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -168,14 +167,3 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(
     assert any("damaged: run.json is damaged" in line for line in shown)
     assert "give time, score, cost, calls" in folkmoot("runs", "--sort", "scor").stderr
     assert folkmoot("runs", "nowhere").exit_code == 2
-
-
-def test_a_distillation_is_what_it_says_to_keep(home: Path) -> None:
-    fm.SingleAgent("cot").save(home / "found" / "single")
-    (home / "found" / "distil.json").write_text(json.dumps({"keep": "single"}))
-    assert fm.load_program(home / "found").describe()["strategy"] == "cot"
-    (home / "found" / "distil.json").write_text(json.dumps({"keep": "team"}))
-    with pytest.raises(fm.UserError, match="says to keep the team"):
-        fm.load_program(home / "found")
-    (home / "found" / "distil.json").write_text(json.dumps({"keep": "../elsewhere"}))
-    assert fm.load_program(home / "found").describe()["strategy"] == "cot"

@@ -20,7 +20,6 @@ FUNCTIONS = {
     "evaluate": fm.evaluate,
     "compile": fm.compile,
     "tune": fm.tune,
-    "distil": fm.distil,
     "reproduce": fm.reproduce,
     "train": fm.train,
 }

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -270,11 +271,27 @@ def test_a_teacher_writes_the_demonstrations(scripted: Any, name: str, form: str
     assert found.compilation.winner == "given" or shown
 
 
+@pytest.mark.parametrize("name", [*SHOWERS[1:], "mipro"])
+def test_a_team_teaches_one_agent(scripted: Any, name: str) -> None:
+    alone = of_demos()
+    scripted.reply = lambda body: (
+        answering(body, True) if body["model"] == "teacher" else alone(body)
+    )
+    lm = fm.lm("openai/teacher", api_base=scripted.url)
+    team = fm.Deliberation(["intuitive", "reasoner"], lms={"intuitive": lm, "reasoner": lm})
+    options: Any = {"optimizer": name, "teacher": team, "validation": 0, "train": 8}
+    found = compiled(scripted.url, program=fm.SingleAgent("cot"), **options)
+    asked = Counter(body["model"] for body in scripted.bodies)
+    assert asked["teacher"] >= 2 * 4  # both agents answer each question that is learned from
+    assert found.compilation.winner == "compiled"
+    tried = (found.compilation.folder / "candidates.jsonl").read_text()
+    assert "because" in tried  # what an agent of the team said for its answer
+
+
 @pytest.mark.parametrize(
     ("name", "teacher", "said"),
     [
         ("copro", "lm", "copro takes no teacher"),
-        ("bootstrap", fm.SingleAgent("cot"), "other agents or instructions"),
         ("reanchor", None, "fits the thresholds of decision outputs"),
     ],
 )

@@ -469,6 +469,9 @@ def test_plots_and_tables_can_be_had_as_files(tmp_path: Path) -> None:
     assert {str(tmp_path / "files" / name) for name in names} == set(found.figures["exported"])
     assert names >= {"1-runs.csv", "1-pairs.csv", "1-intervals.svg", "2-scores.csv"}
     assert all("<svg" in path.read_text() for path in (tmp_path / "files").glob("*.svg"))
+    answers = pd.read_csv(tmp_path / "files" / "1-answers.csv")
+    assert len(answers) == 20
+    assert answers["correct"][:10].sum() == 5
     table = pd.read_csv(tmp_path / "files" / "1-pairs.csv")
     (pair,) = found.figures["groups"][0]["comparison"]["pairs"]
     assert list(table["difference"]) == pytest.approx([pair["difference"]])

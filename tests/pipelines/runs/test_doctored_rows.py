@@ -84,7 +84,6 @@ def test_every_reader_refuses_a_doctored_row(
     readers = (
         lambda: fm.compare(other, run),
         lambda: fm.report(run, tracking=False),
-        lambda: fm.export_log(run, tmp_path / "log"),
         lambda: list(read_rows(run / "results.jsonl")),
         *([] if metric else [lambda: read_outcomes(run)]),
     )
