@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types pyright bench bench-fast test-frameworks api notebooks pictures screenshots site samples clean
+.PHONY: demo test test-nightly test-slow test-qwen lint types pyright bench bench-fast test-frameworks api notebooks pictures screenshots site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -45,11 +45,7 @@ test-nightly: $(VENV)/.installed-test
 
 test-slow: test-nightly
 
-test-ray: $(VENV)/.installed-test
-	$(INSTALL) --editable '.[ray]'
-	$(BIN)/python -m pytest tests/pipelines/evaluation/test_ray.py
-
-# The capable embedded LMs, 1.6 GB: from the hub, or from the packages that weights.yaml lists.
+# The capable embedded LMs, 1.6 GB, from the hub.
 test-qwen: $(VENV)/.installed-test
 	$(BIN)/folkmoot lms get qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 	$(BIN)/python -m pytest -m "nightly and local_lm" -k "lms.md or one_program"

@@ -39,7 +39,6 @@ HEAVY = {
         "torch_geometric",
         "sentence_transformers",
         "mlflow",
-        "ray",
         "matplotlib",
         "datasets",
     ),
@@ -60,7 +59,7 @@ HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_se
 
 OF_EXTRAS = {
     *("torch", "torch_geometric", "sentence_transformers", "safetensors", "networkx", "xllamacpp"),
-    *("openpyxl", "ray", "psycopg", "grpc"),
+    *("openpyxl", "psycopg", "grpc"),
 }
 
 ON_DISK = (

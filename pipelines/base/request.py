@@ -208,7 +208,6 @@ Record = Annotated[
     Path | None,
     folder("Record every LM call in this folder, for the LM replay/DIR."),
 ]
-Workers = Annotated[int | None, Option(min=1, help="Ray's worker processes. Default: one per CPU.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls at a time.")]
 Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
 Threads = Annotated[int | None, Option(min=1, help="CPU threads of an embedded LM.")]

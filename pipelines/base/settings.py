@@ -62,11 +62,6 @@ class Settings(BaseSettings):
         """The address of `openai/…` LMs when none is given: OPENAI_BASE_URL, else OpenAI itself."""
         return os.environ.get("OPENAI_BASE_URL") or self.default_openai_base_url
 
-    @property
-    def ray_address(self) -> str | None:
-        """The Ray cluster to join; None starts one on this machine."""
-        return os.environ.get("RAY_ADDRESS") or None
-
     def openai_key(self) -> str | None:
         """The key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere else."""
         return os.environ.get("OPENAI_API_KEY") or None

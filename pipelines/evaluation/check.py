@@ -15,17 +15,13 @@ from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
-from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.journal import read_object
 from ..data import load as data
 from ..lms.named import SAMPLING
 from ..runs.manifest import MANIFEST
-from .ray_engine import check_ray
 
 MOST_REPEATS = 1_000
-
-ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
 
 def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> list[str]:
@@ -93,42 +89,10 @@ def checked(questions: Any) -> list[Question]:
     return listed
 
 
-def check_engine(
-    engine: str,
-    workers: int | None,
-    program: Program,
-    lm: Any,
-    *,
-    budget: bool,
-    metric: Metric | None = None,
-) -> None:
-    """Raises UserError for an unknown engine, or for options that it does not support."""
-    if engine not in ENGINES:
-        raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
-    if engine == RAY:
-        if isinstance(program, Foreign):
-            raise UserError(
-                "the engine ray runs only folkmoot's own programs: use the engine asyncio"
-            )
-        check_ray(program, lm, workers)
-        if metric is not None and not metric.builtin:
-            raise UserError("the engine ray takes only metrics with a name: use the engine asyncio")
-        if budget:
-            raise UserError(
-                "a budget cannot be enforced across processes: drop it, or use the engine asyncio"
-            )
-    elif workers is not None:
-        raise UserError(
-            "workers are processes of the engine ray: add --engine ray, or drop --workers"
-        )
-
-
-def check_repeats(repeats: Any, permute: bool, engine: str) -> None:
+def check_repeats(repeats: Any) -> None:
     """Raise UserError for a number of repeats that is not possible."""
     if checked_whole("repeats", repeats) > MOST_REPEATS:
         raise UserError(f"repeats is {repeats:,}: ask each question at most {MOST_REPEATS:,} times")
-    if engine == RAY and (permute or repeats > 1):
-        raise UserError("the engine ray asks every question once: use the engine asyncio")
 
 
 def check_orders(folder: Path, permute: bool) -> None:

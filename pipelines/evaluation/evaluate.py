@@ -34,7 +34,6 @@ from ..lms.engine import Engine
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
 from ..lms.seen import SeenCall
-from ..lms.store import ACTIVE
 from ..programs.saved import SAVED, save_with_lm
 from ..runs.books import open_books
 from ..runs.folder import unwritable
@@ -53,11 +52,9 @@ from .answering import (
     each_in_turn,
     useful_concurrency,
 )
-from .check import RAY
 from .earlier import Evaluation, earlier
 from .judging import agreement_with_people
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
-from .ray_engine import answer_on_ray
 from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
 
@@ -77,7 +74,7 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
 
     Raises: UserError: something that is not a program or not questions; no questions, unlabelled or
         repeated ones; an `out` folder of another run; a wrong key or unknown model; too many
-        failures; a disk that cannot be written; Ray missing or not starting. Finished rows are
+        failures; a disk that cannot be written. Finished rows are
         kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
@@ -266,22 +263,9 @@ class EvaluationJob:
             ):
                 self._check_judge()
                 waiting = self.waiting
-                if request.engine == RAY:
-                    self.tell()
-                    answer_on_ray(
-                        plan.program,
-                        plan.lm,
-                        [ask.question for ask in waiting],
-                        ACTIVE.get(),
-                        self.take,
-                        metric=plan.metric.spec,
-                        concurrency=request.concurrency,
-                        workers=request.workers,
-                    )
-                else:
-                    in_flight = useful_concurrency(request.concurrency, plan.program, plan.lm)
-                    run_sync(self.answer_all, waiting, in_flight)
-                    self.doubts.end()
+                in_flight = useful_concurrency(request.concurrency, plan.program, plan.lm)
+                run_sync(self.answer_all, waiting, in_flight)
+                self.doubts.end()
         except EndpointDown as problem:
             if not self.state.done:
                 return problem

@@ -22,7 +22,7 @@ from ...modules.reading.answers import gold_text
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
-from ..base.budget import ACCOUNTS, Account
+from ..base.budget import Account
 from ..base.journal import as_json
 from ..base.request import pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
@@ -37,7 +37,6 @@ from ..runs.manifest import RUN
 from ..tracking.values import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
-    check_engine,
     check_orders,
     check_repeats,
     check_shown,
@@ -243,9 +242,7 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     sample = None if request.judge_sample is None else sample_of(request.judge_sample)
     program, lm = seating.seat(program)
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
-    limited = request.budget is not None or bool(ACCOUNTS.get())
-    check_engine(request.engine, request.workers, program, lm, budget=limited, metric=metric)
-    check_repeats(request.repeats, request.permute, request.engine)
+    check_repeats(request.repeats)
     if request.record is not None:
         check_writable(Path(request.record), "--record")
     out = None if request.out is None else Path(request.out).expanduser()
@@ -364,7 +361,7 @@ def _settings(
             f"{key}={json.dumps(value, default=str)}"
             for key, value in parse_sets(request.sets).items()
         ],
-        **request.named("concurrency", "engine"),
+        **request.named("concurrency"),
     }
     if isinstance(request.questions, str | Path):
         where = (str(request.questions), request.split, request.limit, request.seed)

