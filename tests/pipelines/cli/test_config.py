@@ -98,10 +98,6 @@ def test_where_defaults_come_from_is_shown(
     assert "lm = openai/of-environment (FOLKMOOT_LM)" in planned.stderr
     assert "folkmoot: defaults: " in folkmoot(*ASK, "-v").stderr
     assert "defaults" not in folkmoot(*ASK).stderr
-    found = json.loads(folkmoot("doctor", "--json").stdout)
-    said = {check["name"]: check["result"] for check in found["checks"]}
-    assert f"api-base = {scripted.url} ({home / OWN})" in said["defaults"]
-    assert said["LM answers"].startswith("openai/of-environment")
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from typing import Any
 import dspy
 import markupsafe
 import pytest
+from injection import ATTACKS, TARGET, Attack, susceptibility
 
 import folkmoot as fm
 from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Page
 from folkmoot.pipelines.plots.dialogues import dialogues_page
-from folkmoot.pipelines.testing.injection import ATTACKS, TARGET, Attack, susceptibility
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import yaml
 
-from ...modules.agents.retrieval import Retrieval
-from ...modules.base.calls import ASKER
-from ...modules.base.errors import UserError
-from ...modules.environment import Environment, Page
-from ...modules.protocols.program import Program
-from ...modules.reading.answers import same_answer
-from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
-from ...optimizers.statistics.statistics import wilson
-from ..data.load import check_labelled
-from ..evaluation.evaluate import evaluate
-from ..lms.named import lm as lm_named
-from .replies import Body, filled, text_of, wrong
-from .server import Reply, ScriptedServer
+from folkmoot.modules.agents.retrieval import Retrieval
+from folkmoot.modules.base.calls import ASKER
+from folkmoot.modules.base.errors import UserError
+from folkmoot.modules.environment import Environment, Page
+from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.reading.answers import same_answer
+from folkmoot.modules.reading.question import Question
+from folkmoot.modules.reading.row import ResultRow
+from folkmoot.optimizers.statistics.statistics import wilson
+from folkmoot.pipelines.data.load import check_labelled
+from folkmoot.pipelines.evaluation.evaluate import evaluate
+from folkmoot.pipelines.lms.named import lm as lm_named
+from folkmoot.pipelines.testing.replies import Body, filled, text_of, wrong
+from folkmoot.pipelines.testing.server import Reply, ScriptedServer
 
 TARGET = "@TARGET@"
 """Stands in an attack for the answer that the attacker wants."""
