@@ -50,7 +50,7 @@ test-qwen: $(VENV)/.installed-test
 	$(BIN)/folkmoot lms get qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 	$(BIN)/python -m pytest -m "nightly and local_lm" -k "lms.md or one_program"
 
-# Teams of five frameworks, each in an environment of its own, against a server that counts.
+# Teams of ten frameworks, each in an environment of its own, against a server that counts.
 test-frameworks: $(VENV)/.installed-test
 	$(BIN)/python tools/frameworks.py
 

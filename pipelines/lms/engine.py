@@ -41,7 +41,7 @@ from ...modules.base.sync import finishing, run_sync
 from ..base.budget import ACCOUNTS, POLL_SECONDS, Account, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
-from .client import HttpEndpoint, Sink
+from .client import HttpEndpoint, NoSuchPathError, Sink
 from .embedded import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .endpoint import Reply, Transport, tokens_in
 from .failures import (
@@ -539,18 +539,22 @@ class Engine:
 
     async def _fitting_attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
         """An attempt at the request as the endpoint takes it. A setting that it refuses is changed
-        once, and remembered if that works; what a client of the meter wants is never changed.
+        once, and remembered if that works. What a client of the meter wants is never changed: the
+        limit of a translated request may get another name, and nothing else.
         """
-        if call.whole:
+        if call.send is not None:  # passed on as the client wrote it
             return await self._attempt(endpoint, call, number)
+        habits = Habits(renames=self.habits.renames) if call.whole else self.habits
         unstreamed = {"stream": False} if isinstance(endpoint, HttpEndpoint) else {}
         asked = {**call.payload, **unstreamed}  # some servers stream unless they are told
-        fitted = replace(call, payload=self.habits.fit(asked))
+        fitted = replace(call, payload=habits.fit(asked))
         try:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
-            for change in self.habits.changes(problem, fitted.payload, number):
-                changed = self.habits.trying(change).fit(asked)
+            for change in habits.changes(problem, fitted.payload, number):
+                if call.whole and change.what != "renames":
+                    continue
+                changed = habits.trying(change).fit(asked)
                 try:
                     reply = await self._attempt(endpoint, replace(call, payload=changed), number)
                 except (TransientError, CallError):
@@ -629,7 +633,7 @@ class Engine:
             if problem.usage is None:
                 return lost
             return self._entry(call, Reply("", "", **tokens_in(problem.usage)), number)
-        refused_call = isinstance(problem, (TransientError, CallError))
+        refused_call = isinstance(problem, TransientError | CallError | NoSuchPathError)
         return None if refused_call and kind not in MAY_BE_BILLED else lost
 
     async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:

@@ -51,12 +51,13 @@ QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, environment variables
     "LANGCHAIN_TRACING_V2": "false",  # docs.smith.langchain.com, tracing
     "LANGSMITH_TRACING": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # docs.litellm.ai: it fetches a list of prices
     "MEM0_TELEMETRY": "False",  # docs.mem0.ai, telemetry
     "NEXT_TELEMETRY_DISABLED": "1",  # nextjs.org/telemetry
     "OPENAI_AGENTS_DISABLE_TRACING": "1",  # openai-agents, tracing
     "OTEL_SDK_DISABLED": "true",  # opentelemetry.io, general SDK configuration
 }
-"""Environment variables that stop frameworks from sending prompts to third parties."""
+"""Environment variables that stop frameworks from sending to, or fetching from, third parties."""
 
 QUESTION_SECONDS = 600.0
 """The time that a command has for one question, unless its user names another."""

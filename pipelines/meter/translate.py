@@ -281,14 +281,22 @@ def _plain(asked: Json) -> Json:
     """A translated request without LiteLLM's own fields, and without null at any depth."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
     plain: Json = _without_nulls({key: value for key, value in asked.items() if key not in own})
+    for message in plain.get("messages") or ():
+        message.pop("thinking_blocks", None)  # strict endpoints know no thoughts in a message
+        if calls := message.get("tool_calls"):
+            message["tool_calls"] = [_tool_call(call) for call in calls]
     return plain
+
+
+def _tool_call(call: Json) -> Json:
+    """A call of a tool with the fields that strict endpoints take."""
+    function = {name: call["function"].get(name) for name in ("name", "arguments")}
+    return {"id": call.get("id"), "type": "function", "function": function}
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: _without_nulls(one) for key, one in value.items() if one is not None}
-        # strict endpoints know no thoughts in a message
-        return {key: one for key, one in kept.items() if key != "thinking_blocks"}
+        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
