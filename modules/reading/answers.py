@@ -16,9 +16,9 @@ from .numbers import CANONICAL, DECIMAL, decimal_text, read_number
 from .thoughts import without_thoughts
 
 __all__ = [
+    "AnswerScore",
     "Gold",
     "Kind",
-    "Score",
     "answer_key",
     "em_f1",
     "gold_text",
@@ -298,7 +298,7 @@ def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
     return "number" if re.fullmatch(clean, text) and read_number(text) is not None else "span"
 
 
-class Score(NamedTuple):
+class AnswerScore(NamedTuple):
     """`correct` counts towards accuracy; `em` and `f1`, each 0 to 1, are those of a span, else
     None.
     """
@@ -310,7 +310,7 @@ class Score(NamedTuple):
 
 def score(
     answer: str | None, gold: Gold, kind: Kind, choices: Mapping[str, str] | None = None
-) -> Score:
+) -> AnswerScore:
     """Score one answer against the gold one, or the best of several accepted ones; an answer of
     None, or of another kind, is wrong.
 
@@ -324,7 +324,7 @@ def score(
         return max(scores, key=lambda scored: (scored.correct, scored.f1 or 0.0))
     if kind == "span":
         em, f1 = em_f1(answer, gold)
-        return Score(em == 1.0, em, f1)
+        return AnswerScore(em == 1.0, em, f1)
     if kind == "choice":
         label = gold.strip()
         if choices and label not in choices:
@@ -332,7 +332,7 @@ def score(
                 f"the gold answer {gold!r} is not among the choices {', '.join(choices)}"
             )
         chosen = None if answer is None else answer.strip()
-        return Score(chosen == label or same_text(chosen, label, choices or {}), None, None)
+        return AnswerScore(chosen == label or same_text(chosen, label, choices or {}), None, None)
     if read_answer(gold, kind) is None:
         raise ValueError(f"the gold answer {gold!r} is not a {kind}")
-    return Score(same_answer(answer, gold, kind), None, None)
+    return AnswerScore(same_answer(answer, gold, kind), None, None)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.usage import numbers_of
-from ..reading.answers import Score, answer_key, score
+from ..reading.answers import AnswerScore, answer_key, score
 from ..reading.row import ResultRow
 
 STATES = ("right", "wrong", "unreadable")
 CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
 
-_WRONG = Score(False, None, None)
+_WRONG = AnswerScore(False, None, None)
 
 
 def change(was: bool, now: bool) -> str:
@@ -89,10 +89,10 @@ class Reading:
 
     def __init__(self, row: ResultRow) -> None:
         self._row = row
-        self._scores: dict[str, Score] = {}
+        self._scores: dict[str, AnswerScore] = {}
         self._keys: dict[str | None, str | None] = {None: None}
 
-    def score(self, answer: Any) -> Score:
+    def score(self, answer: Any) -> AnswerScore:
         if not isinstance(answer, str):
             return _WRONG
         if answer not in self._scores:

@@ -5,7 +5,6 @@ works without DSPy, so modules that need DSPy are imported by the other commands
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from rich.text import Text
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, row_state
+from ..base.cards import Card, Kind, result_kind
 from ..base.request import split_items
-from ..base.wording import counted, money, percent, shortened
+from ..base.wording import counted, money, shortened
 from ..evaluation.earlier import Evaluation, earlier
 from ..logs.import_log import import_log, imported_lines
 from ..tracking.store import store_uri
@@ -34,14 +34,13 @@ from .show import answered, console, finish, plain_table, show_dialogue, show_li
 
 if TYPE_CHECKING:
     from ..forecasting.request import ForecastRequest
-    from ..reporting.listed import ListedRun
 
 LISTED = 15  # questions in a list, so that it fits a screen
 LONGEST_QUESTION = 60  # characters
 COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)")
 WIDE = 120  # columns of a terminal that has room for all of them
-NARROW = ("folder", "program", "score", "calls")
-WIDTHS = (28, 16, 14, 6)  # of these, at most
+NARROW = ("folder", "kind", "score", "calls")
+WIDTHS = (26, 12, 20, 6)  # of these, at most
 LONGEST_LINE = 2000  # columns when there is no terminal
 
 
@@ -109,29 +108,30 @@ def push(request: PushRequest, view: View) -> None:
 
 # The runs of a folder -----------------------------------------------------------------------------
 
-SORTED_BY: dict[str, Callable[[ListedRun], Any]] = {
-    "time": lambda run: run.when,
-    "score": lambda run: run.score and run.score["value"],
-    "cost": lambda run: run.cost_usd,
-    "calls": lambda run: run.calls,
+SORTED_BY: dict[str, Callable[[Card], Any]] = {
+    "time": lambda card: card.when,
+    "score": lambda card: card.score and card.score.value,
+    "cost": lambda card: card.cost_usd,
+    "calls": lambda card: card.calls,
 }
 
 
 def runs(request: RunsRequest, view: View) -> None:
-    from ..reporting.listed import list_runs
+    from ..reporting.listed import list_cards
 
     if request.sort not in SORTED_BY:
         raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
     home, key = Path("runs"), SORTED_BY[request.sort]
-    listed = list_runs(request.folders or [home] * home.is_dir())
-    ordered = sorted((run for run in listed if key(run) is not None), key=key, reverse=True)
-    listed = [*ordered, *(run for run in listed if key(run) is None)]
+    listed = list_cards(request.folders or [home] * home.is_dir())
+    known = [card for card in listed if key(card) is not None]
+    unknown = [card for card in listed if key(card) is None]
+    listed = [*sorted(known, key=key, reverse=True), *unknown]
     if not listed:
         say(f"no runs in {', '.join(request.folders) or home}")
-    finish(view, [asdict(run) for run in listed], lambda: _show_runs(listed))
+    finish(view, [card.to_dict() for card in listed], lambda: _show_cards(listed))
 
 
-def _show_runs(listed: list[ListedRun]) -> None:
+def _show_cards(cards: list[Card]) -> None:
     out = console()
     if not out.is_terminal:
         out.width = LONGEST_LINE
@@ -141,24 +141,24 @@ def _show_runs(listed: list[ListedRun]) -> None:
         column.no_wrap, column.max_width = True, width
     for column in table.columns[: names.index("score")]:
         column.justify = "left"
-    for run in listed:
-        score = run.score or {}
+    for card in cards:
+        score = card.score
+        folded = f" ({len(card.children)})" if card.children else ""
         cells = {
-            "folder": run.folder,
-            "kind": run.kind,
-            "program": run.program,
-            "LM": run.lm,
-            "data": run.data,
-            "score": percent(score) if score else "",
-            "n": f"{score['n']:,}" if score.get("n") else "",
-            "calls": "" if run.calls is None else f"{run.calls:,}",
-            "cost": money(run.cost_usd),
-            "when (UTC)": run.when[:16].replace("T", " "),
+            "folder": str(card.folder),
+            "kind": f"{card.kind}{folded}",
+            "program": card.program,
+            "LM": card.lm,
+            "data": card.data,
+            "score": "" if score is None else str(score),
+            "n": f"{score.n:,}" if score and score.n else "",
+            "calls": "" if card.calls is None else f"{card.calls:,}",
+            "cost": money(card.cost_usd),
+            "when (UTC)": card.when[:16].replace("T", " "),
         }
-        why = f": {run.problem}" if run.problem and names is not NARROW else ""
-        state = f"{run.state}{why}"
-        table.add_row(*(cells[name] for name in names), state)
-    if listed:
+        why = f": {card.problem}" if card.problem and names is not NARROW else ""
+        table.add_row(*(cells[name] for name in names), f"{card.state}{why}")
+    if cards:
         out.print(table)
 
 
@@ -166,6 +166,10 @@ def _show_runs(listed: list[ListedRun]) -> None:
 
 
 def show(request: ShowRequest, view: Quietly) -> None:
+    kind = result_kind(Path(request.run))
+    if kind is not None and kind.command != "evaluate":
+        _show_card(request, view, kind)
+        return
     run = earlier(request.run)
     if request.question is None:
         listed = sorted(run.rows, key=lambda row: STATES.index(row_state(row)))
@@ -173,6 +177,18 @@ def show(request: ShowRequest, view: Quietly) -> None:
     else:
         rows = _rows_of(run, request.question)
         finish(view, rows, lambda: _show_rows(console(), rows))
+
+
+def _show_card(request: ShowRequest, view: Quietly, kind: Kind) -> None:
+    from ..reporting.listed import card_of
+
+    card = card_of(Path(request.run), kind)
+    if request.question is not None:
+        runs = ", ".join(map(str, card.children)) or "none"
+        raise UserError(
+            f"{request.run} is {kind.what}, and its runs have the questions: name one of {runs}"
+        )
+    finish(view, card.to_dict(), lambda: show_lines(card.lines()))
 
 
 def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:

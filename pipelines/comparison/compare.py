@@ -20,7 +20,7 @@ from ..base.request import entry, split_items
 from ..base.run_files import MetricFields, score_fields
 from ..base.wording import run_failed, run_notes
 from ..data import catalogue
-from ..evaluation.earlier import Evaluation, imported_runs
+from ..evaluation.earlier import Evaluation, runs_in
 from ..runs.lines import judge_words
 from ..runs.manifest import name_of_run
 from ..runs.summary import mean_score
@@ -117,7 +117,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
             raise UserError(
                 f"{option} says how to run a baseline, but none is asked for: add --match-budget"
             )
-    folders = imported_runs(request.runs)
+    folders = runs_in(request.runs)
     if len(folders) < 2 and not request.match_budget:
         raise UserError(
             "a comparison needs at least two runs: name another one, or add --match-budget"

@@ -40,7 +40,8 @@ from ..runs.summary import Ending
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
-from .outcome import COMPILE, COMPILED, PROGRAM, Compilation, compared, summed, verdict_on
+from .card import COMPILE, PROGRAM
+from .outcome import COMPILED, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan, answers_alike
 from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
 

@@ -19,7 +19,8 @@ from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.run import disk_errors, running
 from .attempt import Attempt, compiling_line
-from .outcome import COMPILE, PROGRAM, Compilation, compilation_in
+from .card import COMPILE, PROGRAM
+from .outcome import Compilation, compilation_in
 from .plan import CompilationPlan, plan_compilation
 from .request import CompileRequest
 

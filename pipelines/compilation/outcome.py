@@ -17,8 +17,9 @@ from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
 from ..evaluation.earlier import Evaluation
+from .card import COMPILE, PROGRAM
 
-COMPILE, PROGRAM, COMPILED = "compile.json", "program", "compiled"
+COMPILED = "compiled"
 """The file of a compilation, the folder of the program to take, and that of the compiled one."""
 
 

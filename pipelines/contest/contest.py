@@ -29,11 +29,12 @@ from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
+from .card import WINNER
 from .confirm import confirm, confirmation_words
 from .entrants import Entrant
 from .free import free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
-from .outcome import WINNER, Contest
+from .outcome import Contest
 from .plan import ContestPlan, plan_contest
 from .race import PlannedRace, Race
 from .request import ContestRequest

@@ -21,11 +21,12 @@ from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
 from ..tracking.models import log_program
+from .card import WINNER
 
 if TYPE_CHECKING:
     import pandas as pd
 
-WINNER, CONFIRM = "winner", "confirm"
+CONFIRM = "confirm"
 
 
 class Contest(ContestResult, ShownResult):

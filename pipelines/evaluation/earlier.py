@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.grading import ACCURACY
+from ..base.cards import result_kind
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
@@ -20,7 +21,7 @@ from ..runs.lines import (
     score_line,
     unmetered_line,
 )
-from ..runs.manifest import CONTEST, IMPORT, name_of_run, read_run, rival_of
+from ..runs.manifest import MANIFEST, name_of_run, read_run, rival_of
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 
@@ -202,8 +203,10 @@ class Evaluation:
         )
 
 
-def imported_runs(sources: Iterable[Any]) -> list[Any]:
-    """The runs, where the folder of an import or a contest is replaced by the runs in it."""
+def runs_in(sources: Iterable[Any]) -> list[Any]:
+    """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
+    study) is replaced by these.
+    """
     runs: list[Any] = []
     for run in sources:
         folder = Path(run).expanduser() if isinstance(run, str | Path) else None
@@ -212,14 +215,15 @@ def imported_runs(sources: Iterable[Any]) -> list[Any]:
 
 
 def _runs_below(folder: Path) -> list[Path]:
-    """The runs of an import or a contest in its folder; none in any other folder."""
-    result = (read_object(folder / CONTEST) or {}).get("result")
-    if isinstance(result, dict):
-        named, home = result.get("runs"), folder / "runs"
-    else:
-        named, home = (read_object(folder / IMPORT) or {}).get("agents"), folder
-    names = named.values() if isinstance(named, dict) else ()
-    return [home / name for name in names if isinstance(name, str) and name == Path(name).name]
+    """The runs of a result in its folder; none in the folder of a run."""
+    kind = result_kind(folder)
+    if kind is None or (folder / MANIFEST).exists():
+        return []
+    try:
+        children = kind.describe(folder).children
+    except (OSError, TypeError, ValueError, LookupError, AttributeError):
+        return []  # whoever reads the folder says what is damaged
+    return [run for run in children if (run / MANIFEST).is_file()]
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

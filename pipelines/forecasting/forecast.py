@@ -22,7 +22,7 @@ from ...optimizers.statistics.vote_forecast import (
 from ..base.html import html_result
 from ..base.request import entry
 from ..base.wording import counted, signed
-from ..evaluation.earlier import Evaluation, imported_runs, load_run
+from ..evaluation.earlier import Evaluation, load_run, runs_in
 from ..runs.outcomes import Outcomes, RecordedOutcome, outcomes_from, outcomes_in
 from .request import ForecastRequest
 
@@ -148,7 +148,7 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     files = all(isinstance(one, str | Path) and Path(one).is_file() for one in answers)
     if files or isinstance(answers[0], Mapping):
         return _table(answers)
-    runs = [load_run(run) for run in imported_runs(answers)]
+    runs = [load_run(run) for run in runs_in(answers)]
     names = distinct([run.folder.name for run in runs])
     lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
     table = outcomes_from(

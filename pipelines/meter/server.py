@@ -33,7 +33,7 @@ from ..lms.engine import Engine
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
 from .native import CHAT, PATHS, NativePath, events_in, is_usage_only
-from .translate import PROTOCOLS, BadRequest, Json, State, stream_of
+from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -148,7 +148,7 @@ class MeteredQuestion:
     under_way: set[asyncio.Task[MeterReply]] = field(default_factory=set)
     flights: dict[str, list[Flight]] = field(default_factory=dict)
     """The requests whose replies no client has got yet, by their text."""
-    state: State = field(default_factory=State)
+    state: Conversation = field(default_factory=Conversation)
     _equal: Counter[str] = field(default_factory=Counter)
 
     @property

@@ -29,7 +29,7 @@ class BadRequest(ValueError):  # noqa: N818
 
 
 @dataclass
-class State:
+class Conversation:
     """What the replies of a question's requests were, for requests that go on from them: the items
     of a conversation by response, and each item by its id.
     """
@@ -66,7 +66,7 @@ class State:
         return self.items[item["id"]]
 
 
-async def chat_completions(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+async def chat_completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
     """OpenAI's chat completions, passed on unchanged."""
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
@@ -74,7 +74,7 @@ async def chat_completions(body: Json, ask: Ask, state: State) -> tuple[Json, Ev
     return completion, _chunks(completion, body)
 
 
-async def completions(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
     """OpenAI's older completions, as one message of a user."""
     if not isinstance(body.get("prompt"), str):
         raise BadRequest("the request has no text as its 'prompt'")
@@ -93,7 +93,7 @@ async def completions(body: Json, ask: Ask, state: State) -> tuple[Json, Events]
     return reply, [event(None, reply), event(None, "[DONE]")]
 
 
-async def embeddings(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+async def embeddings(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
     """OpenAI's embeddings, passed on unchanged."""
     if not body.get("input") or "messages" in body:
         raise BadRequest("the request has no 'input' to embed")
@@ -178,7 +178,7 @@ def _refuse_tools(tools: Iterable[Json], known: Collection[str]) -> None:
             )
 
 
-async def responses(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
     """OpenAI's responses; state is that of this question's own replies."""
     if body.get("input") is None:
         raise BadRequest("the request has no 'input'")
@@ -230,7 +230,7 @@ def _response_events(answer: Any) -> Iterator[bytes]:
         yield event(data["type"], {**data, "sequence_number": number})
 
 
-async def messages(body: Json, ask: Ask, state: State) -> tuple[Json, Events]:
+async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Events]:
     """Anthropic's messages."""
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
@@ -315,7 +315,7 @@ def stream_of(path: str, whole: Json) -> Events:
 
 _CHAT = ("chat/completions",)
 
-PROTOCOLS: dict[str, Callable[[Json, Ask, State], Awaitable[tuple[Json, Events]]]] = {
+PROTOCOLS: dict[str, Callable[[Json, Ask, Conversation], Awaitable[tuple[Json, Events]]]] = {
     "chat/completions": chat_completions,
     "completions": completions,
     "responses": responses,

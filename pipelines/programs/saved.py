@@ -24,6 +24,7 @@ from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
+from ..base.cards import result_kind
 from ..base.journal import read_object, write_json
 from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
@@ -37,12 +38,6 @@ LM_FILE = "lm.json"
 LEARNED = re.compile(r"[0-9a-f]{16}")
 SAVED = "program"
 """The sub-folder with the program of a run, or with the program that a run produced."""
-RESULTS_OF: dict[str, tuple[str, str]] = {
-    "compile.json": ("compile", SAVED),
-    "study.json": ("tune", "winner"),
-    "contest.json": ("try", "winner"),
-    "run.json": ("evaluate", SAVED),
-}
 
 
 def load_program(
@@ -191,16 +186,15 @@ def program_folder(folder: Path) -> Path:
     """
     if (folder / FILE).exists():
         return folder
-    for file, (command, place) in RESULTS_OF.items():
-        if not (folder / file).is_file():
-            continue
-        if not (folder / place).is_dir():
-            raise UserError(
-                named_again(folder)
-                or f"{folder} has no program yet: run its folkmoot {command} to the end"
-            )
-        return folder / place
-    return folder
+    kind = result_kind(folder)
+    if kind is None or kind.program is None:
+        return folder
+    if not (folder / kind.program).is_dir():
+        raise UserError(
+            named_again(folder)
+            or f"{folder} has no program yet: run its folkmoot {kind.command} to the end"
+        )
+    return folder / kind.program
 
 
 def named_again(folder: Path) -> str:

@@ -19,7 +19,7 @@ from ..comparison.compare import compare, names_for, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.tested import asked_in
-from ..evaluation.earlier import Evaluation, earlier, imported_runs
+from ..evaluation.earlier import Evaluation, earlier, runs_in
 from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
@@ -34,7 +34,6 @@ REPORT = "report.html"
 MOST_NOTED = 10
 """Of more runs, only the pairs with the first have their notes on the page."""
 
-WITHIN = ("before", "after/*", "validation/default", "validation/winner")
 """The runs that a compilation or a study leaves in its folder."""
 
 
@@ -138,27 +137,18 @@ def _opened(
     """The runs with at least one row, and a note on each of the others."""
     evaluations: list[Evaluation] = []
     empty: list[Path] = []
-    for run in imported_runs(sources):
-        for one in [run] if isinstance(run, Evaluation) else _runs_in(run):
-            folder = one.folder if isinstance(one, Evaluation) else Path(one)
-            rows = folder / RESULTS
-            if (folder / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
-                empty.append(folder)
-            else:
-                evaluations.append(run_or_match(one))
+    for run in runs_in(sources):
+        if not isinstance(run, Evaluation | str | Path):
+            earlier(run)  # raises UserError
+        folder = run.folder if isinstance(run, Evaluation) else Path(run).expanduser()
+        rows = folder / RESULTS
+        if (folder / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
+            empty.append(folder)
+        else:
+            evaluations.append(run_or_match(run))
     if not evaluations:
         raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
     return evaluations, [f"Left out: {folder} has no finished row yet." for folder in empty]
-
-
-def _runs_in(source: str | Path) -> list[str | Path]:
-    """The folder of a run, or the runs in that of a compilation or a study."""
-    if not isinstance(source, str | Path):
-        earlier(source)  # raises UserError
-    folder = Path(source).expanduser()
-    within = [one for name in WITHIN for one in sorted(folder.glob(name))]
-    runs = [one for one in within if (one / MANIFEST).exists()]
-    return [folder] if (folder / MANIFEST).exists() or not runs else [*runs]
 
 
 def _grouped(
@@ -171,14 +161,14 @@ def _grouped(
     apart = []
     for run, name in zip(runs, names, strict=True):
         asked = asked_in(run)
-        for names_in, runs_in, shared in groups:
+        for names_in, members, shared in groups:
             try:
                 ids = shared_questions((shared, asked), (names_in[0], name))
             except UserError as problem:
                 apart.append(f"{name} is shown apart from {names_in[0]}: {problem}.")
                 continue
             names_in.append(name)
-            runs_in.append(run)
+            members.append(run)
             for other in shared.keys() - set(ids):
                 del shared[other]
             break
@@ -187,10 +177,10 @@ def _grouped(
     return [
         RunGroup(
             names_in,
-            runs_in,
-            compare(*runs_in, names=names_in, **how) if len(runs_in) > 1 else None,
+            members,
+            compare(*members, names=names_in, **how) if len(members) > 1 else None,
         )
-        for names_in, runs_in, _ in groups
+        for names_in, members, _ in groups
     ], apart
 
 

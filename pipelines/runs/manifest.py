@@ -17,6 +17,7 @@ from typing import Any, TypedDict, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
+from ..base.cards import kinds
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
@@ -44,21 +45,11 @@ MOST_RUNS = 9
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
 
-KINDS = {
-    MANIFEST: "an evaluation",
-    CONTEST: "a contest",
-    "compile.json": "a compilation",
-    "controls.json": "controls",
-    "study_run.json": "a study",
-}
-"""The file that shows what kind of result a folder holds, with its name in words."""
-
-
 def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file."""
-    for other, what in KINDS.items() if file in KINDS else ():
-        if other != file and (folder / other).exists():
-            raise UserError(f"{folder} holds {what}: choose another --out")
+    for other, kind in kinds().items() if file in kinds() else ():
+        if other != file and not kind.tested and (folder / other).exists():
+            raise UserError(f"{folder} holds {kind.what}: choose another --out")
 
 
 @dataclass(frozen=True)

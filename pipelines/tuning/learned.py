@@ -25,8 +25,9 @@ from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent
+from ..compilation.card import PROGRAM
 from ..compilation.compile import compile_as_planned
-from ..compilation.outcome import PROGRAM, compilation_in
+from ..compilation.outcome import compilation_in
 from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
 from ..data import load as data

@@ -40,6 +40,7 @@ from ..runs.manifest import check_kind, made_with, versions
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE
 from ..tracking.run import Tracking
+from .card import BEGUN, STUDY, WINNER
 from .job import Job, StudySettings
 from .learned import learning_calls
 from .plan import StudyPlan, plan_study
@@ -58,7 +59,7 @@ from .trial import Scorer
 from .worker import work
 from .workers import INTERRUPTED, in_processes
 
-STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "study_run.json"
+VALIDATION = "validation"
 SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
@@ -174,7 +175,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
     """
     request, job, validation = plan.request, plan.job, plan.validation
     if plan.out is not None:
-        check_kind(plan.out, TRACKED)
+        check_kind(plan.out, BEGUN)
     if (stored := _finished(plan)) is not None:
         if show is not None:
             show(stored)
@@ -187,9 +188,9 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
         tracking = Tracking()
-        write_json(folder / TRACKED, _described(job, validation))
+        write_json(folder / BEGUN, _described(job, validation))
         if request.tracking:
-            tracking = Tracking(folder, TRACKED, keep=keep, lm=job.lm, registered=request.register)
+            tracking = Tracking(folder, BEGUN, keep=keep, lm=job.lm, registered=request.register)
             job = replace(job, tracking=True)
         stopped, short = None, False
         problem: KeyboardInterrupt | UserError | None = None
@@ -239,7 +240,7 @@ def _finished(plan: StudyPlan) -> Study | None:
     stored, job, folder = study_in(plan.out), plan.job, plan.out
     if stored is None or folder is None or job.own is not None:
         return None
-    written = read_object(folder / TRACKED) or {}
+    written = read_object(folder / BEGUN) or {}
     now = as_json(_described(replace(job, folder=folder), plan.validation))
     for settings in (now["settings"], written.get("settings") or {}):
         settings.pop("budget", None)  # which may have been raised

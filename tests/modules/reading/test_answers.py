@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from folkmoot.modules.reading.answers import (
-    Score,
+    AnswerScore,
     infer_kind,
     normalise_span,
     read_answer,
@@ -335,17 +335,17 @@ def test_read_answer_is_canonical(text: str | None, kind: Any, answer: str | Non
 
 def test_score_of_each_kind() -> None:
     twice = {"A": "get money", "B": "bring cash", "C": "bring cash"}
-    assert score("B", "B", "choice", twice) == Score(True, None, None)
+    assert score("B", "B", "choice", twice) == AnswerScore(True, None, None)
     assert score("C", "B", "choice", twice).correct
     assert not score("A", "B", "choice", twice).correct
     assert not score(None, "B", "choice", twice).correct
-    assert score("18.0", "18", "number") == Score(True, None, None)
+    assert score("18.0", "18", "number") == AnswerScore(True, None, None)
     assert not score(None, "18", "number").correct
     assert score("yes", "TRUE", "boolean").correct
     assert not score("no", "True", "boolean").correct
-    assert score("the Bank", "bank", "span") == Score(True, 1.0, 1.0)
-    assert score("bank robbery", "bank", "span") == Score(False, 0.0, pytest.approx(2 / 3))
-    assert score(None, "bank", "span") == Score(False, 0.0, 0.0)
+    assert score("the Bank", "bank", "span") == AnswerScore(True, 1.0, 1.0)
+    assert score("bank robbery", "bank", "span") == AnswerScore(False, 0.0, pytest.approx(2 / 3))
+    assert score(None, "bank", "span") == AnswerScore(False, 0.0, 0.0)
 
 
 def rows(name: str) -> Iterator[dict[str, Any]]:

@@ -381,7 +381,8 @@ def test_folders_that_are_no_runs_are_refused_in_a_sentence(tmp_path: Path) -> N
 def test_the_folder_of_a_compilation_stands_for_the_runs_in_it(tmp_path: Path) -> None:
     run(50, 100, tmp_path / "before", "before")
     run(90, 100, tmp_path / "after" / "c1", "after")
-    (tmp_path / "compile.json").write_text(json.dumps({"api_key": "sk-canary"}))
+    about = {"program": {"program": "single"}, "lms": {}, "settings": {"api_key": "sk-canary"}}
+    (tmp_path / "compile.json").write_text(json.dumps(about))
     report = fm.report(tmp_path)
     assert report.path == tmp_path / "report.html"
     assert report.headline.startswith("after beats before: 90%")

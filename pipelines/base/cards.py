@@ -1,0 +1,154 @@
+"""What a result folder shows, said once: each room that makes a folder declares a `Kind`, and its
+`describe` makes the `Card` that the command line and everything else reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.usage import UsageFields
+from .run_files import ScoreFields
+from .wording import money, percent
+
+
+class State(StrEnum):
+    """How far the work in a folder is."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    RUNNING = "running"
+    FAILED = "failed"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score by its name, with the ends of its 95% interval, over `n` questions. A `rate` is shown
+    in per cent.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    n: int | None = None
+    rate: bool = True
+
+    @classmethod
+    def of(cls, name: str, score: ScoreFields | Mapping[str, Any]) -> Score:
+        """The score that a file holds. Raises KeyError or TypeError for one that is damaged."""
+        value, low, high = (float(score[end]) for end in ("value", "low", "high"))
+        n = score.get("n")
+        return cls(name, value, low, high, None if n is None else int(n), score.get("rate", True))
+
+    def __str__(self) -> str:
+        return percent(vars(self))
+
+
+@dataclass
+class Card:
+    """What a result folder shows; what is not known is None or empty.
+
+    `title` is the work in a few words, `program`, `lm` and `data` what it was about, `scores` the
+    scores with the main one first. `problem` says why the `state` is not finished. `calls` and
+    `cost_usd` are what was paid. `sentences` are the conclusion. `children` are the folders that
+    belong to it, and `next` is the command that goes on from here.
+    """
+
+    title: str
+    state: State = State.FINISHED
+    problem: str | None = None
+    program: str | None = None
+    lm: str | None = None
+    data: str | None = None
+    scores: list[Score] = field(default_factory=list)
+    calls: int | None = None
+    cost_usd: float | None = None
+    sentences: list[str] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    children: list[Path] = field(default_factory=list)
+    next: str | None = None
+    kind: str = ""
+    folder: Path = Path()
+    when: str = ""
+    """The time of the last change (ISO, UTC)."""
+
+    @property
+    def score(self) -> Score | None:
+        return self.scores[0] if self.scores else None
+
+    def paid(self, usage: UsageFields | Mapping[str, Any]) -> None:
+        """Note what was paid."""
+        self.calls, self.cost_usd = usage["calls"], usage["cost_usd"]
+
+    def ended(self, stopped: object) -> None:
+        """Note the sentence that says why the work ended early, if it did."""
+        if stopped:
+            self.state, self.problem = State.STOPPED, str(stopped)
+
+    def lines(self) -> list[str]:
+        """The card in words."""
+        state = f"{self.state}: {self.problem}" if self.problem else str(self.state)
+        lines = [f"{self.title} ({state})", *self.sentences]
+        lines += [f"{score.name}: {score}" for score in self.scores]
+        if self.calls is not None:
+            price = "" if self.cost_usd is None else f", {money(self.cost_usd)}"
+            lines.append(f"paid: {self.calls:,} calls{price}")
+        lines += [f"runs: {folder}" for folder in self.children]
+        lines += [f"file: {file}" for file in self.files]
+        return [*lines, *([f"next: {self.next}"] if self.next else [])]
+
+    def to_dict(self) -> dict[str, object]:
+        score = self.score
+        return {
+            **vars(self),
+            "folder": str(self.folder),
+            "score": None if score is None else vars(score),
+            "scores": [vars(one) for one in self.scores],
+            "files": list(map(str, self.files)),
+            "children": list(map(str, self.children)),
+        }
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of result folder.
+
+    Args:
+        file: the file that shows that a folder is of this kind.
+        command: the command that makes such folders.
+        what: one of them in words, such as `an evaluation`.
+        describe: folder → its card; anything may stand in its files, and any error of reading them
+            means that the folder is damaged.
+        program: the sub-folder of the program that came out, if there is one.
+        tested: whether an evaluation of that program may lie in the same folder.
+    """
+
+    file: str
+    command: str
+    what: str
+    describe: Callable[[Path], Card]
+    program: str | None = None
+    tested: bool = False
+
+
+@cache
+def kinds() -> dict[str, Kind]:
+    """All kinds by their file: ours and those of installed packages, from the entry points
+    `folkmoot.kinds`.
+    """
+    found: list[Kind] = [point.load() for point in entry_points(group="folkmoot.kinds")]
+    return {kind.file: kind for kind in sorted(found, key=lambda kind: kind.file)}
+
+
+def result_kind(folder: Path) -> Kind | None:
+    """The kind of a folder; that of the training where a network's test lies in the same folder."""
+    own = [kind for file, kind in kinds().items() if (folder / file).is_file()]
+    others = [kind for kind in own if kind.command != "evaluate"]
+    return next(iter([*others, *own]), None)
