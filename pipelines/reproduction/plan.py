@@ -116,7 +116,7 @@ def _evaluation(row: Row, request: ReproduceRequest, out: Path, keyless: bool) -
         program_of(_program(row, request)),
         **{**row.data, "limit": _least(row.data.get("limit"), request.limit)},
         retry_errors=request.retry_errors,
-        settings={"command": "reproduce", "label": row.name},
+        settings={"command": "reproduce", "row": row.name, "label": row.id},
         **_asking(row, request),
     )
     asked.defaults = request.defaults

@@ -70,7 +70,7 @@ class ReproduceRequest(SharedByLMs, Seats, Spending):
         str | Path,
         Path,
         folder("Folder of all runs, which the same command continues."),
-    ] = Path("runs/reproduce")
+    ] = "runs/reproduce"
     environment: Annotated[
         str | None,
         Option(
