@@ -48,7 +48,8 @@ def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan) -> 
     notes = [(line.row, line.note) for line in result.lines]
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
-    show_lines([f"asked: {', '.join(dict.fromkeys(line.lm for line in result.lines if line.lm))}"])
+    lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
+    show_lines([f"asked: {', '.join(lms)}"] if lms else [])
     folders = [str(folder) for folder in plan.runs]
     if len(folders) > 1 and plan.request.outcomes is None:
         show_lines([f"next: folkmoot compare {' '.join(folders)}"])
