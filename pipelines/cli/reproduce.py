@@ -2,107 +2,123 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import asdict
 
-from rich.table import Table
+from rich.table import Table as Shown
 
-from ..reproduction.lines import CELLS, Reproduction
-from ..reproduction.listing import RowInfo, TableInfo, listing
+from ..reproduction.lines import Line, Reproduction
 from ..reproduction.plan import ReproductionPlan, plan_reproduction
-from ..reproduction.presets import models
-from ..reproduction.recorded import RecordedPlan, plan_recorded, reproduced_from_records
+from ..reproduction.presets import Row, Table, models, select, tables
 from ..reproduction.reproduce import reproduce_as_planned, reproduced_so_far
 from ..reproduction.request import ReproduceRequest
 from .life import live
 from .options import ReproduceView
 from .show import console, finish, plain_table, show_lines
 
+LOST = ("errors", "unreadable", "truncated")
+
 
 def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
     if view.show_list:
-        tables = listing(request.spec)
-        rows = "/" in (request.spec or "").strip("/")
-        show = partial(_list_rows, tables[0]) if rows else partial(_list_tables, tables)
-        finish(view, {"tables": [table.to_dict() for table in tables]}, show)
+        _list(request.spec, view)
         return
-    if request.outcomes:
-        recorded = plan_recorded(request)
-        live(
-            request,
-            view,
-            recorded,
-            lambda plan, _: reproduced_from_records(plan),
-            show=lambda done: _show(view, done, recorded),
-        )
-    else:
-        plan = plan_reproduction(request, keyless=view.dry_run)
-        live(
-            request,
-            view,
-            plan,
-            reproduce_as_planned,
-            lambda plan: reproduced_so_far(plan) if plan.begun else None,
-            lambda done: _show(view, done, plan),
-        )
+
+    def show(result: Reproduction) -> None:
+        _show(view, result, plan)
+
+    plan = plan_reproduction(request, keyless=view.dry_run)
+    live(request, view, plan, lambda plan, _: reproduce_as_planned(plan), _left, show)
 
 
-def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | RecordedPlan) -> None:
+def _left(plan: ReproductionPlan) -> Reproduction | None:
+    """The table of a stopped attempt; None where nothing is measured yet."""
+    done = reproduced_so_far(plan)
+    return done if any(line.measured is not None for line in done.lines) else None
+
+
+def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan) -> None:
     """Show the figures side by side, then the folders."""
-    table = plain_table("row", "figure", *CELLS)
+    heads = ("measured [95%]", "n", "lost", "difference", "published inside")
+    table = plain_table("row", "figure", "published", *heads)
     for line in result.lines:
-        table.add_row(line.row, line.figure, *line.cells)
+        table.add_row(line.row, line.figure, *_cells(line))
     console().print(table)
     if view.quiet:
         return
     notes = [(line.row, line.note) for line in result.lines]
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
-    show_lines(f"plot: {picture}" for picture in result.pictures)
-    show_lines([f"runs: {result.out / plan.selection.paper.id}"])
-    show_lines(result.bibtex)
-    if plan.request.tracking:
-        show_lines(["look at it: folkmoot ui"])
+    lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
+    show_lines([f"asked: {', '.join(lms)}"] if lms else [])
+    folders = [str(folder) for folder in plan.runs]
+    if len(folders) > 1 and plan.request.outcomes is None:
+        show_lines([f"next: folkmoot compare {' '.join(folders)}"])
+    show_lines([f"table: {result.file}"])
 
 
-def _list_tables(tables: list[TableInfo]) -> None:
+def _cells(line: Line) -> list[str]:
+    lost = [f"{line.counts[name]:,} {name}" for name in LOST if line.counts.get(name)]
+    return [
+        "" if line.published is None else f"{line.published:.2f}",
+        line.words,
+        "" if line.n is None else f"{line.n:,}",
+        ", ".join(lost),
+        "" if line.difference is None else f"{line.difference:+.1f}",
+        {True: "yes", False: "no", None: ""}[line.inside],
+    ]
+
+
+def _list(spec: str | None, view: ReproduceView) -> None:
+    """All tables, those of a PAPER, or the rows of PAPER/TABLE[/ROW]."""
+    wanted = (spec or "").strip("/")
+    found = [one for one in tables().values() if not wanted or one.name.startswith(f"{wanted}/")]
+    if found:
+        document = [asdict(table) for table in found]
+        finish(view, {"tables": document}, lambda: _list_tables(found))
+    else:
+        table, rows = select(spec)
+        document = [{**asdict(table), "rows": [asdict(row) for row in rows]}]
+        finish(view, {"tables": document}, lambda: _list_rows(table, rows))
+
+
+def _list_tables(found: list[Table]) -> None:
     """Show one line per table, so that the list of all papers fits on a screen."""
-    out, shown = console(), Table(box=None, pad_edge=False)
-    for head in ("paper/table", "rows", "data", "what"):
+    out, shown = console(), Shown(box=None, pad_edge=False)
+    for head in ("paper/table", "rows", "what"):
         # Titles are cut, so that all else fits in 80 columns.
-        shown.add_column(head, no_wrap=True, max_width=out.width - 60 if head == "what" else None)
-    for info in tables:
-        data = "missing" if any(row.missing for row in info.rows) else "here"
-        needed = data if any(row.data for row in info.rows) else ""
-        shown.add_row(info.table.name, str(len(info.rows)), needed, info.table.title)
+        shown.add_column(head, no_wrap=True, max_width=out.width - 50 if head == "what" else None)
+    for table in found:
+        shown.add_row(table.name, str(len(table.rows)), table.title)
     out.print(shown)
 
 
-def _list_rows(info: TableInfo) -> None:
-    shown = Table("row", "published", "program", "models", "questions", "data")
-    for row in info.rows:
-        preset = row.row.preset
-        published = ", ".join(f"{figure.name} {figure}" for figure in row.row.figures)
-        names = dict.fromkeys(preset.models.values()) if preset else {}
-        lms = ", ".join(f"{name} ({models()[name].name or 'name one with --lm'})" for name in names)
-        shown.add_row(
-            *(row.row.id, published, _program(row), lms),
-            "" if row.questions is None else f"{row.questions:,}",
-            f"missing: {', '.join(row.missing)}" if row.missing else "here" if row.data else "",
-        )
+def _list_rows(table: Table, rows: list[Row]) -> None:
+    shown = Shown("row", "published", "program", "LMs", "questions")
+    for row in rows:
+        published = [
+            f"{name} {'–' if value is None else f'{value:.2f}'}"
+            for name, value in row.published.items()
+        ]
+        lms = [
+            f"{model} ({models()[model]['name'] or 'name one with --lm'})"
+            for model in dict.fromkeys(row.models.values())
+        ]
+        shown.add_row(row.id, ", ".join(published), _program(row), ", ".join(lms), _questions(row))
     console().print(shown)
-    notes = [f"{row.row.id}: {row.row.note}" for row in info.rows if row.row.note]
-    show_lines([info.table.note, *notes] if info.table.note else notes)
+    show_lines([*table.notes, *(f"{row.id}: {row.note}" for row in rows if row.note)])
 
 
-def _program(row: RowInfo) -> str:
-    if row.row.reason:
-        return f"published only: {row.row.reason}"
-    if row.row.preset is None:
-        return f"from the runs of {', '.join(row.row.sources)}"
-    program = dict(row.row.preset.program)
-    name = program.pop("program")
-    if row.row.preset.training:
-        return f"{name}, trained with the preset {row.row.preset.training}"
-    return ", ".join(
-        [str(name), *(f"{key}={value}" for key, value in program.items() if key != "sampling")]
-    )
+def _program(row: Row) -> str:
+    if row.program is None:
+        return f"published only: {row.reason}"
+    settings = [f"{key}={value}" for key, value in row.program.items() if key != "program"]
+    if row.training:
+        settings = [f"trained with the preset {row.training}"]
+    return ", ".join([str(row.program["program"]), *settings])
+
+
+def _questions(row: Row) -> str:
+    """The sample of a row, such as `300 of gsm1k (test)`."""
+    if row.program is None:
+        return ""
+    return f"{row.data.get('limit', 'all')} of {row.data['questions']} ({row.data['split']})"

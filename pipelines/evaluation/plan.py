@@ -207,13 +207,16 @@ class EvaluationPlan:
         )
 
 
-def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> EvaluationPlan:
+def plan_evaluation(
+    request: EvaluateRequest, *, stored: bool = False, keyless: bool = False
+) -> EvaluationPlan:
     """Read and check all input. Raises UserError before any LM is called.
 
-    With `stored`, a run without a folder gets one under `runs/`.
+    With `stored`, a run without a folder gets one under `runs/`. With `keyless` (a plan alone), no
+    keys are needed.
     """
     checked_whole("concurrency", request.concurrency)
-    seating, sets = Seating(request), parse_sets(request.parameters())
+    seating, sets = Seating(request, keyless=keyless), parse_sets(request.parameters())
     program = _program(request, seating, sets)
     check_model_name(request.register)
     if request.register and not request.tracking:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 from ...modules.reports.counting import CHANGES
-from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
+from .figure import BLUE, GREY, ORANGE, new_figure, saved, two_axes
 
 
 def deliberation_plot(report: Mapping[str, Any], path: Path) -> bool:
@@ -122,38 +122,6 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
     )
     curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
     curve.legend(frameon=False)
-    return saved(figure, path)
-
-
-def step_limit_plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> bool:
-    """Draw EM and F1 with their intervals against the step limit, a curve for each configuration
-    (Reasoning as a Team, figure 3).
-
-    The points of a curve are dicts with `limit` and, under `em` and `f1`, `value`, `low` and
-    `high`. Returns False, and writes nothing, when there is none.
-    """
-    curves = {name: points for name, points in curves.items() if points}
-    if not curves:
-        return False
-    figure, pair = two_axes()
-    limits = sorted({point["limit"] for points in curves.values() for point in points})
-    for axes, key in zip(pair, ("em", "f1"), strict=True):
-        for (name, points), colour in zip(curves.items(), COLOURS, strict=False):
-            scores = [point[key] for point in points]
-            ends = [[abs(one["value"] - one[end]) for one in scores] for end in ("low", "high")]
-            axes.errorbar(
-                [point["limit"] for point in points],
-                [one["value"] for one in scores],
-                yerr=ends,
-                marker="o",
-                capsize=4,
-                color=colour,
-                label=name,
-            )
-        axes.set_xticks(limits)
-        axes.set(xlabel="step limit", ylabel=key.upper(), ylim=(0, 1.05))
-        if len(curves) > 1:
-            axes.legend(frameon=False)
     return saved(figure, path)
 
 

@@ -1,149 +1,102 @@
-"""The outcome of a reproduction: a published figure beside a measured one, and a table of them."""
+"""The outcome of a reproduction: published figures beside measured ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..base.papers import bibtex
 
 MOST_FAILED = 0.02
 """Above this share of failed questions a measured figure says little about the published one."""
+ROUNDING = 0.005
+"""Published figures have two digits at most: this far outside of an interval is still inside."""
 
-CELLS = ("published", "measured [95%]", "n", "lost", "difference", "published inside")
 
-
-@dataclass(frozen=True)
+@dataclass
 class Line:
     """A published figure beside the measured one, both in per cent.
 
     `low` and `high` are the ends of the measured one's 95% interval, over `n` questions;
     `difference` is measured less published, in points; `inside` says whether the published figure
-    lies in that interval, or, where the paper only says that its figure lies `above` the published
-    one, whether it reaches above that. Of the `rows` that the figure is about, `errors` failed,
-    `unreadable` have no readable answer and in `truncated` a reply was cut off at a token limit;
-    errors and unreadable answers are wrong. All four are None where nothing was run. With more than
-    2% errors there is neither `difference` nor `inside`, and with errors alone nothing was
-    measured. `why` says why something is missing. `run` is the folder of the row's run, `lm` whom
-    it asked.
+    lies in the interval. `counts` are those of the summary of the row's run: how many questions
+    have a row, an error, no readable answer. With more than 2% errors there is neither difference
+    nor `inside`. `why` says why something is missing. `run` is the folder of the run, `lm` whom it
+    asked.
     """
 
     row: str
     figure: str
     published: float | None
+    note: str | None = None
     measured: float | None = None
     low: float | None = None
     high: float | None = None
     n: int | None = None
     difference: float | None = None
     inside: bool | None = None
+    counts: Mapping[str, Any] = field(default_factory=dict)
     lm: str | None = None
     run: str | None = None
     why: str | None = None
-    note: str | None = None
-    above: bool = False
-    rows: int | None = None
-    errors: int | None = None
-    unreadable: int | None = None
-    truncated: int | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        return dict(vars(self))
-
-    def measured_as(self, value: float, low: float, high: float, n: int) -> Line:
-        """The line with what was measured over n questions, in shares of 1, beside the published
-        figure.
-        """
-        value, low, high = 100 * value, 100 * low, 100 * high
-        line = replace(self, measured=value, low=low, high=high, n=n)
-        if line.failed:
-            return replace(
-                line,
-                why="no difference, since more than 2% of the questions failed: --retry-errors "
-                "asks them again",
-            )
-        if self.published is None:
-            return line
-        # Published with two digits at most: one on the interval's end is not outside for its
-        # rounding.
-        reached = self.published <= high + 0.005
-        inside = reached and (self.above or low - 0.005 <= self.published)
-        return replace(line, difference=value - self.published, inside=inside)
+    def measure(self, score: Mapping[str, Any]) -> None:
+        """Set what was measured, in shares of 1, beside the published figure."""
+        self.measured = 100 * score["value"]
+        self.low, self.high = 100 * score["low"], 100 * score["high"]
+        self.n = score["n"]
+        if self.counts and self.counts["errors"] > MOST_FAILED * self.counts["rows"]:
+            self.why = "more than 2% of the questions failed: --retry-errors asks them again"
+        elif self.published is not None:
+            self.difference = self.measured - self.published
+            self.inside = self.low - ROUNDING <= self.published <= self.high + ROUNDING
 
     @property
-    def failed(self) -> bool:
-        """Whether too many questions failed to hold the figure against the published one."""
-        return bool(self.rows and self.errors and self.errors / self.rows > MOST_FAILED)
-
-    @property
-    def lost(self) -> str:
-        """The failed questions in words, and the unreadable and cut-off answers where there are
-        any.
-        """
-        if self.errors is None:
-            return ""
-        others = {"unreadable": self.unreadable, "cut off": self.truncated}
-        words = [f"{count:,} {what}" for what, count in others.items() if count]
-        return ", ".join([f"{self.errors:,} failed", *words])
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """What a table shows, in the order of `CELLS`."""
-        bound, measured = "above " * self.above, self.why or ""
-        if self.measured is not None:
-            measured = f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"
-        return (
-            "" if self.published is None else f"{bound}{self.published:.2f}",
-            measured,
-            "" if self.n is None else f"{self.n:,}",
-            self.lost,
-            "" if self.difference is None else f"{self.difference:+.1f}",
-            {True: "yes", False: "no", None: ""}[self.inside],
-        )
+    def words(self) -> str:
+        """What was measured with its interval, or why nothing was."""
+        if self.measured is None:
+            return self.why or ""
+        return f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"
 
 
 @dataclass
 class Reproduction:
-    """A table, or some of its rows, side by side: `lines`, and the folder with all runs.
-
-    `stopped` says why figures are missing: something ended the reproduction early, or every
-    question of a run failed; `empty` that nothing usable came out. `pictures` are the plots.
+    """Rows of a table, side by side: `lines`, and the folder `out` with the table and all runs.
+    `stopped` says why figures are missing: a budget, or questions of a run that failed.
     """
 
-    name: str
+    table: str
     out: Path
     lines: list[Line]
     notes: list[str]
-    pictures: list[Path]
     stopped: str | None = None
-    empty: bool = False
 
     @property
-    def bibtex(self) -> list[str]:
-        """The paper's entry in BibTeX."""
-        return bibtex([self.name.partition("/")[0]])
+    def file(self) -> Path:
+        """The table on disk."""
+        return self.out / self.table / "table.json"
+
+    @property
+    def empty(self) -> bool:
+        """Whether it ended early without any figure, or all questions of a run failed."""
+        if self.stopped is None:
+            return False
+        counts = [line.counts for line in self.lines if line.counts]
+        failed = any(own["errors"] == own["rows"] for own in counts)
+        return failed or all(line.measured is None for line in self.lines)
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """A line per figure."""
-        return {f"{line.row}, {line.figure}": "; ".join(line.cells) for line in self.lines}
+        return {f"{line.row}, {line.figure}": line.words for line in self.lines}
 
     def to_dict(self) -> dict[str, object]:
         return {
-            "reproduce": self.name,
+            "reproduce": self.table,
             "out": str(self.out),
-            "rows": [line.to_dict() for line in self.lines],
+            "rows": [vars(line) for line in self.lines],
             "notes": self.notes,
-            "plots": [str(picture) for picture in self.pictures],
             "stopped": self.stopped,
-            "bibtex": self.bibtex,
+            "bibtex": bibtex([self.table.partition("/")[0]]),
         }
-
-
-def table_page(table: Reproduction) -> str:
-    """The table side by side, in Markdown."""
-    head = ["row", "figure", *CELLS]
-    body = [[line.row, line.figure, *line.cells] for line in table.lines]
-    rows = [f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body]]
-    return "\n".join(
-        [f"**{table.name}**, published and measured, in per cent", "", *rows, "", *table.notes]
-    )

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
-from ..base.request import ProgressOption, RetryErrors, SharedByLMs, Spending, folder, tracked
+from ..base.request import (
+    AnyLM,
+    ProgressOption,
+    RetryErrors,
+    Seats,
+    SharedByLMs,
+    Spending,
+    folder,
+    tracked,
+)
 
 
 @dataclass
-class ReproduceRequest(SharedByLMs, Spending):
+class ReproduceRequest(SharedByLMs, Seats, Spending):
     """Run rows of a published table again, and compare the measured figures with the published
     ones.
 
@@ -35,20 +44,13 @@ class ReproduceRequest(SharedByLMs, Spending):
     ] = None
     _: KW_ONLY
     lm: Annotated[
-        str | Sequence[str] | Mapping[str, str] | None,
+        AnyLM | None,
         list[str],
         Option(
             "--lm",
-            metavar="[MODEL=]NAME",
-            help="LM for all models, or for one model of the paper. Default: the paper's models "
-            "by their names of today.",
-        ),
-    ] = None
-    api_base: Annotated[
-        str | Sequence[str] | None,
-        list[str],
-        Option(
-            "--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."
+            metavar="[SEAT=]NAME",
+            help="LM of every seat in all rows, or of one seat. Default: the paper's models by "
+            "their names of today.",
         ),
     ] = None
     outcomes: Annotated[
@@ -65,10 +67,10 @@ class ReproduceRequest(SharedByLMs, Spending):
         int | None, Option(help="At most this many questions per row, drawn with the row's seed.")
     ] = None
     out: Annotated[
-        str | Path | None,
-        Path | None,
-        folder("Folder of all runs, which the same command continues. Default: one under runs/."),
-    ] = None
+        str | Path,
+        Path,
+        folder("Folder of all runs, which the same command continues."),
+    ] = "runs/reproduce"
     environment: Annotated[
         str | None,
         Option(

@@ -52,10 +52,6 @@ NETWORK = (
     *("network.json", "tensors.safetensors", "program.json", "training.json"),
     *("training_log.json", "scores.json"),
 )
-LINE_COLUMNS = (
-    *("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside"),
-    *("lm", "why", "rows", "errors", "unreadable", "truncated"),
-)
 
 
 def _read(path: Path) -> Json:
@@ -413,66 +409,13 @@ def controls_entry(folder: Path, key: str) -> RunEntry:
     )
 
 
-# A reproduced table ------------------------------------------------------------------------------
-
-
-def table_entries(folder: Path, key: str) -> list[RunEntry]:
-    """A reproduced table: published and measured figures, with a run for each data set, since
-    MLflow shows child runs only within the same experiment.
-    """
-    document, table = _read(folder / "table_run.json"), _read(folder / "table.json")
-    lines = [line for line in table.get("rows", ()) if line["row"] in document["rows"]]
-    pictures = [path.name for path in sorted(folder.glob("*.png"))]
-    entries = []
-    for number, (source, run) in enumerate(document["tables"].items()):
-        begun = partial(described, run, f"{key}/{number}", document=folder / "table_run.json")
-        if not table:
-            entries.append(begun(name=title(run), status="RUNNING"))
-            continue
-        entries.append(
-            begun(
-                name=title(run),
-                status="KILLED" if table["stopped"] else "FINISHED",
-                metrics=line_figures(lines),
-                note=table.get("page"),
-                files={
-                    "table.json": table,
-                    "side_by_side.json": TableEntry(
-                        LINE_COLUMNS, [[line.get(name) for name in LINE_COLUMNS] for line in lines]
-                    ),
-                    **existing(folder, pictures, "plots/"),
-                },
-                parts=[
-                    row
-                    for row in _runs_in(folder, f"*/{SUMMARY}")
-                    if _read(row / MANIFEST).get("settings", {}).get("data") == source
-                ],
-            )
-        )
-    return entries
-
-
-def line_figures(lines: list[Json]) -> dict[str, float]:
-    """Measured figures with their intervals, published ones, differences and losses, by line."""
-    tree: Json = {}
-    for line in lines:
-        names = {name: name for name in ("errors", "unreadable", "truncated")}
-        if line["measured"] is not None:
-            names |= {name: name for name in ("measured", "published", "difference")}
-            names |= {"low": "measured_low", "high": "measured_high"}
-        place = f"{line['row']}/{line['figure']}"
-        tree |= {f"{name}/{place}": line[field] for field, name in names.items()}
-    return figures(tree)
-
-
 # All kinds ----------------------------------------------------------------------------------------
 
-KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
+KINDS: Mapping[str, Callable[[Path, str], RunEntry]] = {
     "compile.json": compilation_entry,
     "contest.json": contest_entry,
     "controls.json": controls_entry,
     "study_run.json": study_entry,
-    "table_run.json": table_entries,
     "training.json": training_entry,
     MANIFEST: evaluation_entry,
 }
@@ -487,13 +430,12 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
     for file, describe in KINDS.items():
         if kind in (None, file) and (folder / file).is_file():
             try:
-                described = describe(folder, f"{key}/{file}")
+                entries.append(describe(folder, f"{key}/{file}"))
             except (KeyError, TypeError, ValueError, AttributeError) as problem:
                 raise UserError(
                     f"{folder / file} is damaged ({type(problem).__name__}: {problem}): run its "
                     f"command again"
                 ) from None
-            entries += [described] if isinstance(described, RunEntry) else described
     if not entries:
         raise UserError(f"{folder} holds no run: name the folder of a finished run")
     return entries

@@ -62,6 +62,11 @@ class TrainingPlan:
         return 0.0, 0.0
 
     @property
+    def engines(self) -> list[Any]:
+        """The engine names under which the LMs are billed; none where answers are recorded."""
+        return []
+
+    @property
     def source(self) -> str | None:
         """The name of the training data in the tracking store."""
         place = self.request.train if self.request.outcomes is None else self.request.outcomes
@@ -117,10 +122,13 @@ class LivePlan(TrainingPlan):
         parts = ((self._learning, self._times), (self.testing, 1))
         return 0.0, sum(one.cost_usd[1] * times for one, times in parts if one and one.cost_usd)
 
+    @property
+    def engines(self) -> list[Any]:
+        return seat_engines(self.network, self.lm)
+
     def account(self, folder: Path) -> Account | None:
         """The budget that earlier attempts left."""
-        engines = seat_engines(self.network, self.lm)
-        return account_of(self.request.budget, engines, folder, folder / CALLS)
+        return account_of(self.request.budget, self.engines, folder, folder / CALLS)
 
     def lines(self) -> list[str]:
         config, source = self.network.state.config, f" from {self.source}" if self.source else ""
@@ -140,10 +148,12 @@ class LivePlan(TrainingPlan):
         return {"out": str(self.out), "training": training, "test": test}
 
 
-def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan | LivePlan:
+def plan_training(
+    request: TrainRequest, *, stored: bool = False, keyless: bool = False
+) -> ReplayPlan | LivePlan:
     """Read and check all input. Raises UserError before any LM is called.
 
-    `stored` asks for a folder.
+    `stored` asks for a folder. With `keyless` (a plan alone), no keys are needed.
     """
     if (request.outcomes is None) == (request.train is None):
         raise UserError(
@@ -158,8 +168,9 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
     network = _network_in(request, options)
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder for the network")
-    plan = _live if request.outcomes is None else _replay
-    return plan(request, options, network)
+    if request.outcomes is None:
+        return _live(request, options, network, keyless)
+    return _replay(request, options, network)
 
 
 def _replay(
@@ -194,7 +205,10 @@ def _replay(
 
 
 def _live(
-    request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
+    request: TrainRequest,
+    options: dict[str, Any],
+    network: StrategyNetwork | None,
+    keyless: bool,
 ) -> LivePlan:
     how: Any = {
         "columns": request.column_names(),
@@ -214,7 +228,7 @@ def _live(
     else:
         _, training = configured(_of_training(options), request.preset)
         check_live(training)
-    _, lm = Seating(request).seat(network)
+    _, lm = Seating(request, keyless=keyless).seat(network)
     return LivePlan(request, options, network, training, questions, test, lm, warnings=warnings)
 
 

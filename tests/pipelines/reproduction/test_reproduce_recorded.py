@@ -21,7 +21,7 @@ def test_a_table_and_its_ablations_run_on_recorded_answers(
     words = ["--outcomes", table, "--embedding", "all-MiniLM-L6-v2", "--no-track", "--out", "out"]
     shown = folkmoot("reproduce", "marl-gat/table-4", *words)
     assert shown.exit_code == 0, shown.output
-    assert "learned from 12 and tested on 18 of 30 questions" in shown.stderr
+    assert "learned from 12 and tested on 18 questions" in shown.stderr
     found = json.loads(folkmoot("reproduce", "marl-gat/table-4", *words, "--json").stdout)
     assert [(line["row"], line["figure"], line["n"]) for line in found["rows"]] == [
         (f"gamma-{gamma}", figure, 18)
@@ -31,15 +31,12 @@ def test_a_table_and_its_ablations_run_on_recorded_answers(
     assert all(
         0 <= line["low"] <= line["measured"] <= line["high"] <= 100 for line in found["rows"]
     )
-    assert all(Path(plot).exists() for plot in found["plots"])
-    trained = json.loads(Path("out/marl-gat/trained/gamma_0/training.json").read_text())
+    (folder,) = Path("out").glob("outcomes-*-gamma_0")
+    trained = json.loads((folder / "training.json").read_text())
     assert (trained["network"]["agents"], trained["network"]["gamma"]) == (2, 0.0)
     first = fm.reproduce("marl-gat/table-1/gsm1k.gpt-4.1-nano", outcomes=rows, tracking=False)
     measured = {(line.row.rpartition(".")[2], line.figure): line for line in first.lines}
-    right = [row["correct"] for row in rows if row["strategy"] == "zero_shot"]
-    assert measured["zero-shot", "accuracy"].measured == pytest.approx(
-        100 * sum(right) / len(right), abs=25
-    )
+    assert measured["zero-shot", "accuracy"].why == "not run"
     gain = measured["network", "consensus"].measured - measured["network", "individual"].measured
     assert measured["network", "improvement"].measured == pytest.approx(gain)
     with pytest.raises(fm.UserError, match="--outcomes is for strategy networks"):
