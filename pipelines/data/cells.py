@@ -19,11 +19,12 @@ from ...modules.reading.question import choices_by_label
 from .tables import DECODER
 
 _HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
+_HOLDS_NESTED = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
 _ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
 _BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
 _HOLD_ANSWERS = ("text", "spans", "value", "answer", "label")
 _IN_DOLLARS = re.compile(r"\$\$?([^$]+)\$\$?")
-_INVISIBLE = re.compile("[\u200b\u2060\ufeff\u00ad]")
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u00ad]")
 _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
@@ -81,6 +82,16 @@ def parsed_cell(value: Any, field: str) -> Any:
     return whole if field != "context" or passages else value
 
 
+def opened_cell(value: Any) -> Any:
+    """The object or list of texts, objects or lists in a cell's text; any other cell as it is."""
+    if not isinstance(value, str) or not _HOLDS_NESTED.match(value):
+        return value
+    try:
+        return parsed_cell(value, "cell")
+    except UserError:
+        return value  # refused later, if it is used
+
+
 def _with_commas(printed: str) -> str:
     """A list or object as Python prints it, with NumPy's arrays as lists: `['0' '30']` has no
     commas, and Python would join the two texts.
@@ -126,9 +137,13 @@ def options_in(choices: Any) -> Any:
 
 
 def passages_in(context: Any) -> Any:
-    """HotpotQA's titles and sentences as passages; anything else as it is."""
+    """The passages of HotpotQA (titles and sentences) and PubMedQA (`contexts`) as a list; anything
+    else as it is.
+    """
     if isinstance(context, Mapping) and {"title", "sentences"} <= set(context):
         context = list(zip(context["title"], context["sentences"], strict=False))
+    if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
+        context = context["contexts"]
     if isinstance(context, list) and context and all(map(_is_titled, context)):
         return [f"{title}: {' '.join(map(str.strip, text))}" for title, text in context]
     return context

@@ -14,7 +14,7 @@ from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.wording import counted
 from .aliases import LIKE_OPTIONS, column_of, columns_of, naming, naming_all, option_columns
 from .answers import READINGS, AnswerReader, numbered_columns, option_columns_missed, same_gold
-from .cells import answer_in, options_in, parsed_cell, passages_in, plain_value
+from .cells import answer_in, opened_cell, options_in, parsed_cell, passages_in, plain_value
 from .shapes import Shapes, options_inside
 from .tables import TableRow
 
@@ -139,7 +139,10 @@ class Columns:
         if row.fault:
             return row
         try:
-            cells = self._shapes.plain(row.fields)
+            held = row.fields
+            if self._cells:  # a table of texts may hold lists and objects as they are printed
+                held = {name: opened_cell(cell) for name, cell in held.items()}
+            cells = self._shapes.plain(held)
             names = tuple(cells)
             if names not in self._plans:  # nearly always the same for every row
                 self._plans[names] = self._plan(names)
