@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -139,16 +139,20 @@ class Kind:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, EntryPoint]:
     """All kinds by their file: ours and those of installed packages, from the entry points
-    `folkmoot.kinds`.
+    `folkmoot.kinds`, which are named after that file. A kind is loaded where it is met.
     """
-    found: list[Kind] = [point.load() for point in entry_points(group="folkmoot.kinds")]
-    return {kind.file: kind for kind in sorted(found, key=lambda kind: kind.file)}
+    found = sorted(entry_points(group="folkmoot.kinds"), key=lambda point: point.name)
+    return {point.name: point for point in found}
+
+
+def kinds_in(folder: Path) -> list[Kind]:
+    """The kinds of results that a folder holds."""
+    return [point.load() for file, point in kinds().items() if (folder / file).is_file()]
 
 
 def result_kind(folder: Path) -> Kind | None:
     """The kind of a folder; that of the training where a network's test lies in the same folder."""
-    own = [kind for file, kind in kinds().items() if (folder / file).is_file()]
-    others = [kind for kind in own if kind.command != "evaluate"]
-    return next(iter([*others, *own]), None)
+    held = kinds_in(folder)
+    return min(held, key=lambda kind: kind.command == "evaluate", default=None)

@@ -212,6 +212,10 @@ class ImportRequest(Request):
     out: Annotated[
         Path, folder("Where the runs go: DIR/AGENT for each agent, and DIR/outcomes.jsonl.")
     ]
+    score: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Score that says what is right, of logs with several."),
+    ] = None
 
 
 @dataclass(kw_only=True)

@@ -72,11 +72,12 @@ def report(request: ReportRequest, view: Quietly) -> None:
 
 
 def import_(request: ImportRequest, view: View) -> None:
-    result = import_log(list(request.logs), out=request.out)
+    result = import_log(list(request.logs), out=request.out, score=request.score)
     document = {
         "out": str(result.folder),
         "answers": result.answers,
         "questions": result.questions,
+        "left_out": result.left_out,
         "runs": {name: str(result.folder / folder) for name, folder in result.agents.items()},
         "outcomes": str(result.outcomes),
     }

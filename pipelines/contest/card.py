@@ -18,7 +18,7 @@ def _describe(folder: Path) -> Card:
     if document is None:
         raise ValueError
     settings = document["manifest"]["settings"]
-    card = Card(settings["label"], program=settings["label"], data=settings["data"])
+    card = Card(settings["label"], program=settings["label"], data=settings.get("data"))
     contest = contest_in(folder, ContestResult)
     if contest is None:
         card.ended("not finished")
@@ -30,7 +30,7 @@ def _describe(folder: Path) -> Card:
     card.children = list(contest.folders.values())
     card.sentences = contest.sentences
     if contest.result["finished"]:
-        card.program, card.lm = contest.winner_name, contest.result["lm"]
+        card.program, card.lm = contest.winner_name, contest.result.get("lm")
         if contest.winning is not None and contest.winning.low is not None:
             won = {**vars(contest.winning), "value": contest.winning.right}
             card.scores = [Score.of("right", won)]

@@ -216,8 +216,8 @@ def runs_in(sources: Iterable[Any]) -> list[Any]:
 
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
-    kind = result_kind(folder)
-    if kind is None or (folder / MANIFEST).exists():
+    kind = None if (folder / MANIFEST).exists() else result_kind(folder)
+    if kind is None:
         return []
     try:
         children = kind.describe(folder).children

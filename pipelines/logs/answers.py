@@ -27,7 +27,8 @@ class LogAnswer(NamedTuple):
     questions with the same id in different tasks apart. `choices` are labelled. `turns` has the
     dialogue of several agents as (round, agent, answer, text). Of a log whose answers are neither
     right nor wrong, `metric`
-    says what gives the `score`, and `correct` is None.
+    says what gives the `score`, and `correct` is None. `left_out` says why it is no answer: it is
+    counted, and nothing else.
     """
 
     where: str
@@ -52,10 +53,16 @@ class LogAnswer(NamedTuple):
     score: float | None = None
     metric: Mapping[str, Any] | None = None
     repeat: int | str = 0
+    left_out: str | None = None
 
 
 def log_fault(where: str, problem: str) -> UserError:
     return UserError(f"{where}: {problem}")
+
+
+def log_left_out(where: str, why: str) -> LogAnswer:
+    """What stands in a log in place of an answer, and is left out."""
+    return LogAnswer(where, "", "", None, None, left_out=why)
 
 
 def log_name(value: Any, what: str, where: str) -> str:

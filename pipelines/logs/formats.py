@@ -11,8 +11,8 @@ from ...modules.base.files import opened
 from .answers import LogAnswer, json_document, json_lines
 from .dialogues import dialogues
 from .every_eval_ever import every_eval_ever
-from .inspect_logs import inspect_log
-from .lm_eval import lm_eval
+from .inspect_logs import inspect_log, task_of
+from .lm_eval import lm_eval, task_at
 from .plain import plain
 from .promptfoo import promptfoo
 from .split_tables import split_table
@@ -25,14 +25,18 @@ class Format(NamedTuple):
     name: str
     endings: tuple[str, ...]
     keys: frozenset[str]
-    read: Callable[[Path], Iterator[LogAnswer]]
+    read: Callable[..., Iterator[LogAnswer]]
+    scored: bool = False
+    """Whether its reader takes the name of a score."""
+    task: Callable[[Path], tuple[tuple[str, ...], str] | None] = lambda path: None
+    """What tells the task of a log from others, and when the log was made."""
 
 
 _LINES = (".jsonl", ".ndjson")
 FORMATS = (
-    Format("inspect", (".eval",), frozenset(), inspect_log),
-    Format("inspect", (".json",), frozenset({"eval", "status"}), inspect_log),
-    Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval),
+    Format("inspect", (".eval",), frozenset(), inspect_log, True, task_of),
+    Format("inspect", (".json",), frozenset({"eval", "status"}), inspect_log, True, task_of),
+    Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval, task=task_at),
     Format(
         "every-eval-ever",
         _LINES,
@@ -44,7 +48,7 @@ FORMATS = (
     Format("dialogues", _LINES, frozenset({"header"}), dialogues),
     Format("promptfoo", _LINES, frozenset({"testIdx", "provider", "success"}), promptfoo),
     Format("promptfoo", (".json",), frozenset({"results"}), promptfoo),
-    Format("evaluation-table", (".json",), frozenset({"columns", "data"}), split_table),
+    Format("evaluation-table", (".json",), frozenset({"columns", "data"}), split_table, True),
     Format("table", (*_LINES, ".json", ".csv", ".tsv", ".parquet"), frozenset(), plain),
 )
 """In the order in which they are tried."""

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +28,7 @@ from ..runs.manifest import IMPORT, MANIFEST, git_commit, versions
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
-from .formats import format_of, logs_in
+from .formats import Format, format_of, logs_in
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
@@ -45,6 +46,8 @@ class Imported:
     agents: dict[str, str]
     answers: int
     questions: int
+    left_out: dict[str, int] = field(default_factory=dict)
+    """What no row was made of, with the number of each."""
     _keep: Any = field(default=None, repr=False)
 
     @property
@@ -58,7 +61,12 @@ class Imported:
         return {name: Evaluation(run.folder, run.summary, self._keep) for name, run in runs.items()}
 
 
-def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Imported:
+def import_log(
+    log: str | Path | Sequence[str | Path],
+    out: str | Path | None = None,
+    *,
+    score: str | None = None,
+) -> Imported:
     """Read logs of others into run folders and an outcome table, without a call.
 
     Args: log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
@@ -66,10 +74,14 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
         tables with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet).
         out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The
             same import again changes nothing. None writes to a folder that goes with the result.
+        score: the name of the score that says what is right, of logs of Inspect and MLflow with
+            several.
 
     What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log
     calls right; a log of scores between makes a run of scores, whose answers are not in the outcome
-    table.
+    table. An answer that is called right without a text is right, and takes part in no vote.
+    Samples without a score or of a cancelled run are left out and counted; of several logs of one
+    task, the newest counts.
 
     Raises: UserError: no log, a damaged or unknown one, the same answer twice, an answer neither
         right nor wrong, a folder that holds something else; with file and line.
@@ -78,7 +90,9 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
     paths = list(dict.fromkeys(path for one in logs for path in logs_in(Path(one).expanduser())))
     if not paths:
         raise UserError("no log is given: name at least one file")
-    formats = [format_of(path) for path in paths]
+    paths, formats, older = _newest(paths)
+    if score is not None and not any(kind.scored for kind in formats):
+        raise UserError(f"--score {score} is for logs of Inspect and MLflow: drop it")
     with out_folder(out) as (folder, keep), claimed(folder):
         sources = [
             {"name": path.name, "format": kind.name, "sha256": _digest(path)}
@@ -90,9 +104,9 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
                 answers = (
                     one
                     for path, kind in zip(paths, formats, strict=True)
-                    for one in kind.read(path)
+                    for one in (kind.read(path, score) if kind.scored else kind.read(path))
                 )
-                result = _written(folder, answers, sources)
+                result = _written(folder, answers, sources, older)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
             finally:
@@ -100,7 +114,25 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
                 # them into place.
                 if not (folder / IMPORT).exists():
                     shutil.rmtree(folder / _STAGE, ignore_errors=True)
-    return Imported(folder, result["agents"], result["answers"], result["questions"], keep)
+    left_out = result.get("left_out") or {}
+    return Imported(
+        folder, result["agents"], result["answers"], result["questions"], left_out, keep
+    )
+
+
+def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
+    """The logs with their formats, without those that a newer one of the same task replaces, and
+    the number of these.
+    """
+    formats = {path: format_of(path) for path in paths}
+    newest: dict[object, tuple[str, Path]] = {}
+    for path, kind in formats.items():
+        task, made = kind.task(path) or (path, "")
+        if task not in newest or made >= newest[task][0]:
+            newest[task] = (made, path)
+    kept = {path for _, path in newest.values()}
+    chosen = [path for path in paths if path in kept]
+    return chosen, [formats[path] for path in chosen], len(formats) - len(chosen)
 
 
 def _earlier_import(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -208,7 +240,7 @@ class _Run:
 
 
 def _written(
-    folder: Path, answers: Iterable[LogAnswer], sources: Sequence[Mapping[str, Any]]
+    folder: Path, answers: Iterable[LogAnswer], sources: Sequence[Mapping[str, Any]], older: int
 ) -> dict[str, Any]:
     stage = folder / _STAGE
     stage.mkdir()
@@ -217,8 +249,12 @@ def _written(
     taken = {IMPORT, OUTCOMES, _STAGE}
     first_task: str | None = None
     total = 0
+    left_out: Counter[str] = Counter({"logs that a newer one of the task replaces": older})
     with (stage / OUTCOMES).open("wb") as table:
         for answered in answers:
+            if answered.left_out is not None:
+                left_out[f"samples {answered.left_out}"] += 1
+                continue
             first_task = first_task or answered.task
             own = answered.task not in (None, first_task)
             name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
@@ -240,12 +276,9 @@ def _written(
                     f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
                     "row, or say which repeat of the question each is"
                 )
-            if answered.correct and answered.answer is None:
-                raise UserError(
-                    f"{answered.where}: no answer, but it is called right; correct one of the two"
-                )
             run.add(answered, row, place, asked)
-            if answered.correct is not None and not answered.error:
+            unknown = answered.correct and answered.answer is None  # it cannot vote
+            if answered.correct is not None and not answered.error and not unknown:
                 table.write(_line(_outcome(answered, row), answered.where))
             total += 1
     if not total:
@@ -256,6 +289,7 @@ def _written(
         "agents": {" ".join(filter(None, key)): run.folder.name for key, run in runs.items()},
         "answers": total,
         "questions": len(questions),
+        "left_out": dict(+left_out),
         "sources": list(sources),
     }
     write_json(stage / IMPORT, result)
@@ -342,11 +376,13 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
 
 def imported_lines(result: Imported) -> dict[str, str]:
     """The figures of an import that are worth a line each."""
+    left_out = [f"{count:,} {what}" for what, count in result.left_out.items()]
     return {
         "answers": f"{result.answers:,} of {counted(len(result.agents), 'agent')} to "
         f"{counted(result.questions, 'question')}",
         "runs": ", ".join(list(result.agents.values())[:8])
         + (", …" if len(result.agents) > 8 else ""),
+        **({"left out": ", ".join(left_out)} if left_out else {}),
         "outcomes": str(result.outcomes),
         "folder": str(result.folder),
     }

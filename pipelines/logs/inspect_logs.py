@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from .answers import (
     log_amount,
     log_count,
     log_fault,
+    log_left_out,
     log_list,
     log_name,
     log_name_if_any,
@@ -43,10 +44,10 @@ NO_ANSWER = "N"
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, NO_ANSWER: 0.0, "correct": 1.0, "incorrect": 0.0}
 
 
-def inspect_log(path: Path) -> Iterator[LogAnswer]:
+def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
     """One agent per model; the epochs of a sample are repeats of one question, with epoch 1 as
-    repeat 0. With several scorers, the first in the header decides what is right, or gives the
-    score.
+    repeat 0. `scorer` decides what is right, or gives the score; by default the first in the
+    header does. A sample without a score, or of a run that was cancelled, is left out.
     """
     if path.suffix.casefold() == ".json":
         document = json_document(path)
@@ -55,7 +56,8 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
             raise log_fault(str(path), "there are no 'samples' in it; give a log that has them")
         for place, sample in enumerate(samples, 1):
             where = f"{path}, sample {place}"
-            yield _sample(log_object(sample, "samples", where), document, where, Unpacked(path))
+            row = log_object(sample, "samples", where)
+            yield _sample(row, document, where, Unpacked(path), scorer)
         return
     try:
         with zipfile.ZipFile(path) as packed:
@@ -71,7 +73,7 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
                             log.fill(
                                 sample, name.removesuffix("/sample.json"), REFERS.encode() in raw
                             )
-                        yield _sample(sample, header, where, log.unpacked)
+                        yield _sample(sample, header, where, log.unpacked, scorer)
     except UserError:
         raise
     except NotImplementedError:
@@ -119,8 +121,32 @@ class _Packed:
         sample["attachments"] = texts
 
 
+def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
+    """What tells the task of a log from others, and when the log was made; None for a log that
+    does not say so.
+    """
+    try:
+        if path.suffix.casefold() == ".json":
+            header: Mapping[str, object] = json_document(path)
+        else:
+            with zipfile.ZipFile(path) as packed:
+                log = _Packed(path, packed)
+                start = "header.json" if "header.json" in log.names else "_journal/start.json"
+                header = json_object(*log.member(start))
+    except (UserError, OSError, ValueError, RuntimeError, zipfile.BadZipFile):
+        return None  # whoever reads it says why
+    about = header.get("eval")
+    if not isinstance(about, Mapping) or not about.get("task_id"):
+        return None
+    return (str(about["task_id"]), str(about.get("model"))), str(about.get("created") or "")
+
+
 def _sample(
-    row: Mapping[str, object], header: Mapping[str, object], where: str, unpacked: Unpacked
+    row: Mapping[str, object],
+    header: Mapping[str, object],
+    where: str,
+    unpacked: Unpacked,
+    wanted: str | None,
 ) -> LogAnswer:
     about = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)
@@ -136,31 +162,36 @@ def _sample(
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
     error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)
+    if error is not None and "CancelledError" in error:
+        return log_left_out(where, "cancelled")
     scorer = next((name for name in scorers if name in scores), next(iter(scores), None))
+    if wanted is not None and scores:
+        if wanted not in scores:
+            names = ", ".join(scores)
+            raise log_fault(where, f"there is no score {wanted!r}; its scores are {names}")
+        scorer = wanted
     if scorer is None and error is None:
-        raise log_fault(
-            where, "the sample has no score; score the log (inspect score), or leave it out"
-        )
+        return log_left_out(where, "without a score")
     score = log_object(scores.get(str(scorer)), "scores", where)
     output = log_object(row.get("output"), "output", where)
     reply = text_of(output.get("completion"))
     options, target = lettered(row.get("choices")), row.get("target")
     answer = text_of(score.get("answer"))
     answer = reply if answer is None and score.get("value") != NO_ANSWER else answer
-    usages = [
-        log_object(one, "model_usage", where)
-        for one in log_object(row.get("model_usage"), "model_usage", where).values()
-    ]
+    usages = _own_usage(row, about, where)
     costs = [one.get("total_cost") for one in usages]
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
-    value = None if error else _graded(score.get("value"), scorer, where)
+    graded = score.get("value")
+    if error is None and isinstance(graded, float) and math.isnan(graded):
+        return log_left_out(where, "without a score")
+    value = None if error else _graded(graded, scorer, where)
     between = value not in (None, 0.0, 1.0)
     return LogAnswer(
         where,
         log_name(row.get("id"), "id", where),
         log_name(about.get("model"), "model", where),
         None if error else answer,
-        None if between else value == 1.0 and answer is not None,
+        None if between else value == 1.0,
         question=_asked(row.get("input"), text_of),
         gold=log_text(target[0] if isinstance(target, list) and target else target or None),
         choices=options if options and answer in (None, *options) else None,
@@ -178,6 +209,29 @@ def _sample(
         metric={"name": str(scorer), "rate": False} if between else None,
         repeat=epoch - 1,
     )
+
+
+def _own_usage(
+    row: Mapping[str, object], about: Mapping[str, Any], where: str
+) -> list[dict[str, Any]]:
+    """The usage of the model that is evaluated, without that of others, such as a grader; of a log
+    that names no usage of that model, the usage of all.
+    """
+    used = log_object(row.get("model_usage"), "model_usage", where)
+    model = str(about.get("model"))
+    if model not in used:
+        return [dict(log_object(one, "model_usage", where)) for one in used.values()]
+    own = dict(log_object(used[model], "model_usage", where))
+    models = log_object(about.get("model_roles"), "model_roles", where)
+    for role, usage in log_object(row.get("role_usage"), "role_usage", where).items():
+        named = models.get(role)
+        named = named.get("model") if isinstance(named, Mapping) else named
+        if named not in (None, model):
+            continue  # it is not in this model's usage
+        for field, amount in log_object(usage, "role_usage", where).items():
+            if isinstance(amount, int | float) and isinstance(own.get(field), int | float):
+                own[field] = max(0, own[field] - amount)
+    return [own]
 
 
 def _graded(value: Any, scorer: Any, where: str) -> float:
@@ -205,6 +259,6 @@ def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
     return "\n".join(filter(None, texts)) or None
 
 
-def _sum(usages: list[Mapping[str, object]], name: str, where: str) -> int | None:
+def _sum(usages: Sequence[Mapping[str, object]], name: str, where: str) -> int | None:
     counts = [log_count(one.get(name), name, where) for one in usages]
     return sum(filter(None, counts)) if counts and None not in counts else None

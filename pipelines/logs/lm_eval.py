@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,20 +27,26 @@ _UNREAD = "[invalid]"
 """What its filters make of a reply that they find no answer in."""
 
 _QUESTIONS = ("question", "query", "problem", "prompt", "input", "text")
-_FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl")
+_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
 
 def lm_eval(path: Path) -> Iterator[LogAnswer]:
     """Answers of the model whose folder the file stands in; of several filters each is an agent.
 
-    A question that stands in the file several times has repeats.
+    A question that stands in the file several times has repeats. In files of old versions, which
+    name no filter, rows with the same reply are filters of it.
     """
     named = _FILE.fullmatch(path.name)
     task = named["task"] if named else path.stem.removeprefix("samples_")
     model = log_name(path.absolute().parent.name.replace("__", "/"), "the folder's name", str(path))
     times: Counter[tuple[str, str]] = Counter()
+    replies: Counter[tuple[str, str]] = Counter()
     for where, row in json_lines(path):
         filtered = str(row.get("filter") or "none")
+        if "filter" not in row:
+            reply = str(row.get("doc_id")), json.dumps(row.get("resps"))
+            replies[reply] += 1
+            filtered = "none" if replies[reply] == 1 else f"filter {replies[reply]}"
         doc = log_object(row.get("doc"), "doc", where)
         name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
         answer, options = _answered(row, doc, where)
@@ -62,6 +69,14 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
             repeat=times[name, filtered],
         )
         times[name, filtered] += 1
+
+
+def task_at(path: Path) -> tuple[tuple[str, ...], str] | None:
+    """The folder and task of a file, and when it was written; None where its name says nothing."""
+    named = _FILE.fullmatch(path.name)
+    if named is None:
+        return None
+    return (str(path.parent), named["task"]), named["time"]
 
 
 def _answered(

@@ -92,7 +92,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
             str(tests[_test(row, where)]),
             agent if number == 1 else f"{agent} prompt {number}",
             None if failed else answer,
-            right(row.get("success"), "success", where) and not failed and answer is not None,
+            right(row.get("success"), "success", where) and not failed,
             question=next(
                 (values[name] for name in _QUESTIONS if isinstance(values.get(name), str)), None
             )

@@ -14,6 +14,7 @@ from .answers import (
     log_amount,
     log_count,
     log_fault,
+    log_left_out,
     log_list,
     log_name,
     log_object,
@@ -37,9 +38,10 @@ _VERDICTS = {"yes": True, "no": False}
 _USAGE, _COST = ".trace.tokenUsage", ".trace.cost"
 
 
-def split_table(path: Path) -> Iterator[LogAnswer]:
+def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
     """The agent is the column `agent` or `model`, else the folder that the table stands in; a
-    question's id is `question_id` or `id`, else its row.
+    question's id is `question_id` or `id`, else its row. `scorer` names the column of the score,
+    or what stands before its `/value`. A row without a score is left out.
     """
     table = json_document(path)
     columns, data = table.get("columns"), table.get("data")
@@ -49,13 +51,19 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
         )
     places = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
     score = next((name for name in _SCORES if name in places), None)
+    if scorer is not None:
+        names = (scorer, f"{scorer}/value", f"{scorer}/score")
+        score = next((name for name in names if name in places), None)
+        if score is None:
+            raise log_fault(str(path), f"there is no column {scorer!r} with a score; name another")
     if score is None:
         golds = _expected(data, places.get("assessments"), str(path)) | set(_GOLDS)
         ends = ("/score", "/value")
         rated = [name for name in places if name.endswith(ends) and name not in golds]
         if len(rated) != 1:
+            found = ", ".join(name.rpartition("/")[0] for name in rated) or "none"
             raise log_fault(
-                str(path), f"which column says what is right? None of {', '.join(_SCORES)} is there"
+                str(path), f"which column says what is right? Give it as --score; there is {found}"
             )
         score = rated[0]
     home = path.absolute().parent
@@ -76,6 +84,9 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"
+        if not failed and log_text(verdict) is None:
+            yield log_left_out(where, "without a score")
+            continue
         took = log_seconds(row.get("execution_duration"), "execution_duration", where)
         usage, cost = (_metadata(row.get("trace_metadata"), of, where) for of in (_USAGE, _COST))
         yield LogAnswer(
@@ -83,7 +94,7 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
             log_name(first(("question_id", "id")) or number, "question_id", where),
             log_name(first(("agent", "model")) or folder, "agent", where),
             answer,
-            not failed and right(verdict, score, where) and answer is not None,
+            not failed and right(verdict, score, where),
             question=first(_QUESTIONS),
             gold=first(_GOLDS),
             prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),

@@ -17,7 +17,7 @@ from typing import Any, TypedDict, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
-from ..base.cards import kinds
+from ..base.cards import kinds, kinds_in
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
@@ -47,9 +47,11 @@ PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy",
 
 def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file."""
-    for other, kind in kinds().items() if file in kinds() else ():
-        if other != file and not kind.tested and (folder / other).exists():
-            raise UserError(f"{folder} holds {kind.what}: choose another --out")
+    if file not in kinds():
+        return
+    others = [kind for kind in kinds_in(folder) if kind.file != file]
+    if others and not (others[0].tested or kinds()[file].load().tested):
+        raise UserError(f"{folder} holds {others[0].what}: choose another --out")
 
 
 @dataclass(frozen=True)

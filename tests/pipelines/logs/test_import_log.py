@@ -115,7 +115,6 @@ def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
         ({"correct": None}, "line 2: 'correct' is missing"),
         ({"agent": ""}, "line 2: 'agent' is ''"),
         ({"agent": "a\x1b[2Jb"}, "control characters"),
-        ({"answer": None, "correct": True}, "called right"),
         ({"question": "other"}, "another text"),
         ({"question_id": "q1", "question": "one"}, "has answered 'q1' before"),
         ({"cost": -1}, "'cost' is -1"),
