@@ -317,7 +317,8 @@ class _Tally:
         if "metric_usage" in row:
             self.judging.add(Usage.of(row["metric_usage"]))
         self.errors += row["error"] is not None
-        self.unreadable += row["error"] is None and row["answer"] is None
+        # an imported log may call right what it has no text of
+        self.unreadable += not (row["error"] or row["correct"]) and row["answer"] is None
         self.truncated += bool(row.get("truncated"))
         if (reason := row.get("finish_reason")) in REFUSED:
             self.refused[str(reason)] += 1

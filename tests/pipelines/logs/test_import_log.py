@@ -512,3 +512,76 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     assert "A majority vote of up to 5 runs beats the best run alone" in page
     shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
     assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True)
+
+
+# What published logs hold
+
+
+def inspect(path: Path, *samples: dict[str, Any], **about: Any) -> Path:
+    header = {"task": "t", "task_id": "1", "model": "openai/m", "created": "2026-01-01", **about}
+    rows = [
+        {"id": f"q{number}", "epoch": 1, "input": "Q?", "target": "A", **sample}
+        for number, sample in enumerate(samples)
+    ]
+    return write_json(path, {"status": "success", "eval": header, "samples": rows})
+
+
+def write_json(path: Path, document: Any) -> Path:
+    path.write_text(json.dumps(document))
+    return path
+
+
+RIGHT = {"scores": {"match": {"value": "C", "answer": None}}, "output": {"completion": ""}}
+
+
+def test_right_without_a_text_is_right_and_does_not_vote(tmp_path: Path) -> None:
+    found = fm.import_log(inspect(tmp_path / "a.json", RIGHT, RIGHT))
+    (run,) = found.runs.values()
+    counts = run.summary.counts
+    assert (run.score, counts["rows"], counts["unreadable"]) == (1.0, 2, 0)
+    assert found.outcomes.read_text() == ""
+
+
+def test_samples_without_a_score_or_cancelled_are_left_out_and_counted(tmp_path: Path) -> None:
+    samples = (
+        {"scores": {}},
+        {"scores": {"match": {"value": float("nan")}}},
+        {"scores": {}, "error": {"message": "CancelledError()"}},
+    )
+    found = fm.import_log(inspect(tmp_path / "a.json", RIGHT, *samples))
+    assert found.answers == 1
+    assert found.left_out == {"samples without a score": 2, "samples cancelled": 1}
+
+
+def test_the_bill_of_a_grader_is_not_the_agents(tmp_path: Path) -> None:
+    used = {"openai/m": {"input_tokens": 30, "output_tokens": 5}, "grader": {"input_tokens": 900}}
+    roles = {"grader": {"input_tokens": 10, "output_tokens": 1}}
+    row = {**RIGHT, "model_usage": used, "role_usage": roles}
+    (run,) = fm.import_log(inspect(tmp_path / "a.json", row)).runs.values()
+    usage = run.summary.usage
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == (20, 4)
+
+
+def test_a_score_is_named_and_the_newest_log_of_a_task_counts(tmp_path: Path) -> None:
+    scores = {"exact": {"value": "I", "answer": "B"}, "loose": {"value": "C", "answer": "B"}}
+    inspect(tmp_path / "old.json", {"scores": scores}, {"scores": scores})
+    inspect(tmp_path / "new.json", {"scores": scores}, created="2026-02-01")
+    found = fm.import_log(tmp_path, score="loose")
+    assert [run.score for run in found.runs.values()] == [1.0]
+    assert found.left_out == {"logs that a newer one of the task replaces": 1}
+    with pytest.raises(fm.UserError, match="its scores are exact, loose"):
+        fm.import_log(tmp_path, score="length")
+
+
+def test_rows_of_equal_replies_are_filters_where_none_is_named(tmp_path: Path) -> None:
+    row = {"doc_id": 0, "doc": {"question": "Q?"}, "target": "5", "resps": [["It is 5"]]}
+    rows = [
+        {**row, "filtered_resps": ["5"], "exact_match": 1.0},
+        {**row, "filtered_resps": ["[invalid]"], "exact_match": 0.0},
+    ]
+    (tmp_path / "model").mkdir()
+    found = fm.import_log(write(tmp_path / "model" / "samples_gsm8k.jsonl", *rows))
+    assert {name: run.score for name, run in found.runs.items()} == {
+        "model": 1.0,
+        "model filter 2": 0.0,
+    }
