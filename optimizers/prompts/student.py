@@ -201,6 +201,7 @@ class TeamTeacher(Student):
     def __init__(self, student: Program, team: Program, control: CallControl) -> None:
         super().__init__(student, control)
         self.sampled = True
+        self._compiled = True  # DSPy would add labelled questions, which the team is not shown
 
         # A function, since copies share the team, and its prompts are not the student's.
         def ask(**inputs: Any) -> Awaitable[dspy.Prediction]:

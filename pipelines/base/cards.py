@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.errors import UserError
+from ...modules.base.registry import Registry
 from ...modules.base.usage import UsageFields
+from .journal import read_object
 from .run_files import ScoreFields
 from .wording import money, percent
 
@@ -92,6 +94,15 @@ class Card:
         if stopped:
             self.state, self.problem = State.STOPPED, str(stopped)
 
+    def check(self) -> None:
+        """Raise TypeError or ValueError for what cannot be shown."""
+        words = (self.title, self.program, self.lm, self.data, self.problem, *self.sentences)
+        amounts = [self.calls or 0, self.cost_usd or 0]
+        for score in self.scores:
+            amounts += [score.value, score.low, score.high, score.n or 0]
+        "".join(word or "" for word in words)
+        math.fsum(amounts)
+
     def lines(self) -> list[str]:
         """The card in words."""
         state = f"{self.state}: {self.problem}" if self.problem else str(self.state)
@@ -124,8 +135,8 @@ class Kind:
         file: the file that shows that a folder is of this kind.
         command: the command that makes such folders.
         what: one of them in words, such as `an evaluation`.
-        describe: folder → its card; anything may stand in its files, and any error of reading them
-            means that the folder is damaged.
+        describe: folder and the content of `file` → the card; anything may stand in the files, and
+            any error of reading them means that the folder is damaged.
         program: the sub-folder of the program that came out, if there is one.
         tested: whether an evaluation of that program may lie in the same folder.
     """
@@ -133,23 +144,41 @@ class Kind:
     file: str
     command: str
     what: str
-    describe: Callable[[Path], Card]
+    describe: Callable[[Path, Mapping[str, Any]], Card]
     program: str | None = None
     tested: bool = False
 
+    def card(self, folder: Path) -> Card:
+        """The card of a folder; one that cannot be read is damaged, and says so."""
+        try:
+            document = read_object(folder / self.file)
+            if document is None:
+                raise ValueError
+            card = self.describe(folder, document)
+            card.check()
+        except UserError as problem:
+            card = Card(self.what, State.DAMAGED, str(problem))
+        except (OSError, TypeError, ValueError, LookupError, AttributeError):
+            # A file may say anything.
+            card = Card(self.what, State.DAMAGED, f"{self.file} is damaged")
+        card.kind, card.folder = self.command, folder
+        return card
 
-@cache
-def kinds() -> dict[str, EntryPoint]:
-    """All kinds by their file: ours and those of installed packages, from the entry points
-    `folkmoot.kinds`, which are named after that file. A kind is loaded where it is met.
-    """
-    found = sorted(entry_points(group="folkmoot.kinds"), key=lambda point: point.name)
-    return {point.name: point for point in found}
+
+def _checked(name: str, thing: Any) -> Kind:
+    if not isinstance(thing, Kind):
+        raise UserError(f"{name} is not a kind of result: name a Kind of folkmoot.pipelines.base")
+    return thing
+
+
+KINDS: Registry[Kind] = Registry("kinds", _checked)
+"""The kinds by their file, after which their entry points are named; loaded where they are met."""
 
 
 def kinds_in(folder: Path) -> list[Kind]:
     """The kinds of results that a folder holds."""
-    return [point.load() for file, point in kinds().items() if (folder / file).is_file()]
+    held = [KINDS.find(file) for file in KINDS.names() if (folder / file).is_file()]
+    return [kind for kind in held if kind is not None]
 
 
 def result_kind(folder: Path) -> Kind | None:

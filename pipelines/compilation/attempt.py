@@ -40,10 +40,10 @@ from ..runs.summary import Ending
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
-from .card import COMPILE, PROGRAM
+from .card import COMPILE, PROGRAM, PROMPTS
 from .outcome import COMPILED, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan, answers_alike
-from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
+from .record import CANDIDATES, PROPOSALS, Lines, Proposals, logged, prompts_page
 
 BEFORE, AFTER = "before", "after"
 
@@ -274,9 +274,7 @@ class Attempt:
         if self.plan.teacher is None:
             return None
         if not answers_alike(self.plan.program, self.plan.teacher):
-            team = TeamTeacher(self.plan.program.deepcopy(), self.plan.teacher, control)
-            team._compiled = True
-            return team
+            return TeamTeacher(self.plan.program.deepcopy(), self.plan.teacher, control)
         teacher = Student(self.plan.teacher.deepcopy(), control)
         teacher.sampled = True
         # DSPy adds labelled questions to one without demonstrations of its own

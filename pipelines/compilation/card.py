@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ...modules.reading.grading import metric_name
 from ..base.cards import Card, Kind, Score
-from ..base.journal import read_object
 from ..evaluation.card import about
 from ..lms.ledger import totals
 
 COMPILE, PROGRAM, PROMPTS = "compile.json", "program", "prompts.md"
 
 
-def _describe(folder: Path) -> Card:
-    document = read_object(folder / COMPILE)
-    if document is None:
-        raise ValueError
+def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = about("compilation of", document)
     result = document.get("result") or {"stopped": "not finished"}
     card.ended(result.get("stopped"))

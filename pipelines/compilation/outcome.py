@@ -20,7 +20,7 @@ from ..evaluation.earlier import Evaluation
 from .card import COMPILE, PROGRAM
 
 COMPILED = "compiled"
-"""The file of a compilation, the folder of the program to take, and that of the compiled one."""
+"""The folder of the compiled program where the given one is handed over."""
 
 
 class SelectionScores(TypedDict):

@@ -286,7 +286,8 @@ def _teacher(
     teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
     prompt.
 
-    Raises UserError for an optimizer without a teacher, and for other agents than a team's own.
+    Raises UserError for an optimizer without a teacher, and for a teacher with other prompts where
+    the program has several.
     """
     if teacher is None:
         return None
@@ -315,7 +316,7 @@ def _teacher(
 
 
 def answers_alike(program: Program, teacher: Program) -> bool:
-    """Whether each prompt of the teacher is a prompt of the program."""
+    """Whether the teacher has the prompts of the program, so that its traces fit them."""
     ours, theirs = predictors_of(program), predictors_of(teacher)
     return ours.keys() == theirs.keys() and all(
         predictor.signature.equals(theirs[name].signature) for name, predictor in ours.items()

@@ -19,12 +19,7 @@ from ...modules.base.fence import clean
 from ...optimizers.prompts.candidates import PromptFields
 from ..base.journal import Journal, records
 
-CANDIDATES, PROPOSALS, LOG, PROMPTS = (
-    "candidates.jsonl",
-    "proposals.jsonl",
-    "optimizer.log",
-    "prompts.md",
-)
+CANDIDATES, PROPOSALS, LOG = "candidates.jsonl", "proposals.jsonl", "optimizer.log"
 
 
 class Lines:

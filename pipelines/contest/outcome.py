@@ -130,12 +130,12 @@ class Contest(ContestResult, ShownResult):
         if best is not None and not best.usd and best.tokens is not None:
             price = f"{best.tokens:,.0f} tokens per question"
         paid = self.paid["cost_usd"]
-        spent = "" if paid is None else f"; the contest paid {money(paid)}"
-        spent += unanswered(self.result.get("lost"))
+        spent = "" if paid is None else f"the contest paid {money(paid)}"
+        lost = unanswered(self.result.get("lost"))
         free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
         if not self.result["finished"]:  # its scores so far are no result
-            bill = spent.removeprefix("; the contest paid")
-            return [*self.sentences, *([f"The contest paid{bill}."] if spent else [])]
+            bill = f"{spent or 'the contest has no known price'}{lost}."
+            return [*self.sentences, *([bill[0].upper() + bill[1:]] if spent or lost else [])]
         table = table_lines(self.asked, self.asked[0].name) if self.asked else []
         lines = [*self.sentences, "", *table]
         if free:
@@ -148,7 +148,7 @@ class Contest(ContestResult, ShownResult):
         return [
             *lines,
             *self.result.get("unmetered", ()),
-            f"Price: {price}{spent}.",
+            f"Price: {price}{spent and '; '}{spent}{lost}.",
             "",
             *self._next(),
             f"report  folkmoot report {self.folder}",

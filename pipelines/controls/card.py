@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..base.cards import Card, Kind, Score
-from ..base.journal import read_object
 from ..base.wording import counted
 from ..lms.ledger import totals
 from ..runs.manifest import MANIFEST
 from .outcome import CONTROLS, RESULT
 
 
-def _describe(folder: Path) -> Card:
-    document = read_object(folder / CONTROLS)
-    if document is None:
-        raise ValueError
+def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     result = document.get(RESULT) or {}
     card = Card("controls", program="controls")
     card.ended(result.get("stopped") if result else "not finished")
@@ -24,7 +22,8 @@ def _describe(folder: Path) -> Card:
         card.sentences = [f"On {counted(result['questions'], 'question')}, {result['sentence']}."]
         total = result["total"]
         if total["value"] is not None:
-            card.scores = [Score.of("gain", {**total, "n": result["questions"]})]
+            gain = {**total, "n": result["questions"], "rate": result["rate"]}
+            card.scores = [Score.of("gain", gain)]
     card.children = [run for run in sorted(folder.glob("arms/**/")) if (run / MANIFEST).is_file()]
     return card
 

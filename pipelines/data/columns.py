@@ -146,7 +146,7 @@ class Columns:
             names = tuple(cells)
             if names not in self._plans:  # nearly always the same for every row
                 self._plans[names] = self._plan(names)
-            return TableRow(row.where, self._fields(cells, self._plans[names]))
+            return TableRow(row.where, self._fields(cells, self._plans[names], row.fields))
         except UserError as error:
             if not self._plans or isinstance(error, _UnreadError):
                 raise UserError(f"{row.where}: {error}") from None
@@ -210,7 +210,9 @@ class Columns:
             f"{naming_all({**self._columns, **likely})}"
         )
 
-    def _fields(self, row: Mapping[str, object], plan: _Plan) -> dict[str, object]:
+    def _fields(
+        self, row: Mapping[str, object], plan: _Plan, written: Mapping[str, object]
+    ) -> dict[str, object]:
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         fields = {field: cells[column] for field, column in plan.sources.items()}
         for field in ("choices", "context", "meta"):
@@ -218,6 +220,10 @@ class Columns:
                 fields[field] = parsed_cell(fields[field], field) or None
         fields["choices"] = options_in(fields.get("choices"))
         fields["context"] = passages_in(fields.get("context"))
+        for field in ("question", "context"):  # a text may look like an object, and be no more
+            text = written.get(plan.sources.get(field, ""))
+            if isinstance(text, str) and not _is_text(fields[field], field):
+                fields[field] = plain_value(text, field, padded=False)
         if plan.options:
             texts = {label: cells[column] for column, label in plan.options.items()}
             fields["choices"] = {
@@ -260,6 +266,12 @@ class Columns:
             fields["meta"] = left | (fields.get("meta") or {})
         _check_images(fields)
         return fields
+
+
+def _is_text(value: Any, field: str) -> bool:
+    """Whether a value can be a question, or a context, which may be a list of passages."""
+    passages = value if field == "context" and isinstance(value, list) else [value]
+    return value is None or all(isinstance(one, str) for one in passages)
 
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:

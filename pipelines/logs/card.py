@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..base.cards import Card, Kind
-from ..base.journal import read_object
 from ..base.wording import counted
 from ..runs.manifest import IMPORT
 
 
-def _describe(folder: Path) -> Card:
-    document = read_object(folder / IMPORT)
-    if document is None:
-        raise ValueError
+def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     agents = document["agents"]
     sources = ", ".join(source["name"] for source in document["sources"])
     card = Card("imported answers", program=counted(len(agents), "agent"), data=sources)

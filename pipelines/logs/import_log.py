@@ -127,7 +127,8 @@ def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
     formats = {path: format_of(path) for path in paths}
     newest: dict[object, tuple[str, Path]] = {}
     for path, kind in formats.items():
-        task, made = kind.task(path) or (path, "")
+        # a single log has no rival, and its header need not be read twice
+        task, made = (len(paths) > 1 and kind.task(path)) or (path, "")
         if task not in newest or made >= newest[task][0]:
             newest[task] = (made, path)
     kept = {path for _, path in newest.values()}

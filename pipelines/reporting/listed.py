@@ -4,7 +4,6 @@ far it is.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -38,16 +37,8 @@ def list_cards(folders: Iterable[str | Path]) -> list[Card]:
 
 
 def card_of(folder: Path, kind: Kind) -> Card:
-    """The card of a folder; one that cannot be read is damaged, and says so."""
-    try:
-        card = kind.describe(folder)
-        _check(card)
-    except UserError as problem:
-        card = Card(kind.what, State.DAMAGED, str(problem))
-    except (OSError, TypeError, ValueError, LookupError, AttributeError, StopIteration):
-        # A file may say anything.
-        card = Card(kind.what, State.DAMAGED, f"{kind.file} is damaged")
-    card.kind, card.folder = kind.command, folder
+    """The card of a folder, with the time of its last change, and whether work on it goes on."""
+    card = kind.card(folder)
     files = [folder / name for name in (kind.file, RESULTS, SUMMARY)]
     changed = max(path.lstat().st_mtime for path in files if os.path.lexists(path))
     card.when = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
@@ -69,16 +60,6 @@ def _places(folder: Path) -> Iterator[tuple[Path, Kind]]:
             if Path(root) != folder:  # what belongs to the folder that is named is listed, too
                 within[:] = [name for name in within if name in WITHIN]
             yield Path(root), kind
-
-
-def _check(card: Card) -> None:
-    """Raise TypeError or ValueError for what cannot be shown in a table."""
-    words = (card.title, card.program, card.lm, card.data, card.problem, *card.sentences)
-    amounts = [card.calls or 0, card.cost_usd or 0]
-    for score in card.scores:
-        amounts += [score.value, score.low, score.high, score.n or 0]
-    "".join(word or "" for word in words)
-    math.fsum(amounts)
 
 
 def _is_held(folder: Path) -> bool:

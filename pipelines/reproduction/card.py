@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..base.cards import Card, Kind
-from ..base.journal import read_object
 from ..base.wording import counted
 from ..lms.ledger import totals
 
 TABLE = "table.json"
 
 
-def _describe(folder: Path) -> Card:
-    table = read_object(folder / TABLE)
-    if table is None:
-        raise ValueError
+def _describe(folder: Path, table: Mapping[str, Any]) -> Card:
     name = table["reproduce"]
     card = Card(f"published table {name}", program=str(name))
     card.ended(table.get("stopped"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.papers import bibtex
+from .card import TABLE
 
 MOST_FAILED = 0.02
 """Above this share of failed questions a measured figure says little about the published one."""
@@ -76,7 +77,7 @@ class Reproduction:
     @property
     def file(self) -> Path:
         """The table on disk."""
-        return self.out / self.table / "table.json"
+        return self.out / self.table / TABLE
 
     @property
     def empty(self) -> bool:

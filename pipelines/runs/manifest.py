@@ -17,7 +17,7 @@ from typing import Any, TypedDict, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
-from ..base.cards import kinds, kinds_in
+from ..base.cards import KINDS, kinds_in
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
@@ -46,12 +46,17 @@ PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy",
 
 
 def check_kind(folder: Path, file: str) -> None:
-    """Raise UserError for a folder that holds another kind of result than the one of this file."""
-    if file not in kinds():
+    """Raise UserError for a folder that holds another kind of result than the one of this file,
+    but for a network's training and test.
+    """
+    own = KINDS.find(file)
+    if own is None:
         return
-    others = [kind for kind in kinds_in(folder) if kind.file != file]
-    if others and not (others[0].tested or kinds()[file].load().tested):
-        raise UserError(f"{folder} holds {others[0].what}: choose another --out")
+    for other in kinds_in(folder):
+        together = {file, other.file}
+        is_test = MANIFEST in together and (own.tested or other.tested)
+        if len(together) > 1 and not is_test:
+            raise UserError(f"{folder} holds {other.what}: choose another --out")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..base.cards import Card, Kind, Score
 from ..base.journal import read_object
@@ -10,13 +12,10 @@ from ..evaluation.card import names_of_lms
 from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
 
-TRAINING = "training.json"
+ABOUT = "training.json"
 
 
-def _describe(folder: Path) -> Card:
-    document = read_object(folder / TRAINING)
-    if document is None:
-        raise ValueError
+def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = Card(
         "trained network", program="network", lm=names_of_lms(document), data=document["data"]
     )
@@ -33,4 +32,4 @@ def _describe(folder: Path) -> Card:
     return card
 
 
-KIND = Kind(TRAINING, "train", "a training", _describe, program=".", tested=True)
+KIND = Kind(ABOUT, "train", "a training", _describe, program=".", tested=True)

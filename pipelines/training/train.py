@@ -24,12 +24,13 @@ from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.run import Tracking
+from .card import ABOUT
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
     from ...optimizers.policy.batches import TrainingLog
 
-ABOUT, LOG, CHECKPOINT = "training.json", "training_log.json", "checkpoint.safetensors"
+LOG, CHECKPOINT = "training_log.json", "checkpoint.safetensors"
 LAST = 20
 """The progress figures of a training are means over this many batches."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ..base.cards import Card, Kind, Score
 from ..base.journal import read_object
@@ -11,11 +13,8 @@ from ..lms.ledger import totals
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
 
 
-def _describe(folder: Path) -> Card:
+def _describe(folder: Path, _: Mapping[str, Any]) -> Card:
     document = read_object(folder / STUDY) or {}
-    begun = read_object(folder / BEGUN)
-    if begun is None:
-        raise ValueError
     settings = document.get("settings") or {}
     space = settings.get("space")
     card = Card(f"study of {space or 'programs'}", program=space, data=settings.get("data"))

@@ -210,6 +210,10 @@ READ = (
     Read("marks of direction", asked("\u200eBonn\u200f"), "span", "Bonn"),
     Read("passages in an object", asked("Rome", context={"contexts": ["It is Rome."]}), "span",
          "Rome"),
+    Read("a passage that looks like an object", asked("Rome", context='{"price": 3}'), "span",
+         "Rome"),
+    Read("a question that looks like a list", [{"question": '["b", "a"]', "answer": "x y"}], "span",
+         "x y", question='["b", "a"]'),
     Read("an interval", asked("[0, 1)", "(2, 3]"), "span", "[0, 1)"),
 )  # fmt: skip
 
