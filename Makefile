@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-qwen lint types pyright bench bench-fast test-frameworks api notebooks pictures screenshots site samples clean
+.PHONY: demo test test-nightly test-slow test-qwen lint types pyright bench bench-fast test-frameworks api llms notebooks pictures screenshots site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -18,7 +18,7 @@ $(VENV)/.installed-local: pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --editable '.[network,local,minilm,excel,postgres,test]'
+	$(INSTALL) --editable '.[network,local,minilm,datasets,excel,inspect,postgres,test]'
 	mkdir -p $(MYPY_ROOT) && ln -sfn "$(CURDIR)" $(MYPY_ROOT)/folkmoot
 	touch $@ $(VENV)/.installed-local
 
@@ -78,6 +78,9 @@ bench-fast: $(VENV)/.installed-test
 
 api: $(VENV)/.installed-test
 	$(BIN)/python docs/make_api.py
+
+llms: $(VENV)/.installed-test
+	$(BIN)/python docs/make_llms.py
 
 notebooks: $(VENV)/.installed-test
 	$(BIN)/python docs/make_notebooks.py

@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from .modules.agents.exchange import Exchange as Exchange
+    from .modules.agents.exchange import Hear as Hear
+    from .modules.agents.exchange import hear_all as hear_all
     from .modules.agents.profile import Profile as Profile
+    from .modules.agents.seat import Seat as Seat
+    from .modules.agents.transcript import Task as Task
+    from .modules.agents.transcript import Turn as Turn
+    from .modules.agents.transcript import all_agree as all_agree
     from .modules.base.errors import UserError as UserError
+    from .modules.base.registry import Registry
+    from .modules.base.together import together as together
     from .modules.environment import CorpusEnvironment as CorpusEnvironment
     from .modules.environment import RecordingEnvironment as RecordingEnvironment
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from .modules.protocols.deliberation import replay as replay
     from .modules.protocols.ensemble import Ensemble as Ensemble
     from .modules.protocols.program import Program as Program
+    from .modules.protocols.program import prediction_of as prediction_of
     from .modules.protocols.router import Router as Router
     from .modules.protocols.single import SingleAgent as SingleAgent
     from .modules.protocols.strategies import STRATEGIES as STRATEGIES
@@ -61,6 +70,8 @@ if TYPE_CHECKING:
     from .pipelines.logs.import_log import import_log as import_log
     from .pipelines.meter.programs import Command as Command
     from .pipelines.meter.server import Endpoint as Endpoint
+    from .pipelines.pipeline.pipeline import Pipeline as Pipeline
+    from .pipelines.pipeline.pipeline import pipeline as pipeline
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
@@ -80,7 +91,6 @@ _WHERE = {
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
     "Contest": ".pipelines.contest.outcome",
-    "Controls": ".pipelines.controls.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
@@ -88,10 +98,8 @@ _WHERE = {
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
     "Exchange": ".modules.agents.exchange",
-    "Forecast": ".pipelines.forecasting.forecast",
-    "Imported": ".pipelines.logs.import_log",
+    "Hear": ".modules.agents.exchange",
     "Metric": ".modules.reading.metrics",
-    "NetworkConfig": ".modules.network.config",
     "Pair": ".pipelines.comparison.pairs",
     "Profile": ".modules.agents.profile",
     "Program": ".modules.protocols.program",
@@ -102,26 +110,24 @@ _WHERE = {
     "RouterCalibration": ".modules.protocols.calibration",
     "Rows": ".pipelines.runs.rows",
     "STRATEGIES": ".modules.protocols.strategies",
+    "Seat": ".modules.agents.seat",
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
-    "StrategyNetwork": ".pipelines.training.fit",
-    "StrategySelector": ".pipelines.training.fit",
     "Study": ".pipelines.tuning.tune",
     "Summary": ".pipelines.runs.summary",
     "SupervisedTeam": ".modules.protocols.team.team",
-    "Trained": ".pipelines.training.train",
-    "TrainingSettings": ".optimizers.policy.settings",
+    "Task": ".modules.agents.transcript",
+    "Turn": ".modules.agents.transcript",
     "UserError": ".modules.base.errors",
     "WikipediaEnvironment": ".modules.environment",
     "acontest": ".pipelines.contest.contest",
     "aevaluate": ".pipelines.evaluation.evaluate",
+    "all_agree": ".modules.agents.transcript",
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
     "contest": ".pipelines.contest.contest",
-    "controls": ".pipelines.controls.controls",
-    "forecast": ".pipelines.forecasting.forecast",
     "evaluate": ".pipelines.evaluation.evaluate",
-    "import_log": ".pipelines.logs.import_log",
+    "hear_all": ".modules.agents.exchange",
     "labelled_demos": ".optimizers.prompts.demos",
     "lm": ".pipelines.lms.named",
     "load": ".pipelines.data.load",
@@ -129,15 +135,20 @@ _WHERE = {
     "load_run": ".pipelines.evaluation.earlier",
     "log_program": ".pipelines.tracking.models",
     "match_budget": ".pipelines.comparison.match_budget",
+    "prediction_of": ".modules.protocols.program",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",
-    "reproduce": ".pipelines.reproduction.reproduce",
-    "train": ".pipelines.training.fit",
+    "together": ".modules.base.together",
     "tune": ".pipelines.tuning.tune",
     "worked": ".pipelines.compilation.worked",
 }
 
-__all__ = sorted(_WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
+
+def _attached() -> Registry[Any]:
+    """The names that attached rooms and other packages add, by their entry points."""
+    from .modules.base.registry import FUNCTIONS
+
+    return FUNCTIONS
 
 
 if not TYPE_CHECKING:  # which then sees misspelt names
@@ -147,12 +158,17 @@ if not TYPE_CHECKING:  # which then sees misspelt names
             from importlib.metadata import version
 
             return version("folkmoot")
-        if name not in _WHERE:
+        if name in _WHERE:
+            value = getattr(import_module(_WHERE[name], __name__), name)
+        elif name == "__all__":
+            value = sorted([*_WHERE, *_attached().names()])
+        else:
+            value = None if name.startswith("_") else _attached().find(name)
+        if value is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(_WHERE[name], __name__), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+    return sorted({*globals(), *_WHERE, *_attached().names()})

@@ -201,10 +201,10 @@ TRIES: tuple[tuple[str, str, str, str, int], ...] = (
 PACKED = (
     "contest.json",
     "run.json",
-    "lms.json",
     "results.jsonl",
     "summary.json",
-    "calls.jsonl",
+    ".folkmoot/lms.json",
+    ".folkmoot/calls.jsonl",
 )
 LEARNT = (
     "compile.json",

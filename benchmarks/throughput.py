@@ -97,17 +97,16 @@ def engines(url: str, n: int, names: list[str]) -> None:
             )
             row("folkmoot's CPU over dspy.Evaluate's", f"{ratio:.2f}", "≤ 0.31")
     if {"folkmoot", "folkmoot, tracked"} <= found.keys():
-        slower = found["folkmoot, tracked"]["wall"] / found["folkmoot"]["wall"] - 1
-        row("tracking on, slower by", f"{slower:.1%}", "≤ 10%")
+        tracked = found["folkmoot, tracked"]
+        share = found["folkmoot"]["wall"] / tracked["wall"]
+        row("tracked, until the last row, of untracked", f"{share:.1%}", "≥ 97%")
+        row("  the store complete after it", f"{tracked['after']:.1f} s", "≤ 6 s")
     if {"folkmoot, traced", "folkmoot"} <= found.keys():
         traced = found["folkmoot, traced"]
-        row(
-            "tracing on, slower by",
-            f"{traced['wall'] / found['folkmoot']['wall'] - 1:.1%}",
-            "≤ 10%",
-        )
+        share = found["folkmoot"]["wall"] / traced["wall"]
+        row("all traced, until the last row, of untracked", f"{share:.1%}", "≥ 90%")
         row("  traces that arrived", f"{traced['traces'] / n:.0%}", "100%")
-        row("  the last of them, after the run's end", f"{traced['after']:.1f} s")
+        row("  the store complete after it", f"{traced['after']:.1f} s")
 
 
 def critical_path(url: str) -> None:

@@ -79,7 +79,8 @@ def runs() -> None:
     for name in RECORDED:
         with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
             packed.extractall(filter="data")
-    talk = "deliberation:intuitive,reasoner:judge --set opening=blind"
+    words = ROOT / "examples" / "recorded" / "words" / "intuitive.yaml"  # those of that day
+    talk = f"deliberation:intuitive,reasoner:judge --set opening=blind --set prompts={words}"
     recorded = "--data csqa-blind/questions.jsonl --lm replay/csqa-blind"
     folkmoot(f"evaluate {talk} {recorded} --out runs/real --quiet")
     with ScriptedServer(reply) as server:

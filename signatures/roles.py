@@ -75,6 +75,17 @@ class Judge(Speaking):
     answer: str = dspy.OutputField()
 
 
+class Picker(Answering):
+    """The notes hold several finished answers to the question, in an order that means nothing.
+    Check each against the question, compare where they differ, and say which one you would hand in
+    and why. A longer answer is not a better one.
+    """
+
+    notes: list[dict[str, Any]] | None = dspy.InputField(default=None)
+    comparison: str = dspy.OutputField()
+    best: str = dspy.OutputField(desc="the number of the candidate, alone")
+
+
 ROLES: dict[str, type[Any]] = {
     "intuitive": Intuitive,
     "reasoner": Reasoner,

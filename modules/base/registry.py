@@ -208,3 +208,7 @@ class Registry(MutableMapping[str, T]):
                 f"{reason}): fix its "
                 "package, or drop it"
             ) from problem
+
+
+FUNCTIONS: Registry[Any] = Registry("functions", lambda name, thing: thing)
+"""What attached rooms and other packages add to `folkmoot`'s names, such as `fm.forecast`."""

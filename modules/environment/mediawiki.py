@@ -6,10 +6,10 @@ import asyncio
 import json
 from collections.abc import Mapping
 from functools import partial
+from urllib.parse import urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 import aiohttp
-from yarl import URL
 
 from ..base.calls import CallError, FatalCallError
 from ..base.connections import (
@@ -62,9 +62,9 @@ class MediaWiki:
         user_agent: the header that says who asks.
     """
 
-    def __init__(self, address: URL, *, private: bool, user_agent: str) -> None:
+    def __init__(self, address: str, *, private: bool, user_agent: str) -> None:
         self.address = address
-        self.name = address.host_port_subcomponent or ""
+        self.name, self.path = urlsplit(address).netloc.casefold(), urlsplit(address).path
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             WeakKeyDictionary()
         )
@@ -83,7 +83,7 @@ class MediaWiki:
         await self._sessions.close()
 
     async def _persist(self, parameters: Mapping[str, str]) -> dict[str, object]:
-        url = self.address.with_query({**parameters, **FORMAT})
+        url = f"{self.address}?{urlencode({**parameters, **FORMAT})}"
         clock = asyncio.get_running_loop().time
         end = clock() + WHOLE_SECONDS
         attempt = 0
@@ -105,7 +105,7 @@ class MediaWiki:
                     ) from None
             await asyncio.sleep(wait)
 
-    async def _get(self, url: URL, seconds: float) -> dict[str, object]:
+    async def _get(self, url: str, seconds: float) -> dict[str, object]:
         """One answer within so many seconds; raises as `ask` does, or _PassingError."""
         try:
             async with asyncio.timeout(seconds):
@@ -126,7 +126,7 @@ class MediaWiki:
             reason = cut(one_line(str(problem)), 200)
             raise _PassingError(f"cannot be reached ({type(problem).__name__}: {reason})") from None
 
-    async def _got(self, url: URL) -> dict[str, object]:
+    async def _got(self, url: str) -> dict[str, object]:
         """The answer with status 200. Raises _PassingError or CallError for any other status; a
         redirect, which the API of a wiki never needs, is not followed.
         """
@@ -142,9 +142,9 @@ class MediaWiki:
                 raise _PassingError(f"answered {status}", seconds_to_wait(headers))
             if status in (401, 403, 404, 410):
                 raise FatalCallError(
-                    f"{self.name} refuses to answer at {url.path} ({status}): check host and path; "
-                    "it may also be private, or not want requests from this network or with this "
-                    "User-Agent"
+                    f"{self.name} refuses to answer at {self.path} ({status}): check host and "
+                    "path; it may also be private, or not want requests from this network or with "
+                    "this User-Agent"
                 )
             if status != 200:
                 raise CallError(f"{self.name} refused the request ({status})")

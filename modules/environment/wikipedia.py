@@ -12,8 +12,6 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-from yarl import URL
-
 from ..base.calls import CallError, FatalCallError
 from ..base.connections import SingleFlight
 from ..base.fence import cut, one_line
@@ -94,7 +92,7 @@ class WikipediaEnvironment(Environment):
         scheme = scheme or "https"
         private = may_be_private(scheme, name, private_hosts)
         self._client = MediaWiki(
-            URL(f"{scheme}://{name}{path if path.startswith('/') else '/' + path}"),
+            f"{scheme}://{name}{path if path.startswith('/') else '/' + path}",
             private=private,
             user_agent=user_agent or default_user_agent(),
         )
@@ -112,14 +110,14 @@ class WikipediaEnvironment(Environment):
     def fingerprint(self) -> str:
         """The wiki and what it is asked for; pages may change from day to day."""
         asked = "&".join(f"{name}={value}" for name, value in PAGE.items())
-        return f"{self.source}{self._client.address.path}?{asked} ({PAGE_CHARS} characters)"
+        return f"{self.source}{self._client.path}?{asked} ({PAGE_CHARS} characters)"
 
     @property
     def text_form(self) -> str | None:
         own = self._settings["private_hosts"] or self._settings["user_agent"]
         if "://" in self._host or own:
             return None
-        return f"wikipedia:{self._host}{self._client.address.path}"
+        return f"wikipedia:{self._host}{self._client.path}"
 
     async def fetch(self, title: str) -> Page | None:
         """The article of that title, redirects followed; None if there is none or it is a
@@ -187,7 +185,7 @@ class WikipediaEnvironment(Environment):
     ) -> T:
         """The answer as `read` reads it: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
-        place = key_of_texts(str(self._client.address), key)
+        place = key_of_texts(self._client.address, key)
         if self._pages is not None and (kept := self._pages.get(place)) is not None:
             return json.loads(kept)  # type: ignore[no-any-return]
 

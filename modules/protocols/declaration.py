@@ -48,7 +48,7 @@ class Replays:
 class Plot(NamedTuple):
     """The drawing of a protocol's report, and a sentence on what the picture shows.
 
-    `draw` is the name of a function in `pipelines/plots`, or a function like those:
+    `draw` is the name of a function in `pipelines/plots/evaluation.py`, or a function like those:
     (report, path) → whether there was anything to draw.
     """
 
@@ -98,6 +98,26 @@ def known_names(
 
 
 @dataclass(frozen=True)
+class Trainable:
+    """How the programs of a protocol learn from questions before they can answer.
+
+    Args:
+        untrained: the protocol of programs that are still to be trained; they have the methods
+            `train` and `training_turns`.
+        settled: (parameters) → (these, with what a study has to know beforehand, and a warning).
+        check: (parameter → its values) raises UserError for values that no training can take.
+        of_turns: the parameters that say how often a program asks.
+        rescored: (a trained program's folder, recorded answers, parameters) → its scores on them.
+    """
+
+    untrained: Protocol
+    settled: Callable[[Mapping[str, Any]], tuple[dict[str, Any], str | None]]
+    check: Callable[[Mapping[str, Sequence[Any]]], None]
+    of_turns: tuple[str, ...]
+    rescored: Callable[..., Any]
+
+
+@dataclass(frozen=True)
 class Protocol:
     """The facts about a protocol that other modules need; `Program.protocol` of its class.
 
@@ -110,6 +130,7 @@ class Protocol:
             program cannot change them.
         program: what makes a program from its parameters; the class itself where nothing is said.
             An `embedder` among its parameters is given to it: a model's name → what embeds texts.
+        learning: how its programs are trained, where they have to be.
     """
 
     name: str
@@ -121,6 +142,7 @@ class Protocol:
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     program: Callable[..., Any] | None = None
+    learning: Trainable | None = None
 
     def make(self, **parameters: Any) -> Any:
         """A program with these parameters."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,13 +13,15 @@ from typing import Any
 import dspy
 from optuna.distributions import CategoricalDistribution
 
+from ...signatures.roles import Picker
+from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, CallError, with_usage
+from ..base.calls import ASKER, CallError, metered, with_usage
 from ..base.errors import UserError, said_by
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import those_who_answer
-from ..reading.answers import score
+from ..reading.answers import answer_key, score
 from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
@@ -26,7 +30,10 @@ from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved
 from .single import SingleAgent
 from .strategies import STRATEGIES
 
-VOTES = ("majority", "weighted", "probability")
+VOTES = ("majority", "weighted", "probability", "pick")
+MOST_SHOWN = 24_000
+"""Characters of all candidates together in the prompt of a pick; each gets an equal share."""
+
 FITTED = VOTES[:2]
 """The votes that any recorded answers can be counted by."""
 
@@ -36,7 +43,8 @@ class Ensemble(Program):
 
     Args: members: names of single-agent strategies, or programs of any kind; at least one. vote:
         `majority`, `weighted`, or `probability`: each answer weighs the LM's own probability of it,
-        for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs.
+        for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs; or
+        `pick`: where answers differ, an LM, in the seat `pick`, says which one is best.
         weights: one non-negative number per member, for votes and ties that weigh;
         None until `fit_weights` has set them. tie_break: which of the answers with the top score
         wins: `first` (the earliest member's), `weight` (that of the heaviest single member),
@@ -90,20 +98,26 @@ class Ensemble(Program):
                 member.rename(name)
         self.vote = vote
         self.weights = None if weights is None else _checked_weights(weights, len(self.members))
+        if vote == "pick" and tie_break is not None:
+            raise UserError("a pick has no ties: drop tie_break")
         self.ties = None if tie_break is None else Ties.of(tie_break, self.names, seed)
+        self.seed = seed
+        self.picker = Seat("pick", Picker) if vote == "pick" else None
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
     @property
     def weighs(self) -> bool:
         """Whether the vote or its ties need weights."""
-        if self.vote == "probability":
+        if self.vote in ("probability", "pick"):
             return False
         return self.vote == "weighted" or (self.ties is not None and self.ties.rule == "weight")
 
     def describe(self) -> Described:
         members = [member.describe() for member in self.members]
         settings = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
+        if self.picker is not None and self.seed:
+            settings["seed"] = self.seed  # draws the order of the candidates
         return (
             settings
             if self.ties in (None, _ties_of(self.vote))
@@ -114,7 +128,8 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        return [turns for member in self.members for turns in member.turns()]
+        turns = [turns for member in self.members for turns in member.turns()]
+        return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.weighs and self.weights is None:
@@ -137,6 +152,8 @@ class Ensemble(Program):
                 details["probability"] = last["probability"]
             text = str(last["text"]) if last else ""
             turns.append(Turn(name, 1, prediction.answer, text, usage=usage, details=details))
+        if self.picker is not None:
+            return await self._picked(task, turns, self.picker)
         answers = [turn.answer for turn in turns]
         weights = self.weights
         if self.vote == "probability":
@@ -150,6 +167,40 @@ class Ensemble(Program):
         votes = None if self.vote == "majority" else weights
         decided = vote_among(answers, task.kind, votes, decide_tie)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
+
+    async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
+        """The answer that the picker takes among those that differ, in an order drawn by the seed
+        (universal self-consistency, Chen et al. 2023). One that names no candidate twice gives
+        none.
+        """
+        candidates: dict[str, Turn] = {}
+        for turn in turns:
+            if turn.answer is not None:
+                candidates.setdefault(answer_key(turn.answer, task.kind), turn)
+        shown = list(candidates.values())
+        if len(shown) < 2:
+            answer = shown[0].answer if shown else None
+            return prediction_of(task, answer, self.vote, turns)
+        random.Random(f"{self.seed} {task.key}").shuffle(shown)
+        notes = [
+            {
+                "title": f"candidate {number}",
+                "text": turn.text or str(turn.answer),
+                "answer": turn.answer,
+                "most": MOST_SHOWN // len(shown),
+            }
+            for number, turn in enumerate(shown, start=1)
+        ]
+        names = f"the candidates are 1 to {len(shown)}: give the number of one, alone"
+        with metered() as usage:
+            said = await picker.fill(task, notes=notes)
+            place = _number(said.best, len(shown))
+            if place is None:
+                said = await picker.fill(task, notes=notes, correction=names)
+                place = _number(said.best, len(shown))
+        answer = None if place is None else shown[place - 1].answer
+        decision = Turn(picker.name, 2, answer, said.comparison, raw=said.best, usage=usage)
+        return prediction_of(task, answer, self.vote, [*turns, decision], rounds=2)
 
     def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this
@@ -207,6 +258,12 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
         )
     typical = max(2, round(options / total))
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
+
+
+def _number(text: str, most: int) -> int | None:
+    """The number of a candidate from 1 to `most`, in a reply that names one; else None."""
+    named = {int(digits) for digits in re.findall(r"\d{1,4}", text or "")}
+    return named.pop() if len(named) == 1 and named <= set(range(1, most + 1)) else None
 
 
 def _probabilities(turns: Iterable[tuple[str, str | None, float | None]]) -> list[float]:
@@ -273,6 +330,8 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
         return [None for _ in rows]
     names = [turn["agent"] for turn in finished[0]["transcript"]]
     decided_by = parameters.get("vote") or "majority"
+    if decided_by == "pick":
+        return [None for _ in rows]  # which has to be asked
     rule = parameters.get("tie_break")
     ties = _ties_of(decided_by) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
     weights = parameters.get("weights")

@@ -31,7 +31,6 @@ from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, Described
 from ..base.sync import ends_alone, in_thread, run_sync
-from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
@@ -606,7 +605,9 @@ def _said_of(thing: Any) -> Any:
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
-    if isinstance(thing, Program | StrategySelector):
+    if isinstance(thing, Program) or (
+        isinstance(thing, dspy.Module) and hasattr(thing, "describe")
+    ):
         return thing.describe()
     kind = type(thing)
     settings = {

@@ -21,6 +21,8 @@ def declared(name: str, made_by: Any) -> Protocol:
 
     Raises UserError for what is none of these.
     """
+    if isinstance(made_by, Protocol):
+        return replace(made_by, name=name)
     makes = isinstance(made_by, type) and not any(
         "__call__" in vars(kind) for kind in made_by.__mro__
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
+from typing import Annotated, Any, Protocol, TypeVar, cast
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -22,9 +22,6 @@ from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
-
-if TYPE_CHECKING:
-    from ..network.state import NetworkState
 
 T = TypeVar("T")
 
@@ -40,6 +37,21 @@ class Saveable(Protocol):
     def seats(self) -> Mapping[str, Seat]: ...
 
     def parts(self, kind: type[T]) -> list[tuple[str, T]]: ...
+
+
+class Learned(Protocol):
+    """What a program has learned, as far as saving it goes; a DSPy parameter."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def save(self, path: str | Path) -> None: ...
+
+    def load(self, path: str | Path) -> Learned: ...
+
+    def dump_state(self) -> dict[str, Any]: ...
+
+    def load_state(self, state: dict[str, Any]) -> None: ...
 
 
 class _Strict(BaseModel):
@@ -146,7 +158,7 @@ def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     }
 
 
-def learned_in(program: Saveable) -> dict[str, NetworkState]:
+def learned_in(program: Saveable) -> dict[str, Learned]:
     """The other parameters: what strategy networks have learned.
 
     Raises UserError for one of another kind, which no folder holds.
@@ -156,7 +168,7 @@ def learned_in(program: Saveable) -> dict[str, NetworkState]:
         if not isinstance(one, dspy.Predict):
             if not hasattr(one, "identity"):  # its class would bring PyTorch along
                 raise UserError(f"{name} is a {type(one).__name__}, which no saved program holds")
-            states[name] = cast("NetworkState", one)
+            states[name] = cast(Learned, one)
     return states
 
 
@@ -313,12 +325,20 @@ def read_saved(folder: Path) -> SavedProgram:
     return saved
 
 
-def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: bool = True) -> None:
+def restore(
+    program: Saveable,
+    saved: SavedProgram,
+    folder: Path,
+    *,
+    sampling: bool = True,
+    fewer: bool = False,
+) -> None:
     """Give a program of the same structure the words, demos and, by default, settings of the one
     that was saved in the folder, and what it had learned.
 
-    Agents in another order are found by their names. Raises UserError, and changes nothing, when
-    the seats or their fields are others, or the networks.
+    Agents in another order are found by their names. With `fewer`, the program may lack agents of
+    the saved one, as the judge where a majority now decides. Raises UserError, and changes nothing,
+    when the seats or their fields are others, or the networks.
     """
     where = folder / FILE
     predictors = predictors_of(program)
@@ -328,7 +348,8 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
     kept_as = {name: name for name in theirs}  # a predictor's name here → its name in the file
     by_seat = {seat: name for name, seat in theirs.items()}
     same_seats = sorted(ours.values()) == sorted(theirs.values())
-    if ours != theirs and same_seats and len(by_seat) == len(theirs):
+    some_seats = fewer and len(set(ours.values())) == len(ours) and {*ours.values()} <= {*by_seat}
+    if ours != theirs and (same_seats or some_seats) and len(by_seat) == len(theirs):
         kept_as = {name: by_seat[seat] for name, seat in ours.items()}
         theirs = ours
     if ours != theirs:

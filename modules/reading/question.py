@@ -51,6 +51,9 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     _shown: tuple[str, ...] = ()
     """The columns of `meta` that a program is shown, because the user named them."""
 
+    _origin: str | None = None
+    """The name or file that it was loaded from."""
+
     _kind_guessed = False
     """Whether nobody stated the kind, so that a source of questions may decide it for all."""
 

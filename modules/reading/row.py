@@ -64,6 +64,10 @@ class TurnFields(SpokenTurn, TurnDetails, total=False):
     usage: UsageFields
 
 
+CHECK = "check"
+"""What decided about a task that was done: there is no answer to be read."""
+
+
 class ResultRow(TypedDict):
     """A line of `results.jsonl`: one repeat of one question.
 

@@ -35,7 +35,8 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         if not figures.finished(row):
             continue
         correct, reading = bool(row["correct"]), Reading(row)
-        answers = {str(turn["agent"]): turn["answer"] for turn in row["transcript"]}
+        votes = (turn for turn in row["transcript"] if turn["round"] == 1)  # not who picks
+        answers = {str(turn["agent"]): turn["answer"] for turn in votes}
         right = {name: reading.right(answer) for name, answer in answers.items()}
         figures.mean(correct, "accuracy")
         for name in answers:

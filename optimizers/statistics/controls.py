@@ -30,8 +30,13 @@ def expected_vote(
     return fmean(map(score, leading)) if leading else 0.0
 
 
-def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0) -> Estimate:
-    """The mean paired difference of the scores `after` minus `before`.
+def gain_part(
+    before: Sequence[float],
+    after: Sequence[float],
+    unit: float = 1.0,
+    confidence: float = 0.95,
+) -> Estimate:
+    """The mean paired difference of the scores `after` minus `before`, with its interval.
 
     One win and one loss of weight ½ are added to the n differences d in -unit … unit, since few
     questions differ where a part is small, and only zeros would give no variance:
@@ -48,7 +53,7 @@ def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0
         return Estimate(value, -unit, unit)
     centre = math.fsum(differences) / (n + 1)
     squares = math.fsum(one * one for one in differences) + unit * unit
-    half = _half(n, max(0.0, squares - (n + 1) * centre * centre))
+    half = _half(n, max(0.0, squares - (n + 1) * centre * centre), confidence)
     return Estimate(value, max(-unit, centre - half), min(unit, centre + half))
 
 
@@ -57,10 +62,10 @@ def half_width(n: int) -> float:
     return _half(n, n * DISCORDANT + 1) if n > 1 else 1.0
 
 
-def _half(n: int, squares: float) -> float:
+def _half(n: int, squares: float, confidence: float = 0.95) -> float:
     from scipy.special import stdtrit
 
-    return float(stdtrit(n - 1, 0.975)) * math.sqrt(squares / (n * (n + 1)))
+    return float(stdtrit(n - 1, (1 + confidence) / 2)) * math.sqrt(squares / (n * (n + 1)))
 
 
 def gain_parts(levels: Mapping[str, Sequence[float]], unit: float = 1.0) -> dict[str, Estimate]:

@@ -45,6 +45,14 @@ class BudgetSpent(FatalCallError):  # noqa: N818
     """A budget is spent, so no further call may be made. The question is unfinished, not failed."""
 
 
+class Unanswered(UserError):  # noqa: N818
+    """A training cannot go on, since a question has no answer; `what` says which and why."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: finished work is kept, and the same command resumes")
+        self.what = what
+
+
 @dataclass(frozen=True)
 class Budget:
     """Ceilings, each None or above 0: money in USD, paid calls, tokens (prompt and completion),

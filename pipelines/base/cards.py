@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -13,10 +13,14 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import Registry
-from ...modules.base.usage import UsageFields
+from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
 from .run_files import ScoreFields
-from .wording import money, percent
+from .wording import money, percent, signed_interval
+
+MOST_FIGURES = 12
+DIFFERENCE = "difference"
+"""The name of a score that is a difference to another program's."""
 
 
 class State(StrEnum):
@@ -50,7 +54,38 @@ class Score:
         return cls(name, value, low, high, None if n is None else int(n), score.get("rate", True))
 
     def __str__(self) -> str:
+        if self.name == DIFFERENCE:
+            return signed_interval(self.value, self.low, self.high, is_rate=self.rate)
         return percent(vars(self))
+
+    def figures(self) -> dict[str, float]:
+        """The score and the ends of its interval, by name."""
+        ends = {f"{self.name}_low": self.low, f"{self.name}_high": self.high}
+        return {self.name: self.value, **ends}
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """Rows that a page or the tracking store shows as a table."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A file that is made from `sources` when somebody wants it. `write` gets the path, and may
+    write nothing; `table` says that it writes a table.
+    """
+
+    sources: Sequence[Path]
+    write: Callable[[Path], object]
+    table: bool = False
+
+
+Content = Path | str | dict[str, Any] | TableEntry | Drawn
+"""The content of a file: a file or folder on disk, a text, JSON, a table, or what a function makes.
+"""
 
 
 @dataclass
@@ -58,9 +93,16 @@ class Card:
     """What a result folder shows; what is not known is None or empty.
 
     `title` is the work in a few words, `program`, `lm` and `data` what it was about, `scores` the
-    scores with the main one first. `problem` says why the `state` is not finished. `calls` and
-    `cost_usd` are what was paid. `sentences` are the conclusion. `children` are the folders that
-    belong to it, and `next` is the command that goes on from here.
+    scores with the main one first, then its difference to what it is held against. `problem` says
+    why the `state` is not finished. `calls` and `cost_usd` are what was paid, `costs` what a
+    question costs, whatever a cache held. `sentences` are the conclusion, and `outcome` is that in
+    a word. `children` are the folders that belong to it, `below` the cards of what has no folder,
+    and `next` is the command that goes on from here.
+
+    The tracking store shows all of it, and besides what three functions give: `run` the description
+    as in a run's manifest, `artifacts` the contents of files by name, `course` the figures after so
+    many questions. `name` is what the store calls the work, where that is not its program.
+    A result that is only `begun` has nothing to show yet. `traced`: its folder holds traces.
     """
 
     title: str
@@ -74,8 +116,20 @@ class Card:
     cost_usd: float | None = None
     sentences: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
+    pictures: dict[Path, str] = field(default_factory=dict)
+    """PNG files with their captions."""
     children: list[Path] = field(default_factory=list)
     next: str | None = None
+    outcome: str | None = None
+    costs: dict[str, float] = field(default_factory=dict)
+    run: Callable[[], Mapping[str, Any]] = dict
+    name: str | None = None
+    artifacts: Callable[[], Mapping[str, Content]] = dict
+    course: Callable[[], Sequence[tuple[int, Mapping[str, float]]]] = tuple
+    below: list[Card] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
+    begun: bool = False
+    traced: bool = False
     kind: str = ""
     folder: Path = Path()
     when: str = ""
@@ -93,6 +147,23 @@ class Card:
         """Note the sentence that says why the work ended early, if it did."""
         if stopped:
             self.state, self.problem = State.STOPPED, str(stopped)
+
+    def figures(self) -> dict[str, float]:
+        """At most twelve figures, with the same names for every kind of result: the main score and
+        the difference with their ends, what a question costs, what was paid, how many questions,
+        and other scores as far as there is room.
+        """
+        figures: dict[str, float] = {}
+        for place, score in enumerate(self.scores):
+            if not place or score.name == DIFFERENCE:
+                figures |= score.figures()
+        figures |= self.costs
+        if self.cost_usd is not None:
+            figures["paid_usd"] = self.cost_usd
+        if self.score is not None and self.score.n is not None:
+            figures["questions"] = self.score.n
+        others = {score.name: score.value for score in self.scores if score.name not in figures}
+        return figures | dict(list(others.items())[: MOST_FIGURES - len(figures)])
 
     def check(self) -> None:
         """Raise TypeError or ValueError for what cannot be shown."""
@@ -117,12 +188,14 @@ class Card:
 
     def to_dict(self) -> dict[str, object]:
         score = self.score
+        hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced")
         return {
-            **vars(self),
+            **{name: value for name, value in vars(self).items() if name not in hidden},
             "folder": str(self.folder),
             "score": None if score is None else vars(score),
             "scores": [vars(one) for one in self.scores],
             "files": list(map(str, self.files)),
+            "pictures": {str(file): caption for file, caption in self.pictures.items()},
             "children": list(map(str, self.children)),
         }
 
@@ -163,6 +236,28 @@ class Kind:
             card = Card(self.what, State.DAMAGED, f"{self.file} is damaged")
         card.kind, card.folder = self.command, folder
         return card
+
+
+def question_costs(usage: UsageFields, answers: int) -> dict[str, float]:
+    """What a question costs, as far as it is known: dollars for 1,000, tokens, calls."""
+    if not answers:
+        return {}
+    known: dict[str, float | None] = {
+        "cost_per_1000": None if usage["cost_usd"] is None else 1000 * usage["cost_usd"],
+        "tokens_per_question": tokens_of(usage),
+        "calls_per_question": usage["calls"],
+    }
+    return {name: value / answers for name, value in known.items() if value is not None}
+
+
+def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str, Content]:
+    """The files and folders of these names that there are, by their names below `under`. Links are
+    left out, since a link could name any file of this machine; so are FIFOs, which never end.
+    """
+    places = {name: folder / name for name in names if not (folder / name).is_symlink()}
+    return {
+        f"{under}{name}": path for name, path in places.items() if path.is_file() or path.is_dir()
+    }
 
 
 def _checked(name: str, thing: Any) -> Kind:

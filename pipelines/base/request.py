@@ -242,8 +242,17 @@ ProgressOption = Annotated[
 
 
 def share_of_points(margin: str | float) -> float:
-    """Read a number of points from the command line, such as `2`, as a share, 0.02."""
-    return float(margin) / 100 if isinstance(margin, str) else margin
+    """Read a number of points from the command line, such as `2`, as a share, 0.02.
+
+    Raises UserError for what is no share between 0 and 1.
+    """
+    try:
+        share = float(margin) / 100 if isinstance(margin, str) else float(margin)
+    except (TypeError, ValueError):
+        share = 0.0
+    if isinstance(margin, bool) or not 0 < share < 1:
+        raise UserError(f"the margin is {margin!r}: give points such as 5, in Python a share, 0.05")
+    return share
 
 
 # Groups of options

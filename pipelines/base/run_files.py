@@ -1,15 +1,39 @@
-"""The types of a run's JSON files: `run.json` (its manifest) and parts of `summary.json`."""
+"""Where a run's files lie, and the types of its JSON files: `run.json` (its manifest) and parts of
+`summary.json`.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Required, TypedDict
 
+from ...modules.base.errors import UserError
 from ...modules.base.saved_file import Described
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
 
 if TYPE_CHECKING:  # which would bring Optuna along
     from ...modules.base.space import Setting
+
+
+BOOKS = ".folkmoot"
+"""The folder in a run's folder with what only folkmoot reads: calls, their ledger, locks, and what
+the tracking store already has.
+"""
+
+_ONCE_BESIDE_RESULTS = ("ledger.jsonl", "calls.jsonl", "lms.json")
+
+
+def books_of(folder: Path) -> Path:
+    """The folder with the books of a run, or of what only records calls (`--record`): a hidden one,
+    or the folder itself, where older runs and records have them. Raises UserError for a link.
+    """
+    if (folder / BOOKS).is_symlink():
+        raise UserError(
+            f"{folder / BOOKS} is a link to another place: name a folder with the books themselves"
+        )
+    beside = any((folder / name).exists() for name in _ONCE_BESIDE_RESULTS)
+    return folder if beside else folder / BOOKS
 
 
 class ScoreFields(TypedDict):
@@ -113,6 +137,8 @@ class RunSettings(DataSettings, total=False):
     concurrency: int
     engine: str
     data: str | None
+    loaded_from: str | None
+    cluster: str | None
     limit: int | None
     seed: int | None
     sampling: str | None
@@ -218,3 +244,4 @@ class StudyReport(TypedDict):
     settings: RunSettings
     versions: dict[str, str]
     table: list[TrialEntry]
+    effects: NotRequired[list[dict[str, Any]]]

@@ -7,8 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ...modules.base.errors import UserError
 
@@ -29,14 +28,12 @@ _KEYS = (
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Settings of a machine rather than of a run; the variable of each field is `FOLKMOOT_` plus
     its name.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="FOLKMOOT_", env_ignore_empty=True, extra="ignore", frozen=True
-    )
+    model_config = ConfigDict(frozen=True)
 
     data: Folder | None = Field(
         default=None, description="folder with data sets as NAME-SPLIT.jsonl files"
@@ -66,6 +63,10 @@ class Settings(BaseSettings):
         """The key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere else."""
         return os.environ.get("OPENAI_API_KEY") or None
 
+    def anthropic_key(self) -> str | None:
+        """The key of Anthropic's own API, likewise."""
+        return os.environ.get("ANTHROPIC_API_KEY") or None
+
     def key_names(self) -> set[str]:
         """The environment variables whose names look like those of keys."""
         return {name for name in os.environ if name.upper().endswith(_KEYS)}
@@ -85,8 +86,9 @@ class Settings(BaseSettings):
 
 def settings() -> Settings:
     """Read the settings from the environment. Raises UserError for an invalid value."""
+    given = {name: os.environ.get(f"FOLKMOOT_{name.upper()}") for name in Settings.model_fields}
     try:
-        return Settings()
+        return Settings.model_validate({name: value for name, value in given.items() if value})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = "FOLKMOOT_" + "_".join(str(part) for part in first["loc"]).upper()

@@ -4,74 +4,81 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import MISSING
 from importlib import import_module
-from keyword import iskeyword
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.models import OptionInfo
 
-from ..base.request import CommandOption, Request, command_options
+from ...modules.base.errors import UserError
+from ..base.request import command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
-from ..controls.request import ControlsRequest
 from ..evaluation.request import EvaluateRequest
-from ..forecasting.request import ForecastRequest
-from ..reproduction.request import ReproduceRequest
-from ..serving.request import ServeRequest
-from ..training.request import TrainRequest
 from ..tuning.request import TuneRequest
 from . import options as of
+from .command import ATTACHED, Command
 from .config import apply_defaults, default_lines, defaults
 from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .stdin import take_piped
 
 
-class Command(NamedTuple):
-    """A command: its request, its view, and the module with its function."""
+def _in(module: str, function: str) -> Callable[[Any, Any], None]:
+    """A function of a module of this room, which is imported when the command runs."""
 
-    request: type[Request]
-    view: type[of.View]
-    module: str
+    def run(request: Any, view: Any) -> None:
+        getattr(import_module(f".{module}", __package__), function)(request, view)
 
-    @property
-    def options(self) -> dict[str, CommandOption]:
-        """The options of a command by field, those of the request first."""
-        return {**command_options(self.request), **command_options(self.view)}
+    return run
+
+
+def _attached() -> Iterator[tuple[str, Command]]:
+    """The commands of attached rooms. One that cannot be imported is left out, and said."""
+    for name in ATTACHED.names():
+        try:
+            command = ATTACHED.find(name)
+        except UserError as problem:
+            say(f"warning: {problem}")
+        else:
+            assert command is not None
+            yield name, command
 
 
 COMMANDS = {
-    "try": Command(ContestRequest, of.TryView, "spend"),
-    "ask": Command(of.AskRequest, of.Quietly, "ask"),
-    "serve": Command(ServeRequest, of.View, "setup"),
-    "evaluate": Command(EvaluateRequest, of.EvaluateView, "spend"),
-    "compare": Command(CompareRequest, of.CompareView, "compare"),
-    "forecast": Command(ForecastRequest, of.View, "results"),
-    "controls": Command(ControlsRequest, of.Confirmed, "spend"),
-    "compile": Command(CompileRequest, of.Confirmed, "spend"),
-    "report": Command(of.ReportRequest, of.Quietly, "results"),
-    "train": Command(TrainRequest, of.Confirmed, "learn"),
-    "reproduce": Command(ReproduceRequest, of.ReproduceView, "reproduce"),
-    "tune": Command(TuneRequest, of.Confirmed, "spend"),
-    "import": Command(of.ImportRequest, of.View, "results"),
-    "show": Command(of.ShowRequest, of.Quietly, "results"),
-    "runs": Command(of.RunsRequest, of.View, "results"),
-    "datasets": Command(of.DatasetsRequest, of.View, "setup"),
-    "lms": Command(of.LmsRequest, of.View, "setup"),
-    "check": Command(of.CheckRequest, of.View, "setup"),  # of `data`
-    "doctor": Command(of.DoctorRequest, of.View, "doctor"),
-    "push": Command(of.PushRequest, of.View, "results"),
-    "ui": Command(of.UiRequest, of.View, "setup"),
+    "try": Command(ContestRequest, of.TryView, _in("spend", "try_")),
+    "ask": Command(of.AskRequest, of.Quietly, _in("ask", "ask")),
+    "evaluate": Command(EvaluateRequest, of.EvaluateView, _in("spend", "evaluate")),
+    "compare": Command(CompareRequest, of.CompareView, _in("compare", "compare")),
+    "compile": Command(CompileRequest, of.Confirmed, _in("spend", "compile")),
+    "tune": Command(TuneRequest, of.Confirmed, _in("spend", "tune")),
+    "report": Command(of.ReportRequest, of.Quietly, _in("results", "report")),
+    "show": Command(of.ShowRequest, of.Quietly, _in("results", "show")),
+    "runs": Command(of.RunsRequest, of.View, _in("results", "runs")),
+    "datasets": Command(of.DatasetsRequest, of.View, _in("setup", "datasets")),
+    "lms": Command(of.LmsRequest, of.View, _in("setup", "lms")),
+    "check": Command(of.CheckRequest, of.View, _in("setup", "check")),  # of `data`
+    "doctor": Command(of.DoctorRequest, of.View, _in("doctor", "doctor")),
+    "push": Command(of.PushRequest, of.View, _in("results", "push")),
+    "ui": Command(of.UiRequest, of.View, _in("setup", "ui")),
+    **dict(_attached()),
 }
+COMMON = (
+    *("questions", "train", "validation", "lm", "api_base", "added", "baseline", "optimizer"),
+    *("trials", "names", "match_budget", "margin", "sets", "metric", "limit", "budget", "out"),
+    *("choice", "arms", "outcomes", "port", "dry_run"),
+)
+"""The options that most people need: those that the help of a command with many options shows."""
 MANY_OPTIONS = 20
-"""A command with at least this many options shows them in the groups of PANELS; options in no group
-are about asking.
+"""A command with at least this many options shows those of COMMON; --help-all shows all of them, in
+the groups of PANELS. Options in no group are about asking.
 """
+NUMBERS: dict[Any, str] = {int: "N", int | None: "N", float: "NUMBER", float | None: "NUMBER"}
+"""What stands for a number where an option does not say."""
 PANELS = {
     "Data": (
         *("questions", "split", "limit", "seed", "columns", "kind", "train", "train_split"),
@@ -129,18 +136,44 @@ def _folkmoot(
     pass
 
 
+ALL = "folkmoot.all"
+"""The place in a context that says whether help is to show all options."""
+
+
+class ManyOptions(TyperCommand):
+    """A command whose help shows the options of COMMON, or all of them in groups."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        everything = ctx.meta.get(ALL, False)
+        options: list[Any] = [one for one in self.params if isinstance(one, TyperOption)]
+        for option in options:
+            if option.name not in ("all_help", "help"):
+                option.hidden = not everything and option.name not in COMMON
+                groups = (name for name, fields in PANELS.items() if option.name in fields)
+                option.rich_help_panel = next(groups, "Asking") if everything else None
+        super().format_help(ctx, formatter)
+
+
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.meta[ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options.")
+]
+
+
 def add(app: typer.Typer, name: str, command: Command) -> None:
     """Add a command whose options are the fields of its request, and those of its view.
 
-    Its help is the request's docstring; of an option, the words before "In Python". The module with
-    the function of that name is imported when the command runs; the function gets a request and a
-    view. A field without a default is required.
+    Its help is the request's docstring; of an option, the words before "In Python". A field without
+    a default is required.
     """
     options = command.options  # computed once, since each access builds typer's descriptions again
-    for field, option in options.items():
-        if len(options) >= MANY_OPTIONS and isinstance(option.info, OptionInfo):
-            panel = next((name for name, fields in PANELS.items() if field in fields), "Asking")
-            option.info.rich_help_panel = panel
+    many = len(options) >= MANY_OPTIONS
 
     def callback(ctx: typer.Context, **values: Any) -> None:
         def on_line(field: str) -> bool:
@@ -160,8 +193,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
                     say(f"defaults: {line}")
             if isinstance(view, of.Quietly) and hasattr(request, "progress"):
                 request.progress = view.progress
-            function = f"{name}_" if iskeyword(name) else name
-            getattr(import_module(f".{command.module}", __package__), function)(request, view)
+            command.run(request, view)
 
     paragraphs = inspect.cleandoc(command.request.__doc__ or "").split("\n\n")
     # Typer keeps the line breaks of a docstring, which are those of the source.
@@ -169,9 +201,14 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ]
+    if many:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters.append(inspect.Parameter("all_help", keyword, default=False, annotation=HelpAll))
     for field, (declared, kind, info) in options.items():
         info = copy(info)
         info.help = (info.help or "").partition(" In Python")[0]
+        if isinstance(info, OptionInfo):
+            info.metavar = info.metavar or NUMBERS.get(kind)
         required = declared.default is MISSING and declared.default_factory is MISSING
         default = inspect.Parameter.empty if required else declared.default
         parameters.append(
@@ -184,7 +221,12 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
         )
     callback.__annotations__ = {one.name: one.annotation for one in parameters}
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    app.command(name, epilog=f"Example: folkmoot {command.request.example}")(callback)
+    shown = app.command(
+        name,
+        cls=ManyOptions if many else None,
+        epilog=f"Example: folkmoot {command.request.example}",
+    )
+    shown(callback)
 
 
 def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ MARKS = {
     "excel": "openpyxl",
     "postgres": "psycopg",
     "math": "math_verify",
+    "datasets": "datasets",
 }
 """The module that shows that an extra is installed."""
 

@@ -17,7 +17,6 @@ from ..base.request import (
     Request,
     Seats,
     Threads,
-    folder,
     tracked,
 )
 from ..comparison.request import RunNames, Tested
@@ -111,15 +110,6 @@ class CompareView(TryView):
 
 
 @dataclass(kw_only=True)
-class ReproduceView(Confirmed):
-    """Options of `reproduce` on the command line only."""
-
-    show_list: Annotated[
-        bool, Option("--list", help="List papers and tables, or the rows of PAPER or PAPER/TABLE.")
-    ] = False
-
-
-@dataclass(kw_only=True)
 class AskRequest(LMs):
     """Ask a program one question and show the dialogue."""
 
@@ -195,27 +185,6 @@ class RunsRequest(Request):
         str,
         Option(metavar="time|score|cost|calls", help="Sort order, greatest or newest first."),
     ] = "time"
-
-
-@dataclass(kw_only=True)
-class ImportRequest(Request):
-    """Import the logs of other tools as runs, one per agent, and as an outcome table.
-
-    No LM is called. Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever,
-    results of promptfoo, evaluation tables of MLflow, and plain tables with the columns
-    question_id, agent, answer, correct. Repeating the same import changes nothing.
-    """
-
-    example: ClassVar[str] = "import logs/ --out runs/imported"
-
-    logs: Annotated[list[str], Argument(metavar="LOG...", help="Files, or folders of files.")]
-    out: Annotated[
-        Path, folder("Where the runs go: DIR/AGENT for each agent, and DIR/outcomes.jsonl.")
-    ]
-    score: Annotated[
-        str | None,
-        Option(metavar="NAME", help="Score that says what is right, of logs with several."),
-    ] = None
 
 
 @dataclass(kw_only=True)

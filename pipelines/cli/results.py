@@ -1,12 +1,12 @@
-"""The commands about existing runs: show, runs, report, import, push, forecast. `import`
-works without DSPy, so modules that need DSPy are imported by the other commands when they run.
+"""The commands about existing runs: show, runs, report, push. What needs DSPy is imported when a
+command needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -18,11 +18,9 @@ from ..base.cards import Card, Kind, result_kind
 from ..base.request import split_items
 from ..base.wording import counted, money, shortened
 from ..evaluation.earlier import Evaluation, earlier
-from ..logs.import_log import import_log, imported_lines
 from ..tracking.store import store_uri
 from .guard import STOPPED, say
 from .options import (
-    ImportRequest,
     PushRequest,
     Quietly,
     ReportRequest,
@@ -30,10 +28,7 @@ from .options import (
     ShowRequest,
     View,
 )
-from .show import answered, console, finish, plain_table, show_dialogue, show_lines, show_result
-
-if TYPE_CHECKING:
-    from ..forecasting.request import ForecastRequest
+from .show import answered, console, finish, plain_table, show_dialogue, show_lines
 
 LISTED = 15  # questions in a list, so that it fits a screen
 LONGEST_QUESTION = 60  # characters
@@ -42,15 +37,6 @@ WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "kind", "score", "calls")
 WIDTHS = (26, 12, 20, 6)  # of these, at most
 LONGEST_LINE = 2000  # columns when there is no terminal
-
-
-def forecast(request: ForecastRequest, view: View) -> None:
-    from ..forecasting.forecast import forecast as forecast_vote_of
-
-    forecast = forecast_vote_of(
-        request.answers, outcomes=request.outcomes, sizes=request.sizes, seed=request.seed
-    )
-    finish(view, forecast.to_dict(), lambda: show_lines(forecast.lines()))
 
 
 def report(request: ReportRequest, view: Quietly) -> None:
@@ -69,19 +55,6 @@ def report(request: ReportRequest, view: Quietly) -> None:
     if request.export and not view.quiet:
         lines.append(f"Plots and tables: {request.export}")
     finish(view, page.figures, lambda: show_lines(lines))
-
-
-def import_(request: ImportRequest, view: View) -> None:
-    result = import_log(list(request.logs), out=request.out, score=request.score)
-    document = {
-        "out": str(result.folder),
-        "answers": result.answers,
-        "questions": result.questions,
-        "left_out": result.left_out,
-        "runs": {name: str(result.folder / folder) for name, folder in result.agents.items()},
-        "outcomes": str(result.outcomes),
-    }
-    finish(view, document, lambda: show_result(console(), "import", imported_lines(result)))
 
 
 def push(request: PushRequest, view: View) -> None:

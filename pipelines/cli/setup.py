@@ -1,8 +1,7 @@
-"""The commands that prepare and look around: data check, datasets, lms; and servers: ui, serve."""
+"""The commands that prepare and look around: data check, datasets, lms; and ui, a server."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -16,8 +15,6 @@ from ..data.aliases import naming
 from ..data.load import DataError, DataReading, check_contexts, stands_at, understand
 from ..data.places import list_datasets
 from ..lms.weights import get_weights, list_weights
-from ..serving.request import TOKEN, ServeRequest
-from ..serving.serve import serve_program
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs
 from ..tracking.ui_server import serve as serve_ui
@@ -77,19 +74,6 @@ def ui(request: UiRequest, view: View) -> None:
     else:
         say("starting MLflow's UI, which takes some seconds")
         serve_ui(uri, request.host, request.port, ready)
-
-
-def serve(request: ServeRequest, view: View) -> None:
-    def ready(address: str, lms: str) -> None:
-        if view.as_json:
-            print_json({"url": address, "lm": lms})
-        else:
-            say(f"{lms} answers at {address}/answer; Ctrl-C ends it")
-        results().flush()
-
-    if request.token is None and os.environ.get(TOKEN) is not None:
-        raise UserError(f"{TOKEN} is empty, so anybody could ask: give it a word, or unset it")
-    serve_program(request, ready)
 
 
 # data check ---------------------------------------------------------------------------------------

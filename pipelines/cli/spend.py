@@ -4,20 +4,21 @@ of an interrupted attempt. Their modules are imported when a command runs.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..controls.outcome import Controls, controls_in
+from ...modules.base.errors import UserError
+from ..base.wording import counted
 from ..evaluation.earlier import Evaluation, left_in
 from ..reporting.contested import contest_in
-from .guard import VERDICT_FAILED
+from .guard import VERDICT_FAILED, say
 from .options import Confirmed, EvaluateView, TryView
-from .show import console, show_lines, show_result
+from .show import console, finish, show_lines, show_result
 
 if TYPE_CHECKING:
     from ..compilation.request import CompileRequest
     from ..contest.outcome import Contest
     from ..contest.request import ContestRequest
-    from ..controls.request import ControlsRequest
     from ..evaluation.request import EvaluateRequest
     from ..tuning.request import TuneRequest
 
@@ -37,12 +38,37 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
             show_result(console(), "figures", result.in_words())
 
     if view.outcomes or request.questions is None:
-        from .learn import evaluate_outcomes
-
-        evaluate_outcomes(request, view)
+        _evaluate_outcomes(request, view)
     else:
         plan = plan_evaluation(request, stored=True)
         live(request, view, plan, carry_out, lambda plan: left_in(plan.out), show)
+
+
+def _evaluate_outcomes(request: EvaluateRequest, view: EvaluateView) -> None:
+    """`folkmoot evaluate network:DIR --outcomes FILE`: the test of a trained program on recorded
+    answers, without LM calls.
+    """
+    from ...modules.protocols.registry import PROTOCOLS
+    from ..programs.resolve import parse_sets
+    from ..runs.outcomes import read_outcomes
+
+    if not view.outcomes:
+        raise UserError("--data is missing: name the questions to evaluate on")
+    if request.questions is not None:
+        raise UserError("--data and --outcomes are both given: keep one of them")
+    name, _, place = str(request.program).partition(":")
+    protocol, folder = PROTOCOLS.find(name), Path(place).expanduser()
+    if protocol is None or protocol.learning is None or not folder.is_dir():
+        raise UserError(
+            f"--outcomes is for the folders of trained programs, and {request.program} is not one: "
+            "write network:DIR"
+        )
+    test = read_outcomes(view.outcomes)
+    scored = protocol.learning.rescored(folder, test, parse_sets(request.sets))
+    if test.errors:
+        say(f"warning: {counted(test.errors, 'row')} of failed questions left out")
+    words = scored.in_words(quiet=view.quiet)
+    finish(view, {"out": place, **scored.to_dict()}, lambda: show_result(console(), name, words))
 
 
 def compile(request: CompileRequest, view: Confirmed) -> None:
@@ -93,15 +119,3 @@ def try_(request: ContestRequest, view: TryView) -> None:
         show,
         code,
     )
-
-
-def controls(request: ControlsRequest, view: Confirmed) -> None:
-    from ..controls.controls import carry_out_controls
-    from ..controls.plan import plan_controls
-    from .life import live
-
-    def show(result: Controls) -> None:
-        show_lines(result.lines()[-1:] if view.quiet else result.lines())
-
-    plan = plan_controls(request, keyless=view.dry_run)
-    live(request, view, plan, carry_out_controls, lambda plan: controls_in(plan.out), show)

@@ -16,7 +16,7 @@ from ...modules.base.usage import total
 from ...modules.protocols.short_names import distinct, legend
 from ...modules.reading.grading import FAILURE_SCORE, metric_name
 from ...optimizers.statistics.statistics import bootstrap_mean
-from ..base.request import entry, split_items
+from ..base.request import entry, share_of_points, split_items
 from ..base.run_files import MetricFields, score_fields
 from ..base.wording import run_failed, run_notes
 from ..data import catalogue
@@ -208,7 +208,9 @@ def _shared(
         # the same question under several ids tells no more than once
         field, clusters = "question", [one.asked for one in shared[0]]
     is_rate = all(run.summary.is_rate for run in runs)
-    return ids, shared, Test(request.exact, is_rate, request.seed, field, clusters)
+    margin = None if request.margin is None else share_of_points(request.margin)
+    test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
+    return ids, shared, test
 
 
 def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
@@ -232,7 +234,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
 
 def _declared(run: Evaluation) -> str | None:
     """The field by which the run's data set says that questions belong together."""
-    source = run.summary.run["settings"].get("data")
+    settings = run.summary.run["settings"]
+    if isinstance(field := settings.get("cluster"), str):
+        return field  # an import of tasks
+    source = settings.get("data")
     if not isinstance(source, str):
         return None
     spec = catalogue.find(source) or catalogue.of_file(Path(source))

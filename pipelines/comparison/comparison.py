@@ -107,10 +107,13 @@ class Comparison(Sequence[Pair]):
         return [line for line in (self.headline, *take, say("next_step", self)) if line]
 
     def lines(self) -> list[str]:
-        """The sentences, the panel if it is better, and why other pairs have no verdict."""
+        """The sentences, what is shown of the margin, the panel if it is better, and why other
+        pairs have no verdict.
+        """
         others = [pair for pair in self.against if pair is not self.lead and pair.cause]
         panel = [self.panel.sentence] if self.panel and self.panel.better else []
-        return [*self.sentences, *panel, *(pair.verdict for pair in others)]
+        no_worse = [pair.no_worse_words for pair in self.against if pair.no_worse is not None]
+        return [*self.sentences, *no_worse, *panel, *(pair.verdict for pair in others)]
 
     @property
     def tests(self) -> list[str]:

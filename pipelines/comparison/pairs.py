@@ -49,7 +49,8 @@ class Pair:
         confounds: what differs beside the programs.
         unchecked_judge: whether the answers were graded by an LM that was not checked against
         people. price_a, price_b: the price per question of each in `price_unit`; None where not
-        known.
+        known. margin, least: the difference that does not matter, and the lower bound of the
+        difference that is to lie above it; None where no margin is given.
     """
 
     a: str
@@ -83,6 +84,8 @@ class Pair:
     price_a: float | None = None
     price_b: float | None = None
     price_unit: str = ""
+    margin: float | None = None
+    least: float | None = None
 
     @property
     def accuracy_a(self) -> float | None:
@@ -116,6 +119,15 @@ class Pair:
         if self.p_adjusted < SURE and (low > 0 or high < 0):
             return A if low > 0 else B
         return UNDECIDED
+
+    @property
+    def no_worse(self) -> bool | None:
+        """Whether a is shown to be at most the margin worse than b; None where nobody asked, or
+        there is no verdict.
+        """
+        if self.margin is None or self.least is None or self.cause:
+            return None
+        return self.least > -self.margin
 
     @property
     def worth(self) -> str:
@@ -188,6 +200,11 @@ class Pair:
         return say("price", self)
 
     @property
+    def no_worse_words(self) -> str:
+        """Whether a is shown to be at most the margin worse; empty where nobody asked."""
+        return "" if self.no_worse is None else say("no_worse", self)
+
+    @property
     def few_clusters(self) -> str:
         """A warning where there are too few clusters; empty where there are enough, or none."""
         few = self.clustered is not None and self.clustered.clusters < FEW
@@ -208,7 +225,7 @@ class Pair:
             for key, value in (("f1", self.f1), ("clustered", self.clustered))
         }
         unknown = ("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ()
-        words = ("accuracy_a", "accuracy_b", "outcome", "worth", "notes", "verdict")
+        words = ("accuracy_a", "accuracy_b", "outcome", "no_worse", "worth", "notes", "verdict")
         ends = {} if self.clustered is not None else self.interval._asdict()
         return {
             **asdict(self),

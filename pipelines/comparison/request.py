@@ -66,11 +66,20 @@ class Tested(Request):
             "vote.",
         ),
     ] = 5
+    margin: Annotated[
+        float | str | None,
+        str | None,
+        Option(
+            metavar="POINTS",
+            help="Also say whether a run is shown to be at most this much worse than the "
+            "reference. In Python a share, such as 0.02.",
+        ),
+    ] = None
     seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0
 
     def tested(self) -> dict[str, Any]:
         """The arguments of `compare` and `report`."""
-        return self.named("seed", "exact", "cluster", "panel")
+        return self.named("seed", "exact", "cluster", "panel", "margin")
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ...modules.base.usage import CUT_OFF, Usage, plus, total
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
-from ...modules.reading.row import ResultRow, score_in, taken
+from ...modules.reading.row import CHECK, ResultRow, score_in, taken
 from ...optimizers.statistics.clusters import Clustered, clustered_mean
 from ...optimizers.statistics.controls import gain_part
 from ...optimizers.statistics.statistics import (
@@ -114,7 +114,7 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
     score, failed = score_in(row, least), row["error"] is not None
     ended: Any = row.get("truncated") or row.get("finish_reason") in CUT_OFF
     cut_off = not failed and bool(ended or row["usage"].get("truncated_calls"))
-    unreadable = not failed and row["answer"] is None
+    unreadable = not failed and row["answer"] is None and row["decided_by"] != CHECK
     unread = unreadable or cut_off
     usage, takes = Usage.of(row["usage"]), taken(row)
     return QuestionAnswers(
@@ -147,11 +147,15 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
     return VotedAnswer(answer, bool(score))
 
 
+CONFIDENCE = 0.95
+
+
 @dataclass(frozen=True)
 class Test:
     """The test of two runs: McNemar's where each question is right or wrong in both, the paired
     t-test for other scores and for means over repeats, or with `clusters` the cluster-robust test.
-    `field` is the field of `meta` that defines the clusters.
+    `field` is the field of `meta` that defines the clusters. `margin` is the difference that does
+    not matter, and `others` the number of runs that are held against the reference.
     """
 
     __test__ = False  # not one of pytest's
@@ -161,6 +165,8 @@ class Test:
     seed: int
     field: str | None = None
     clusters: Sequence[Hashable] | None = None
+    margin: float | None = None
+    others: int = 1
 
     def right_or_wrong(self, a: Scores, b: Scores) -> bool:
         """Whether each question is right or wrong in both runs."""
@@ -206,7 +212,18 @@ class Test:
             cluster=self.field if clustered else None,
             clustered=clustered,
             is_rate=self.is_rate,
+            margin=self.margin,
+            least=None if self.margin is None else self._least(scores_a, scores_b),
         )
+
+    def _least(self, a: Scores, b: Scores) -> float:
+        """The lower bound of the difference, with 95% confidence for all runs together: each run
+        has its share of the error (Bonferroni).
+        """
+        confidence = 1 - 2 * (1 - CONFIDENCE) / self.others  # of an interval with this lower end
+        if self.clusters is not None:
+            return clustered_mean((a - b).tolist(), self.clusters, confidence).low
+        return self._difference(a, b, self.right_or_wrong(a, b), confidence).low
 
     def _p_of_questions(self, a: Scores, b: Scores) -> float:
         if self.right_or_wrong(a, b):
@@ -215,14 +232,16 @@ class Test:
         # With each question as a cluster of its own, this is Student's test of the differences.
         return clustered_mean((a - b).tolist(), range(len(a))).p if len(a) > 1 else 1.0
 
-    def _difference(self, a: Scores, b: Scores, right_or_wrong: bool) -> Difference:
+    def _difference(
+        self, a: Scores, b: Scores, right_or_wrong: bool, confidence: float = CONFIDENCE
+    ) -> Difference:
         """The difference with the interval that fits the test: Tango's for answers that are right
         or wrong, else Student's with one win and one loss of weight ½ added.
         """
         if right_or_wrong:
-            return tango(int((a > b).sum()), int((b > a).sum()), len(a))
+            return tango(int((a > b).sum()), int((b > a).sum()), len(a), confidence)
         unit = 1.0 if self.is_rate else float(abs(a - b).max())
-        value, low, high = gain_part(b.tolist(), a.tolist(), unit)
+        value, low, high = gain_part(b.tolist(), a.tolist(), unit, confidence)
         return Difference(value, low, high)
 
     def _f1(self, a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> Difference | None:

@@ -27,7 +27,7 @@ from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeac
 from ..base.budget import Account, Budget, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
-from ..base.run_files import ScoreFields, score_fields
+from ..base.run_files import ScoreFields, books_of, score_fields
 from ..base.wording import counted, paused, run_failed, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
@@ -105,7 +105,7 @@ class Attempt:
         program = _open_copy(self.plan.program)
         with (
             closing(Lines(self.folder / CANDIDATES)) as self._lines,
-            closing(Proposals(self.folder / PROPOSALS)) as proposals,
+            closing(Proposals(books_of(self.folder) / PROPOSALS)) as proposals,
         ):
             self.candidates = Candidates(
                 program, self.plan.select, lambda one: self._note(one, True)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...modules.reading.grading import metric_name
-from ..base.cards import Card, Kind, Score
-from ..evaluation.card import about
+from ..base.cards import Card, Content, Kind, Score, TableEntry, kept_files
+from ..base.journal import read_object, records
+from ..evaluation.card import about, costs_of
 from ..lms.ledger import totals
+from ..runs.summary import SUMMARY
 
 COMPILE, PROGRAM, PROMPTS = "compile.json", "program", "prompts.md"
+COLUMNS = ("candidate", "score", "low", "high", "questions", "complete")
+FILES = (PROMPTS, "prompts.json", "candidates.jsonl", PROGRAM)
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = about("compilation of", document)
-    result = document.get("result") or {"stopped": "not finished"}
+    card.run = partial(_compiled_run, document)
+    result = document.get("result")
+    card.begun = result is None
+    result = result or {"stopped": "not finished"}
     card.ended(result.get("stopped"))
     card.paid(result.get("paid") or totals(folder).to_dict())
     if verdict := result.get("verdict"):
@@ -24,12 +34,60 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if held_out := result.get("after") or result.get("before"):
         name = metric_name(document)
         card.scores = [Score.of(name, held_out["scores"][name])]
+    if pair := result.get("comparison"):
+        difference = {**pair, "value": pair["difference"]}
+        card.scores.append(Score.of("difference", difference))
     card.files = [folder / PROMPTS] if (folder / PROMPTS).exists() else []
     runs = [folder / "before", *sorted(folder.glob("after/*"))]
     card.children = [run for run in runs if run.is_dir()]
+    if card.children and (summary := read_object(card.children[-1] / SUMMARY)):
+        card.costs = costs_of(summary)
+    card.artifacts = partial(_artifacts, folder, dict(document))
+    card.tags = {"folkmoot.winner": result.get("winner") or ""}
     if (folder / PROGRAM).is_dir():
         card.next = f"folkmoot evaluate {folder} --data FILE"
     return card
+
+
+def _compiled_run(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The compilation as a run's manifest describes one."""
+    questions = document["questions"]
+    own = {name: document[name] for name in ("optimizer", "preset", "seed", "train_fingerprint")}
+    label = f"compile {document['optimizer']} {document['preset']}"
+    return {
+        **document,
+        "result": None,
+        "data_fingerprint": document["validation_fingerprint"] or document["train_fingerprint"],
+        "questions": questions["validation"] or questions["select"],
+        "settings": {"command": "compile", "label": label, **document["settings"], **own},
+    }
+
+
+def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
+    """The change of the prompts, which one wants to see first, and every candidate in a table."""
+    rows = list(records(folder / "candidates.jsonl", ("key", "candidate", "prompts")))
+    prompts = {str(row["candidate"]): _lines_of(row["prompts"]) for row in rows}
+    chosen = str(((document.get("result") or {}).get("selection") or {}).get("candidate"))
+    given = next(iter(prompts.values()), [])
+    change = unified_diff(given, prompts.get(chosen, given), "before", "after", lineterm="", n=1)
+    table = [
+        [*(row.get(name) for name in COLUMNS), _changed(given, row["prompts"])] for row in rows
+    ]
+    return {
+        "PROMPTS.diff": "\n".join(change) or "The prompts are those that were given.",
+        "candidates.json": TableEntry([*COLUMNS, "changed"], table),
+        **kept_files(folder, FILES),
+        COMPILE: document,
+    }
+
+
+def _lines_of(prompts: Any) -> list[str]:
+    return json.dumps(prompts, indent=1, ensure_ascii=False).splitlines()
+
+
+def _changed(given: list[str], prompts: Any) -> str:
+    """The lines that a candidate has and the given prompts have not."""
+    return "\n".join(line.strip() for line in _lines_of(prompts) if line not in given)
 
 
 KIND = Kind(COMPILE, "compile", "a compilation", _describe, program=PROGRAM)

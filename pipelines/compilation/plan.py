@@ -347,6 +347,7 @@ def _settings(
         "sets": pairs_text(request.sets or ()),
         "columns": pairs_text(request.columns or ()),
         "budget": str(request.budget or ""),
+        "loaded_from": data.origin_of(request.validation) or data.origin_of(request.train),
     }
     return {name: value for name, value in noted_as.items() if value} | dict(request.settings or {})
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TextIO
 from ...modules.base.fence import clean
 from ...optimizers.prompts.candidates import PromptFields
 from ..base.journal import Journal, records
+from ..base.run_files import books_of
 
 CANDIDATES, PROPOSALS, LOG = "candidates.jsonl", "proposals.jsonl", "optimizer.log"
 
@@ -110,7 +111,9 @@ def logged(folder: Path) -> Iterator[None]:
     """Send what DSPy's optimizers print, draw and log in this thread to `optimizer.log`: they do a
     lot of all three. Several compilations may run at once, each in a thread of its own.
     """
-    with open(folder / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1) as log:
+    with open(
+        books_of(folder) / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1
+    ) as log:
         with _ROUTING:
             if not _ByThread.logs:
                 _route()

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from ..base.cards import Card, Kind, Score
+from ...modules.reading.grading import ACCURACY
+from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry
+from ..base.journal import read_object
+from ..evaluation.card import costs_of
 from ..lms.ledger import totals
+from ..plots.contest import course_plot
 from ..reporting.contested import ContestResult, contest_in
-from ..runs.manifest import CONTEST
+from ..reporting.report import report
+from ..runs.manifest import CONTEST, MANIFEST
+from ..runs.rows import RESULTS, read_rows
+from ..runs.summary import SUMMARY
 
 WINNER = "winner"
 
@@ -17,8 +26,10 @@ WINNER = "winner"
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     settings = document["manifest"]["settings"]
     card = Card(settings["label"], program=settings["label"], data=settings.get("data"))
+    card.run = partial(dict, document["manifest"])
     contest = contest_in(folder, ContestResult)
     if contest is None:
+        card.begun = True
         card.ended("not finished")
         card.paid(totals(folder).to_dict())
         card.children = sorted((folder / "runs").glob("*"))
@@ -28,13 +39,61 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.paid(contest.paid)
     card.children = list(contest.folders.values())
     card.sentences = contest.sentences
+    card.outcome, card.name = contest.outcome, f"{contest.outcome}: {contest.winner_name}"
+    card.tags = {"folkmoot.winner": contest.winner_name}
+    card.course = partial(_course, contest)
+    card.artifacts = partial(_artifacts, folder, dict(document))
+    name = (document["metric"] or {}).get("name", ACCURACY)
+    if (taken := contest.folders.get(contest.winner_name)) is not None:
+        run = read_object(taken / MANIFEST) or {}
+        own = {part: run[part] for part in ("program", "lms", "program_hash") if part in run}
+        card.run = partial(dict, {**document["manifest"], **own})
+        if summary := read_object(taken / SUMMARY):
+            card.costs = costs_of(summary)
     if contest.result["finished"]:
         card.program, card.lm = contest.winner_name, contest.result.get("lm")
         if contest.winning is not None and contest.winning.low is not None:
             won = {**vars(contest.winning), "value": contest.winning.right, "rate": rate}
-            card.scores = [Score.of("right", won)]
+            card.scores = [Score.of(name, won)]
+            if (gap := contest.winning.shown.difference) is not None:
+                card.scores.append(Score("difference", *gap, contest.winning.n, rate))
         card.next = f"folkmoot ask {folder / WINNER} 'YOUR QUESTION'"
     return card
+
+
+def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
+    standings = document["result"]["standings"]
+    columns = list(standings[0]) if standings else []
+    source = [folder / CONTEST]
+    return {
+        "race.png": Drawn(source, partial(_draw_race, folder)),
+        "report.html": Drawn(source, partial(_write_page, folder)),
+        "standings.json": TableEntry(columns, [list(row.values()) for row in standings]),
+        CONTEST: document,
+    }
+
+
+def _draw_race(folder: Path, path: Path) -> None:
+    if (contest := contest_in(folder, ContestResult)) is not None:
+        rate = (contest.winning is None) or contest.winning.right <= 1
+        course_plot(contest.course, path, reference=contest.asked[0].name, rate=rate)
+
+
+def _write_page(folder: Path, path: Path) -> None:
+    report(folder, out=path, tracking=False)
+
+
+def _course(contest: ContestResult) -> list[tuple[int, dict[str, float]]]:
+    """How often each program was right after so many questions, at each look."""
+    looks = sorted({step["questions"] for step in contest.course})
+    scores: dict[str, list[float]] = {}
+    for name, folder in contest.folders.items():
+        rows = read_rows(folder / RESULTS)
+        scores[name] = [row["score"] or 0.0 for row in rows if not row["error"]]
+    return [
+        (look, {f"race/{name}": fmean(own[:look]) for name, own in scores.items() if own})
+        for look in looks
+    ]
 
 
 KIND = Kind(CONTEST, "try", "a contest", _describe, program=WINNER)

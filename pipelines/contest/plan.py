@@ -17,6 +17,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError, checked_whole
+from ...modules.base.registry import FUNCTIONS
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
@@ -32,7 +33,6 @@ from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
-from ..forecasting.forecast import forecast
 from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
@@ -337,7 +337,8 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
             f"{FEWEST_QUESTIONS}, better 50 to 500"
         )
     named_so = isinstance(request.questions, str | Path)
-    return questions, str(request.questions) if named_so else "questions", " ".join(notes)
+    source = str(request.questions) if named_so else data.origin_of(questions)
+    return questions, source or "questions", " ".join(notes)
 
 
 def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
@@ -353,8 +354,11 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
         if run.get("data_fingerprint") == asked and own and own <= names:
             runs.append(file.parent)
     try:
-        words = forecast(runs, sizes=[5]).lines()[0]
+        forecast = FUNCTIONS.find("forecast")
+        words = "" if forecast is None else forecast(runs, sizes=[5]).lines()[0]
     except UserError:
+        words = ""
+    if not words:
         return ""
     return f"forecast from {len(runs)} earlier runs in {RUNS}/: {words}"
 
@@ -389,7 +393,7 @@ def _field(
         entrants = [*own, *[one for one in standard if one.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
-    added = own_programs(list(request.added), first, make, request.pass_env)
+    added = own_programs(request.added, first, make, request.pass_env)
     entrants += [replace(entrant, added=True) for entrant in added]
     baseline = _baseline(request, entrants, first, make)
     return field_of(
@@ -430,15 +434,7 @@ def _baseline(
 def _margin(margin_setting: float | str | None, questions: int) -> float:
     if margin_setting is None:
         return NARROW if questions >= MANY else MARGIN
-    try:
-        margin = share_of_points(margin_setting)
-    except ValueError:
-        margin = 0.0
-    if isinstance(margin_setting, bool) or not 0 < margin < 1:
-        raise UserError(
-            f"the margin is {margin_setting!r}: give points such as 5, in Python a share, 0.05"
-        )
-    return margin
+    return share_of_points(margin_setting)
 
 
 def _check_scale(metric: Metric) -> None:

@@ -73,7 +73,7 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
         ),
     ] = "fair"
     added: Annotated[
-        Sequence[AnyProgram],
+        Sequence[AnyProgram] | Mapping[str, AnyProgram],
         list[str],
         Option(
             "--with",

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Kind, Score
+from ..base.cards import Card, Content, Kind, Score, TableEntry, kept_files
 from ..base.wording import counted
 from ..lms.ledger import totals
 from ..runs.manifest import MANIFEST
-from .outcome import CONTROLS, RESULT
+from .outcome import CONTROLS, RESULT, WATERFALL
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     result = document.get(RESULT) or {}
-    card = Card("controls", program="controls")
+    card = Card("controls", program="controls", run=partial(dict, document["manifest"]))
+    card.begun = not result.get("questions")
     card.ended(result.get("stopped") if result else "not finished")
     card.paid(result if result else totals(folder).to_dict())
     if result:
         card.sentences = [f"On {counted(result['questions'], 'question')}, {result['sentence']}."]
         total = result["total"]
         if total["value"] is not None:
-            gain = {**total, "n": result["questions"], "rate": result["rate"]}
-            card.scores = [Score.of("gain", gain)]
+            about = {"n": result["questions"], "rate": result["rate"]}
+            card.scores = [Score.of("difference", {**total, **about})]
+        for name, part in result["parts"].items():
+            if part["value"] is not None:
+                card.scores.append(Score.of(name, {**part, "rate": result["rate"]}))
+        card.artifacts = partial(_artifacts, folder, dict(document))
+        card.pictures[folder / WATERFALL] = " ".join(card.sentences)
     card.children = [run for run in sorted(folder.glob("arms/**/")) if (run / MANIFEST).is_file()]
     return card
+
+
+def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
+    parts = document[RESULT]["parts"]
+    rows = [[name, part["value"], part["low"], part["high"]] for name, part in parts.items()]
+    table = TableEntry(["part", "value", "low", "high"], rows)
+    return {**kept_files(folder, [WATERFALL]), "parts.json": table, CONTROLS: document}
 
 
 KIND = Kind(CONTROLS, "controls", "controls", _describe)

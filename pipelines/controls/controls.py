@@ -21,7 +21,7 @@ from ..runs.rows import RESULTS
 from ..tracking.run import disk_errors, running
 from .arms import ARMS, SELF_CONSISTENT
 from .dialogues import FIRST, levels_of, unpaid_turns
-from .outcome import CONTROLS, RESULT, Controls, measure_gain
+from .outcome import CONTROLS, RESULT, WATERFALL, Controls, measure_gain
 from .plan import ControlsPlan, plan_controls
 from .request import ControlsRequest
 
@@ -82,7 +82,7 @@ def carry_out_controls(
         controls.calls, controls.cost_usd = paid.calls, paid.cost_usd
         write_json(run.folder / CONTROLS, {**about, RESULT: controls.to_dict()})
         if not controls.empty:
-            controls.plot(run.folder / "waterfall.png")
+            controls.plot(run.folder / WATERFALL)
         run.end(partial(show, controls) if show is not None and not controls.stopped else None)
     return controls
 

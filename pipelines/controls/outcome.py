@@ -14,9 +14,9 @@ from ...optimizers.statistics.statistics import Estimate
 from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.wording import counted, signed, signed_interval
-from ..plots.controls import waterfall_plot
+from .plot import waterfall_plot
 
-HOME, CONTROLS, RESULT = "controls", "controls.json", "result"
+HOME, CONTROLS, RESULT, WATERFALL = "controls", "controls.json", "result", "waterfall.png"
 PATH_NOTE = (
     "This is one path among others: in another order, parts could differ; they sum to the gain."
 )

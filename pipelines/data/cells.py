@@ -16,6 +16,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import choices_by_label
+from .aliases import squeezed
 from .tables import DECODER
 
 _HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
@@ -153,6 +154,10 @@ def _is_titled(one: Any) -> bool:
     return isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[1], list)
 
 
+_OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-")
+"""Columns of class labels, and what stands in one for a row without a label (GLUE, SNLI)."""
+
+
 def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str, object], str]:
     """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
@@ -162,6 +167,8 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
     """
     if padded:
         answer = parsed_cell(answer, "answer")
+    if str(answer).strip() in _NO_CLASS and squeezed(column) in _OF_CLASSES:
+        return None, {}, f"{answer} in `{column}` as no answer"
     if isinstance(answer, Mapping):
         rest: dict[str, object] = {column: answer}
         held = next((answer[key] for key in _HOLD_ANSWERS if answer.get(key) is not None), None)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra
 from . import tables
 from .catalogue import DatasetSpec, Hub
 from .tables import TableRow
@@ -82,7 +83,8 @@ def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
 
 
 def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
-    import datasets
+    with from_extra("datasets", spec.name):
+        import datasets
 
     try:
         rows = datasets.load_dataset(

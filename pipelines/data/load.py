@@ -80,6 +80,9 @@ def load(
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
     questions, spec = _checked(reading), reading.spec
+    if isinstance(name_or_path, str | Path):
+        for question in questions:
+            question._origin = str(name_or_path)
     if limit is None or seed is None:
         return questions
     return sample(questions, limit, seed, balance=spec.balance if spec else None)
@@ -372,6 +375,16 @@ def recorded(
         "kinds": dict(Counter(question.kind for question in questions)),
         "types": dict(types),
     }
+
+
+def origin_of(questions: Any) -> str | None:
+    """The name or file that all of these questions were loaded from; None where that is not known,
+    or they come from several.
+    """
+    if isinstance(questions, str | Path) or not isinstance(questions, Sequence):
+        return None
+    origins = {getattr(question, "_origin", None) for question in questions}
+    return origins.pop() if len(origins) == 1 else None
 
 
 def fingerprint(questions: Iterable[Question]) -> str:

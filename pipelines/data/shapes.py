@@ -98,7 +98,7 @@ class Shapes:
         rest = {name: cell for name, cell in cells.items() if name not in (*wrong, first)}
         last = "" if len(wrong) == 1 else f"–`{wrong[-1]}`"
         self.notes[f"`{first}` and `{wrong[0]}`{last} as choices{_DRAWN}"] += 1
-        return rest | _drawn([*gold, *texts], gold[0])
+        return rest | _drawn([*gold, *texts], gold[0], rest)
 
     def _with_marked(self, cells: dict[str, Any]) -> dict[str, Any]:
         """Options with a mark for the right one each (TruthfulQA's `mc1_targets`)."""
@@ -114,7 +114,7 @@ class Shapes:
                 raise UserError(f"{name} marks {len(right)} options as right; mark one of them")
             self.notes[f"`{name}` as choices{_DRAWN}"] += 1
             rest = {key: cell for key, cell in cells.items() if not key.endswith("_targets")}
-            return rest | _drawn([str(text) for text in texts], right[0])
+            return rest | _drawn([str(text) for text in texts], right[0], rest)
         return cells
 
 
@@ -123,10 +123,15 @@ def _texts(cell: Any) -> list[str]:
     return [str(member).strip() for member in members if member is not None and str(member).strip()]
 
 
-def _drawn(options: list[str], gold: str) -> dict[str, object]:
-    """Choices and answer, with the options in an order that depends on their texts alone."""
+def _drawn(options: list[str], gold: str, rest: Mapping[str, Any]) -> dict[str, object]:
+    """Choices and answer, with the options in an order that depends on all texts of the question,
+    since many questions may have the same options. Numbers are texts in some files and not in
+    others, so they have no part in it.
+    """
     texts = sorted(dict.fromkeys(options))
-    seed = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    others = [cell.strip() for cell in rest.values() if isinstance(cell, str)]
+    said = [text for text in others if any(map(str.isalpha, text))]
+    seed = hashlib.sha256("\n".join([*texts, *said]).encode()).hexdigest()
     random.Random(seed).shuffle(texts)
     labels = dict(zip(string.ascii_uppercase, texts, strict=False))
     right = next((label for label, text in labels.items() if text == gold), None)

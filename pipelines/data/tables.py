@@ -186,7 +186,8 @@ def _class_name(number: Any, names: Sequence[str]) -> Any:
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
-    import datasets
+    with from_extra("datasets", f"{path}, a folder of the library `datasets`,"):
+        import datasets
 
     _check_arrow(path)
     try:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...modules.protocols.short_names import full_name
-from ...modules.reading.grading import metric_name
-from ..base.cards import Card, Kind, Score, State
-from ..base.journal import read_object
+from ...modules.reading.grading import ACCURACY, metric_name
+from ..base.cards import Card, Content, Drawn, Kind, Score, State, question_costs
+from ..base.journal import read_object, write_json
 from ..lms.ledger import totals
-from ..runs.manifest import MANIFEST
-from ..runs.rows import RESULTS
-from ..runs.summary import SUMMARY
+from ..plots.dialogues import dialogues_page, most_informative
+from ..plots.protocols import drawings
+from ..runs.manifest import MANIFEST, name_of_run
+from ..runs.rows import RESULTS, read_rows
+from ..runs.summary import SUMMARY, Ending
 from .earlier import earlier
 
+TABLE_ROWS = 2_000
+COLUMNS = (
+    *("id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls"),
+    *("seconds", "error"),
+)
+LOST = {"errors": "failed", "unreadable": "unreadable", "truncated": "cut off"}
 WITHIN = ("controls", "match-budget")
 """Where commands about a run put their own folders."""
 
@@ -38,7 +48,9 @@ def names_of_lms(document: Mapping[str, Any]) -> str | None:
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card = about("evaluation of", document)
+    card.run, card.traced = partial(dict, document), True
     summary = read_object(folder / SUMMARY) or {}
+    card.begun = not summary
     rows = folder / RESULTS
     ahead = rows.exists() and rows.stat().st_size > 0
     if ahead and summary and rows.stat().st_mtime_ns <= (folder / SUMMARY).stat().st_mtime_ns:
@@ -52,16 +64,72 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
         card.scores.sort(key=lambda score: score.name != main)
+        card.costs = costs_of(summary)
+        card.artifacts = partial(_artifacts, folder, summary)
+        card.sentences = [_counted(summary, card)]
     finished = card.score.n or 0 if card.score else 0
+    ending = summary.get("ending")
     if 0 < counts["rows"] == counts["errors"]:
         card.state, card.problem = State.FAILED, "every question failed"
-    elif finished < counts["questions"]:
+    elif finished < counts["questions"] and ending != Ending.LEFT:
         unfinished = f"{finished:,} of {counts['questions']:,} rows"
         card.ended(summary.get("stopped") or unfinished)
     card.files = [rows] if rows.exists() else []
     card.children = [folder / name for name in WITHIN if (folder / name).is_dir()]
     card.next = f"folkmoot report {folder}"
     return card
+
+
+def costs_of(summary: Mapping[str, Any]) -> dict[str, float]:
+    """What a question of a run costs, whatever its cache held, and how long one took, where no
+    answer came from a cache.
+    """
+    counts, usage = summary["counts"], summary["usage"]
+    costs = question_costs(summary.get("takes") or usage, counts["rows"])
+    seconds = (summary.get("seconds") or {}).get("p50")
+    if seconds is not None and not usage["cached_calls"]:
+        costs["seconds_p50"] = seconds
+    return costs
+
+
+def _counted(summary: Mapping[str, Any], card: Card) -> str:
+    counts = summary["counts"]
+    lost = [f"{counts.get(name, 0):,} {word}" for name, word in LOST.items()]
+    questions = f"{card.score.n if card.score else 0:,} of {counts['questions']:,} questions"
+    return f"{card.score} on {questions}: {', '.join(lost)}."
+
+
+def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
+    """The rows as a table and as they are, the dialogues worth reading, the protocol's plots."""
+    manifest: Any = read_object(folder / MANIFEST) or {}
+    rows, total = folder / RESULTS, summary["counts"]["rows"]
+    files: dict[str, Content] = {
+        "rows.json": Drawn([rows], partial(_write_table, rows), table=True),
+        MANIFEST: manifest,
+        SUMMARY: dict(summary),
+    }
+    if metric_name(manifest) == ACCURACY:  # the page marks right and wrong answers
+        write = partial(_write_dialogues, rows, name_of_run(manifest), total)
+        files["dialogues.html"] = Drawn([rows], write)
+    program, report = str(manifest["program"].get("program")), summary.get("report") or {}
+    for name, plot in drawings(program, report).items():
+        files[f"{name}.png"] = Drawn([folder / SUMMARY], partial(plot.draw, report))
+    return {**files, RESULTS: rows}
+
+
+def _write_table(rows: Path, path: Path) -> None:
+    table = []
+    for row in islice(read_rows(rows), TABLE_ROWS):
+        flat = {**row, "calls": row["usage"].get("calls")}
+        table.append([flat.get(name) for name in COLUMNS])
+    write_json(path, {"columns": COLUMNS, "data": table})
+
+
+def _write_dialogues(rows: Path, name: str, total: int, path: Path) -> None:
+    best = most_informative(read_rows(rows))
+    if best:
+        page = dialogues_page(best, name, total)
+        path.write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 KIND = Kind(MANIFEST, "evaluate", "an evaluation", _describe, program="program")

@@ -158,12 +158,6 @@ class Evaluation:
             "stopped": self.stopped,
         }
 
-    def wait_for_traces(self, seconds: float | None = None) -> bool:
-        """Wait until the tracking store has the traces; returns whether it has them. Many traces
-        are still being sent when an evaluation ends; the process waits for them before it exits.
-        """
-        return self._tracking is None or self._tracking.wait(seconds)
-
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
         return self.rows.to_pandas()

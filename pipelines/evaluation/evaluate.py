@@ -33,7 +33,7 @@ from ..base.wording import counted, paused, shortened
 from ..lms.engine import Engine
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
-from ..lms.seen import SeenCall
+from ..lms.seen import Seen
 from ..programs.saved import SAVED, save_with_lm
 from ..runs.books import open_books
 from ..runs.folder import unwritable
@@ -58,7 +58,7 @@ from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
 
-Taken = tuple[ResultRow, list[SeenCall] | None]
+Taken = tuple[ResultRow, Seen | None]
 """A row, with the calls of its question if it is traced."""
 
 UNREADABLE = 10
@@ -337,12 +337,13 @@ class EvaluationJob:
         self.doubts.take((answered.row, seen), answered)
         return answered.row
 
-    async def _answer(self, ask: Ask) -> tuple[AnsweredRow, list[SeenCall] | None]:
+    async def _answer(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
         """The row of a question, and its calls if it is traced; repeats are not."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:
-                with self.traced.watching(name) as seen:
+                is_module = isinstance(self.plan.program, Foreign)
+                with self.traced.watching(name, steps=is_module) as seen:
                     answered = await answer_row(self.plan.program, question, self.plan.metric)
                 return answered, seen
             program, lm = self.afresh
@@ -353,7 +354,7 @@ class EvaluationJob:
             row = with_own_labels(answered.row, question, own) | {"repeat": ask.repeat}
             return answered._replace(row=row), None
 
-    def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
+    def take(self, row: ResultRow, seen: Seen | None = None) -> None:
         """Write a finished row. Raises UserError when the disk is full or too many questions have
         failed.
         """

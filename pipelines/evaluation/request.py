@@ -98,7 +98,7 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         Option(
             min=0,
             max=1,
-            help="Share of the questions that are traced in MLflow. Default: 20 questions.",
+            help="Share of the questions that are traced in MLflow. Default: 200 questions.",
         ),
     ] = None
     register: Annotated[

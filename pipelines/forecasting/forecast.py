@@ -180,8 +180,11 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
     whole = answered[:, used].all(axis=1)
     raw = outcomes.answers.reshape(shape)[np.ix_(whole, used)]
     right = outcomes.correct.reshape(shape)[np.ix_(whole, used)]
+    # Of tasks only the outcome is known. That those who failed agree is the worst for a vote.
+    outcomes_alone = (right & (raw < 0)).any()
+    without_answer = 1 if outcomes_alone else ABSTAINED
     # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.
-    answers = np.where(right, RIGHT, np.where(raw < 0, ABSTAINED, raw + 1))
+    answers = np.where(right, RIGHT, np.where(raw < 0, without_answer, raw + 1))
     for row in answers:
         kinds = {code: place for place, code in enumerate(sorted(set(row[row > 0])), 1)}
         row[row > 0] = [kinds[code] for code in row[row > 0]]

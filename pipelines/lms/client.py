@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -54,6 +54,9 @@ class HttpEndpoint:
         api_key: sent as bearer token; None sends none. Never shown by repr or errors.
         timeout: seconds that one attempt may take.
         proxied: whether the environment's proxy is used.
+        headers: of every request, in place of the key as a bearer token.
+        serves: the paths below `base_url` that it is known to serve, and no others; None where that
+            is not known.
 
     `answered` says whether a call was answered before. Raises UserError when `base_url` is not an
     http or https address.
@@ -67,6 +70,8 @@ class HttpEndpoint:
         api_key: str | None = None,
         timeout: float = 120.0,
         proxied: bool = True,
+        headers: Mapping[str, str] | None = None,
+        serves: Collection[str] | None = None,
     ) -> None:
         if api_key is not None and api_key != api_key.strip():
             _LOG.warning("the key for %s stands between blanks: they are left out", model)
@@ -83,8 +88,11 @@ class HttpEndpoint:
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        elif headers is not None:
+            self._headers |= headers
         elif api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
+        self._serves = serves
         self._most_bytes = settings().reply_mb << 20
         self._proxy = _proxy_to(base_url) if proxied else None
         self._sessions = LoopSessions(partial(_session, timeout, False))
@@ -116,12 +124,14 @@ class HttpEndpoint:
         payload: Mapping[str, Any],
         read: Callable[[str, bool], Reply],
         sink: Sink | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Pass on a client's own request to a path below `/v1/`; what comes back is for `read`,
-        which is told whether it is a stream. The events of a stream go to `sink` as they come.
-        Raises as `send` does, and NoSuchPathError.
+        """Pass on a client's own request to a path below `/v1/`, with these headers of it; what
+        comes back is for `read`, which is told whether it is a stream. The events of a stream go to
+        `sink` as they come. Raises as `send` does, and NoSuchPathError.
         """
-        status, headers, text = await self._post({"model": self.model, **payload}, path, sink)
+        body = {"model": self.model, **payload}
+        status, headers, text = await self._post(body, path, sink, headers)
         if status == 200:
             self.answered = True
             return read(text, "event-stream" in headers.get("Content-Type", ""))
@@ -132,6 +142,8 @@ class HttpEndpoint:
 
     def has_path(self, path: str) -> bool | None:
         """Whether the endpoint serves a path; None where that is not known yet."""
+        if self._serves is not None:
+            return path in self._serves
         if path in ("chat/completions", "embeddings"):
             return True
         if self.name == settings().default_openai_base_url:
@@ -152,17 +164,21 @@ class HttpEndpoint:
         await self._fresh.close()
 
     async def _post(
-        self, body: Mapping[str, object], path: str, sink: Sink | None = None
+        self,
+        body: Mapping[str, object],
+        path: str,
+        sink: Sink | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
         """The status, headers and text of an answer. A server may have closed a connection that is
         used again, so a call that got no byte of an answer is sent once more on a fresh one.
         """
         try:
-            return await self._exchange(self._sessions, body, path, sink)
+            return await self._exchange(self._sessions, body, path, sink, headers)
         except TransientError as problem:
             if problem.kind != "reset":
                 raise
-        return await self._exchange(self._fresh, body, path, sink)
+        return await self._exchange(self._fresh, body, path, sink, headers)
 
     async def _exchange(
         self,
@@ -170,6 +186,7 @@ class HttpEndpoint:
         body: Mapping[str, object],
         path: str,
         sink: Sink | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
         url, begun = f"{self.name}/{path}{self._query}", False
         try:
@@ -177,7 +194,7 @@ class HttpEndpoint:
             async with session.post(
                 url,
                 data=to_json(body),
-                headers=self._headers,
+                headers={**self._headers, **(headers or {})},
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:

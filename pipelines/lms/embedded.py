@@ -25,8 +25,6 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
-
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.base.calls import ContextLengthError
 from ...modules.base.errors import UserError
@@ -215,6 +213,8 @@ def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
 
 def _check_memory(name: str, weights: Path, tokens: int) -> None:
     """Raise UserError where main memory is too small: llama.cpp would be killed by the system."""
+    with from_extra("local", "the embedded LM"):
+        import psutil
     size = weights.stat().st_size if weights.exists() else 0
     needed = size * (1 + tokens / TOKENS_LIKE_WEIGHTS) + WORKSPACE_BYTES
     free = psutil.virtual_memory().available

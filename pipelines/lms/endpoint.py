@@ -209,6 +209,9 @@ def _why_blocked(body: Mapping[str, Any]) -> str:
 def _reason_of(choice: Mapping[str, Any]) -> str:
     """Why a choice ended, in one spelling for all providers."""
     reason = one_line(str(choice.get("finish_reason") or "stop"))[:40].casefold()
+    calls = choice.get("message", {}).get("tool_calls")
+    if reason == "stop" and calls:  # as some servers say, which would make a reply without text
+        return TOOL_CALLS
     return "length" if reason in _CUT_OFF else reason
 
 

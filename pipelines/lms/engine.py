@@ -108,6 +108,10 @@ _LOG = logging.getLogger("folkmoot")
 _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
 
 
+class NotRecordedError(CallError):
+    """An LM that only answers from records has none of this request."""
+
+
 class Engine:
     """DSPy's asynchronous engine of one LM (`dspy.LM(…, async_engine=Engine(…))`).
 
@@ -217,6 +221,14 @@ class Engine:
             reply = await self._reply(fields, rollout, whole=True)
         return dict(reply.body or {}), usage
 
+    @property
+    def native(self) -> HttpEndpoint | None:
+        """The endpoint to which a client's own request can be passed on; None where there is none,
+        or an LM only answers from records.
+        """
+        endpoint: Any = self.endpoint
+        return endpoint if isinstance(endpoint, HttpEndpoint) else getattr(endpoint, "native", None)
+
     async def forward(
         self,
         path: str,
@@ -225,9 +237,10 @@ class Engine:
         sink: Sink | None = None,
         *,
         n: int = 1,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[Reply, Usage, bool]:
         """Pass on a raw request to a path of this LM's endpoint, as its client wrote it; see `chat`
-        for what is kept of it, and `HttpEndpoint.forward` for `read` and `sink`. Returns the reply,
+        for what is kept of it, and `HttpEndpoint.forward` for the arguments. Returns the reply,
         its usage, and whether it came now, and not from records or cache. Raises NoSuchPathError
         for a path that the endpoint does not serve, and whatever every call raises.
         """
@@ -247,10 +260,10 @@ class Engine:
 
         async def send(endpoint: Transport) -> Reply:
             nonlocal came
-            assert isinstance(endpoint, HttpEndpoint)
-            came = True
+            came, native = True, self.native
+            assert native is not None
             try:
-                return await endpoint.forward(path, fields, read, sink and passed)
+                return await native.forward(path, fields, read, sink and passed, headers)
             except TransientError as problem:
                 if not begun:
                     raise
@@ -258,7 +271,8 @@ class Engine:
 
         rollout = f"{ASKER.get().question or ''}#{n}"
         # the same request to another path is another request
-        key = self.key(fields if path == CHAT_PATH else {**fields, "path": path}, rollout)
+        asked = fields if path == CHAT_PATH else {**fields, "path": path}
+        key = self.key({**asked, "headers": dict(headers)} if headers else asked, rollout)
         with metered() as usage:
             reply = await self._watched(_Call(fields, key, True, send))
         return reply, usage, came
@@ -491,7 +505,7 @@ class Engine:
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""
         if self.endpoint is None:
-            raise CallError(
+            raise NotRecordedError(
                 f"the record of {self.model} has no answer to this request ({call.key[:12]}): "
                 "the program, the questions, the settings or the seed differ from those recorded"
             )

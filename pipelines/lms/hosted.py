@@ -18,9 +18,11 @@ from ...modules.base.calls import CallError, bound
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
+from .client import HttpEndpoint
 from .endpoint import Reply, hiding, origin, plain_address, read_completion, too_large
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
 
+ANTHROPIC, ANTHROPIC_VERSION = "https://api.anthropic.com/v1", "2023-06-01"
 FIELDS = frozenset(
     {
         *("messages", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "n"),
@@ -82,9 +84,27 @@ class LiteLLMEndpoint:
                 f"openai/gpt-4o-mini "
                 "or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
             ) from None
+        self.native = self._native(model, api_base, api_key or settings().anthropic_key())
         missing = litellm.validate_environment(model)
         if missing["missing_keys"] and not api_base and not api_key:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
+
+    def _native(self, model: str, api_base: str | None, api_key: str | None) -> HttpEndpoint | None:
+        """The provider's own API, for requests that are passed on as a client wrote them; None for
+        a provider without one that the meter knows.
+        """
+        provider, _, name = model.partition("/")
+        if provider != "anthropic":
+            return None
+        base = (api_base or ANTHROPIC).rstrip("/")
+        return HttpEndpoint(
+            base if base.endswith("/v1") else f"{base}/v1",
+            name,
+            api_key=api_key,
+            timeout=self.timeout,
+            headers={"x-api-key": api_key or "", "anthropic-version": ANTHROPIC_VERSION},
+            serves=("messages",),
+        )
 
     def check_settings(self, settings: Iterable[str]) -> None:
         """Raise UserError for a setting that LiteLLM would silently drop."""

@@ -23,6 +23,7 @@ from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ..base.journal import Journal, Room, records, to_json, unwritten
+from ..base.run_files import books_of
 
 LEDGER = "ledger.jsonl"
 RECENT = 200  # replies whose sizes say what a lost one was like
@@ -276,8 +277,9 @@ def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
     """The ledger's lines in order, without torn ones, then the calls that a killed run lost."""
-    yield from _lines(folder)
-    yield from _abandoned(folder)
+    home = books_of(folder)
+    yield from _lines(home)
+    yield from _abandoned(home)
 
 
 def totals(*folders: Path) -> Usage:

@@ -12,7 +12,7 @@ import dspy
 from ...modules.agents.adapter import PASSED, SAMPLING, SETTINGS, settings_of
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, books_of
 from ..base.settings import settings as settings_now
 from .embedded import DEFAULT_LM
 from .engine import Engine, SyncEngine, check_settings
@@ -158,7 +158,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         Profile(**identity["profile"]),
         identity=identity["endpoint"],
         prices=price_per_token(identity["name"]) if identity["endpoint"].endswith(public) else None,
-        store=CallStore(folder, readonly=True),
+        store=CallStore(books_of(folder), readonly=True),
         cached=False,
         settings={key: value for key, value in identity["settings"].items() if key in PASSED},
     )

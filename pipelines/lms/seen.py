@@ -1,4 +1,6 @@
-"""The LM calls of a watched question: request, reply, times, usage and error."""
+"""The LM calls of a watched question: request, reply, times, usage and error; of a DSPy module also
+the steps that led to them.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,9 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
+
+from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 
 from ...modules.base.calls import ASKER, Asker, Usage, meters
 from ...modules.base.errors import said_by
@@ -30,7 +35,70 @@ class SeenCall:
     text: str | None = None
     usage: Usage | None = None
     error: str | None = None
+    step: str | None = field(default_factory=ACTIVE_CALL_ID.get)
+    """The id of the step of a DSPy module that made the call, by DSPy's own callbacks."""
 
+
+@dataclass
+class SeenStep:
+    """A part of a DSPy module at work: a module, a tool or a retriever, as DSPy's callbacks tell of
+    it. `above` is the id of the step that it belongs to.
+    """
+
+    id: str
+    above: str | None
+    name: str
+    kind: str
+    inputs: object
+    outputs: object = None
+    error: str | None = None
+    began: int = field(default_factory=time.time_ns)
+    ended: int = 0
+
+
+class Seen(list[SeenCall]):
+    """The calls of a question, and the steps that led to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: dict[str, SeenStep] = {}
+
+
+class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
+    """Notes the steps of a DSPy module."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    def _begin(self, call_id: str, instance: Any, inputs: object, kind: str) -> None:
+        name = str(getattr(instance, "name", None) or type(instance).__name__)
+        above = ACTIVE_CALL_ID.get()
+        self._seen.steps[call_id] = SeenStep(call_id, above, name, kind, inputs)
+
+    def _end(self, call_id: str, outputs: object, exception: Exception | None) -> None:
+        step = self._seen.steps.get(call_id)
+        if step is not None:
+            step.outputs, step.ended = outputs, time.time_ns()
+            step.error = None if exception is None else said_by(exception)
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        kind = {"ReAct": "AGENT", "Retrieve": "RETRIEVER"}.get(type(instance).__name__, "CHAIN")
+        self._begin(call_id, instance, inputs.get("kwargs", inputs), kind)
+
+    def on_tool_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self._begin(call_id, instance, inputs.get("kwargs", inputs), "TOOL")
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self._begin(call_id, instance, None, LM_STEP)
+
+    def on_module_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
+        self._end(call_id, outputs, exception)
+
+    on_tool_end = on_lm_end = on_module_end
+
+
+LM_STEP = "LM"
+"""A step that only leads from a call to the module that made it."""
 
 WATCHED: ContextVar[list[SeenCall] | None] = ContextVar("folkmoot_seen_calls", default=None)
 """The list of the calls of the current question; None if it is not traced."""

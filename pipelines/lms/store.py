@@ -19,6 +19,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, own_folder, read_regular, whole_lines
 from ...modules.base.keyvalue import KeyValue
 from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_json
+from ..base.run_files import books_of
 from ..base.settings import settings
 from .endpoint import Reply
 
@@ -100,13 +101,16 @@ class CallStore:
         with self._lock:
             try:
                 self._scan()
-                place = self._places.get(name)
-                if place is not None and (place[2] or not Reply(**reply).complete):
+                place, complete = self._places.get(name), Reply(**reply).complete
+                if place is not None and (place[2] or not complete):
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
-                self._journal.write({"key": key, "model": model, "reply": reply})
+                start, length = self._journal.write({"key": key, "model": model, "reply": reply})
                 self._written.add(name)
+                if start == self._read_to:  # nobody else has written: it need not be read again
+                    self._read_to = start + length
+                    self._places[name] = (start, length, complete)
             except OSError as problem:
                 raise unwritten(self._path, problem) from None
 
@@ -193,7 +197,7 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
     damaged.
     """
     try:
-        lms = json.loads(read_regular(folder / LMS))
+        lms = json.loads(read_regular(books_of(folder) / LMS))
         for identity in lms.values():
             Profile(**identity["profile"])
     except OSError:

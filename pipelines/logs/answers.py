@@ -54,6 +54,13 @@ class LogAnswer(NamedTuple):
     metric: Mapping[str, Any] | None = None
     repeat: int | str = 0
     left_out: str | None = None
+    outcome: bool = False
+    """Whether the agent acted on a task: what is known is what became of it, not an answer."""
+    cluster: str | None = None
+    """Tasks of one cluster resemble one another, as those of one repository do."""
+    calls: int | None = None
+    read_as: str | None = None
+    """No answer: what to say about how a log was read."""
 
 
 def log_fault(where: str, problem: str) -> UserError:
@@ -122,6 +129,15 @@ def log_amount(value: Any, what: str, where: str) -> float | None:
     return number
 
 
+def number_in(value: Any) -> float | None:
+    """The finite number that a cell holds, also as text; None for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
 def log_seconds(milliseconds: Any, what: str, where: str) -> float | None:
     """The seconds of a number of milliseconds, or None. Raises UserError for anything else."""
     number = log_amount(milliseconds, what, where)
@@ -135,12 +151,12 @@ def log_count(value: Any, what: str, where: str) -> int | None:
 
 
 def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
-    """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`
-    or `sample`.
+    """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`,
+    `sample` or `trial`.
     """
     if (number := log_count(fields.get("repeat"), "repeat", where)) is not None:
         return number
-    labels = (log_text(fields.get(name)) for name in ("epoch", "sample"))
+    labels = (log_text(fields.get(name)) for name in ("epoch", "sample", "trial"))
     return next((label for label in labels if label is not None), 0)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import opened
+from ...modules.base.registry import Registry
+from ..data.tables import read
 from .answers import LogAnswer, json_document, json_lines
 from .dialogues import dialogues
 from .every_eval_ever import every_eval_ever
@@ -16,7 +18,17 @@ from .lm_eval import lm_eval, task_at
 from .plain import plain
 from .promptfoo import promptfoo
 from .split_tables import split_table
-from .wide import wide
+from .swe_bench import (
+    has_details,
+    is_predictions,
+    is_report,
+    leaderboards,
+    mini_swe_agent,
+    swe_bench_details,
+    swe_bench_report,
+)
+from .terminal_bench import harbor, is_run, terminal_bench
+from .wide import agents_by_task, is_agents_row, outcomes_by_task, wide
 
 
 class Format(NamedTuple):
@@ -30,10 +42,20 @@ class Format(NamedTuple):
     """Whether its reader takes the name of a score."""
     task: Callable[[Path], tuple[tuple[str, ...], str] | None] = lambda path: None
     """What tells the task of a log from others, and when the log was made."""
+    fits: Callable[[Mapping[str, object]], bool] = lambda first: True
+    """Whether its first object is of this kind, where keys alone do not tell."""
 
 
 _LINES = (".jsonl", ".ndjson")
-FORMATS = (
+_TABLES = (*_LINES, ".csv", ".tsv", ".parquet")
+_RUN_FILES = (
+    *("results.json", "result.json", "preds.json"),
+    *("per_instance_details.json", "eval_results.json", "report.json"),
+)
+"""What the harnesses of agents call their results, among files of other kinds."""
+
+_OF_AGENTS = ("terminal-bench", "harbor", "swe-bench", "mini-swe-agent")
+_FORMATS = (
     Format("inspect", (".eval",), frozenset(), inspect_log, True, task_of),
     Format("inspect", (".json",), frozenset({"eval", "status"}), inspect_log, True, task_of),
     Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval, task=task_at),
@@ -46,6 +68,15 @@ FORMATS = (
     Format("dialogues", _LINES, frozenset({"question_id", "run", "turns"}), dialogues),
     Format("wide", _LINES, frozenset({"header", "agents"}), wide),
     Format("dialogues", _LINES, frozenset({"header"}), dialogues),
+    Format("agents by task", _LINES, frozenset({"tasks"}), outcomes_by_task),
+    Format("agents by task", _TABLES, frozenset(), agents_by_task, fits=is_agents_row),
+    Format("terminal-bench", (".json",), frozenset({"results"}), terminal_bench, fits=is_run),
+    Format("terminal-bench", (".json",), frozenset({"is_resolved", "task_id"}), terminal_bench),
+    Format("harbor", (".json",), frozenset({"trial_name", "task_name", "verifier_result"}), harbor),
+    Format("swe-bench leaderboards", (".json",), frozenset({"leaderboards"}), leaderboards),
+    Format("swe-bench", (".json",), frozenset(), swe_bench_report, fits=is_report),
+    Format("swe-bench", (".json",), frozenset(), swe_bench_details, fits=has_details),
+    Format("mini-swe-agent", (".json",), frozenset(), mini_swe_agent, fits=is_predictions),
     Format("promptfoo", _LINES, frozenset({"testIdx", "provider", "success"}), promptfoo),
     Format("promptfoo", (".json",), frozenset({"results"}), promptfoo),
     Format("evaluation-table", (".json",), frozenset({"columns", "data"}), split_table, True),
@@ -54,23 +85,52 @@ FORMATS = (
 """In the order in which they are tried."""
 
 
+def _checked(name: str, thing: object) -> Format:
+    if not isinstance(thing, Format):
+        raise UserError(f"{name} is not a format of logs: name a Format of folkmoot.pipelines.logs")
+    return thing
+
+
+OTHERS: Registry[Format] = Registry("logs", _checked)
+"""The formats of other packages, by their entry points."""
+
+
+def known_formats() -> list[Format]:
+    """All formats in the order in which they are tried: those of other packages first."""
+    others = [OTHERS.find(name) for name in OTHERS.names()]
+    return [*(one for one in others if one is not None), *_FORMATS]
+
+
 def format_of(path: Path) -> Format:
     """The format of a file, by its ending and first object. Raises UserError for a file of none."""
     suffix = path.suffix.casefold()
-    ours = [one for one in FORMATS if suffix in one.endings]
+    formats = known_formats()
+    ours = [one for one in formats if suffix in one.endings]
     if not path.is_file():
         raise UserError(f"there is no file {path}: name a log, or a folder of logs")
     if not ours:
-        endings = ", ".join(dict.fromkeys(ending for one in FORMATS for ending in one.endings))
+        endings = ", ".join(dict.fromkeys(ending for one in formats for ending in one.endings))
         raise UserError(f"{path} is of no known type: give {endings}")
-    first: dict[str, object] = {}
+    first: Mapping[str, object] = {}
     if suffix in _LINES:
         first = next((row for _, row in json_lines(path)), {})
     elif suffix == ".json":
         with opened(path) as file:
             start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         first = json_document(path) if start.startswith(b"{") else {}
-    return next(one for one in ours if one.keys <= first.keys())
+    else:
+        first = _first_row(path)
+    return next(one for one in ours if one.keys <= first.keys() and one.fits(first))
+
+
+def _first_row(path: Path) -> Mapping[str, object]:
+    """The first row of a table; empty where it cannot be read, as its reader will say."""
+    if path.suffix.casefold() not in _TABLES:
+        return {}
+    try:
+        return next((row.fields for row in read(path).rows), {})
+    except UserError:
+        return {}
 
 
 def logs_in(place: Path) -> list[Path]:
@@ -80,10 +140,22 @@ def logs_in(place: Path) -> list[Path]:
     if not place.is_dir():
         return [place]
     files = sorted(one for one in place.rglob("*") if one.is_file() and not one.is_symlink())
-    endings = {ending for one in FORMATS for ending in one.endings} - {".json"}
+    if runs := _runs_of_agents(files):
+        return runs
+    endings = {ending for one in known_formats() for ending in one.endings} - {".json"}
     logs = [one for one in files if one.suffix.casefold() in endings]
     logs = [one for one in logs if one.name.startswith("samples_")] or logs
     logs = logs or [one for one in files if one.suffix.casefold() == ".json"]
     if not logs:
         raise UserError(f"{place} holds no log: name a file, or a folder with logs in it")
     return logs
+
+
+def _runs_of_agents(files: Sequence[Path]) -> list[Path]:
+    """The results that harnesses of agents wrote, without those of single trials below a run that
+    has them all.
+    """
+    named = [file for file in files if file.name in _RUN_FILES]
+    found = [file for file in named if format_of(file).name in _OF_AGENTS]
+    whole = {file.parent for file in found if file.name != "result.json"}
+    return [file for file in found if not whole.intersection(file.parent.parents)]

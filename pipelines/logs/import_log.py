@@ -17,7 +17,8 @@ from typing import Any, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ...modules.base.usage import UsageFields
-from ...modules.reading.row import ResultRow, TurnFields
+from ...modules.reading.answers import Kind
+from ...modules.reading.row import CHECK, ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
 from ..base.wording import counted
@@ -48,6 +49,8 @@ class Imported:
     questions: int
     left_out: dict[str, int] = field(default_factory=dict)
     """What no row was made of, with the number of each."""
+    read_as: list[str] = field(default_factory=list)
+    """How tables were read whose figures could be meant otherwise."""
     _keep: Any = field(default=None, repr=False)
 
     @property
@@ -71,7 +74,9 @@ def import_log(
 
     Args: log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
         Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, and plain
-        tables with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet).
+        tables with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet). Of
+        agents that act on tasks: results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent,
+        and tables with a row an agent and a column a task.
         out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The
             same import again changes nothing. None writes to a folder that goes with the result.
         score: the name of the score that says what is right, of logs of Inspect and MLflow with
@@ -114,9 +119,14 @@ def import_log(
                 # them into place.
                 if not (folder / IMPORT).exists():
                     shutil.rmtree(folder / _STAGE, ignore_errors=True)
-    left_out = result.get("left_out") or {}
     return Imported(
-        folder, result["agents"], result["answers"], result["questions"], left_out, keep
+        folder,
+        result["agents"],
+        result["answers"],
+        result["questions"],
+        result.get("left_out") or {},
+        result.get("read_as") or [],
+        keep,
     )
 
 
@@ -189,6 +199,7 @@ class _Run:
         self.done: set[tuple[int, int]] = set()
         self._labels: dict[int, dict[str, int]] = {}
         self.metric: Mapping[str, object] | None = None
+        self.clustered = False
 
     def repeat_of(self, answered: LogAnswer, place: int) -> int:
         """The number of an answer's repeat. Repeats that a log only labels are numbered in order of
@@ -201,6 +212,7 @@ class _Run:
 
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
         self.metric = self.metric or answered.metric
+        self.clustered = self.clustered or answered.cluster is not None
         self.done.add((place, row["repeat"]))
         if place not in self.questions:
             self.questions.add(place)
@@ -226,7 +238,10 @@ class _Run:
             "data_fingerprint": f"{self.asked:064x}",
             "questions": len(self.questions),
             "metric": cast(MetricFields | None, self.metric),
-            "settings": {"run_name": " ".join(filter(None, (self.agent, self.strategy)))},
+            "settings": {
+                "run_name": " ".join(filter(None, (self.agent, self.strategy))),
+                "cluster": "cluster" if self.clustered else None,
+            },
             "versions": dict(versions()),
             "git_commit": git_commit(),
             "mlflow_run_id": None,
@@ -251,8 +266,12 @@ def _written(
     first_task: str | None = None
     total = 0
     left_out: Counter[str] = Counter({"logs that a newer one of the task replaces": older})
+    read_as: list[str] = []
     with (stage / OUTCOMES).open("wb") as table:
         for answered in answers:
+            if answered.read_as is not None:
+                read_as.append(f"{answered.where}: {answered.read_as}")
+                continue
             if answered.left_out is not None:
                 left_out[f"samples {answered.left_out}"] += 1
                 continue
@@ -278,8 +297,10 @@ def _written(
                     "row, or say which repeat of the question each is"
                 )
             run.add(answered, row, place, asked)
-            unknown = answered.correct and answered.answer is None  # it cannot vote
-            if answered.correct is not None and not answered.error and not unknown:
+            # An answer without a text cannot vote; of tasks nobody expects it.
+            unknown = answered.correct and answered.answer is None and not answered.outcome
+            known = answered.correct is not None or answered.outcome
+            if known and not answered.error and not unknown:
                 table.write(_line(_outcome(answered, row), answered.where))
             total += 1
     if not total:
@@ -291,6 +312,7 @@ def _written(
         "answers": total,
         "questions": len(questions),
         "left_out": dict(+left_out),
+        "read_as": read_as,
         "sources": list(sources),
     }
     write_json(stage / IMPORT, result)
@@ -328,17 +350,23 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
     }
     choices = answered.choices
     usage: UsageFields = {
-        "calls": len(turns) or 1,
+        "calls": answered.calls or len(turns) or 1,
         "prompt_tokens": answered.prompt_tokens,
         "completion_tokens": answered.completion_tokens,
         "cached_calls": 0,
         "cost_usd": answered.cost,
     }
-    meta = {"topic": answered.group, "task": answered.task, "tokens": answered.tokens}
+    meta = {
+        "topic": answered.group,
+        "task": answered.task,
+        "tokens": answered.tokens,
+        "cluster": answered.cluster,
+    }
+    kind: Kind = "choice" if choices and answered.gold in choices else "span"
     row: ResultRow = {
         "id": name,
         "repeat": 0,
-        "kind": "choice" if choices and answered.gold in choices else "span",
+        "kind": kind,
         "question": answered.question or name,
         "choices": choices if choices and answered.gold in choices else None,
         "answer": answered.answer,
@@ -346,7 +374,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "correct": answered.correct,
         "em": None,
         "f1": None,
-        "decided_by": "error" if answered.error else None,
+        "decided_by": "error" if answered.error else CHECK if answered.outcome else None,
         "rounds": len({turn["round"] for turn in turns}) or 1,
         "consensus_round": None,
         "transcript": turns
@@ -356,13 +384,15 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "error": answered.error,
         "meta": {key: value for key, value in meta.items() if value is not None},
     }
-    if answered.metric is not None:
+    if answered.metric is not None or (answered.outcome and answered.score is not None):
         row["score"] = None if answered.error else answered.score
     return row
 
 
 def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     """The answer as a row of the outcome table."""
+    if answered.outcome:
+        return _task_outcome(answered, row)
     return {
         "question_id": row["id"],
         "question": row["question"],
@@ -375,6 +405,28 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     }
 
 
+def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
+    """What became of a task, without an answer; of the optional fields those that are known."""
+    tokens = answered.tokens
+    if tokens is None and answered.prompt_tokens is not None:
+        tokens = answered.prompt_tokens + (answered.completion_tokens or 0)
+    known = {
+        "score": answered.score,
+        "cost_usd": answered.cost,
+        "tokens": tokens,
+        "cluster": answered.cluster,
+    }
+    return {
+        "question_id": row["id"],
+        "question": row["question"],
+        "group": answered.group,
+        "agent": answered.agent,
+        "correct": answered.score == 1 if answered.correct is None else answered.correct,
+        "trial": row["repeat"],
+        **{name: value for name, value in known.items() if value is not None},
+    }
+
+
 def imported_lines(result: Imported) -> dict[str, str]:
     """The figures of an import that are worth a line each."""
     left_out = [f"{count:,} {what}" for what, count in result.left_out.items()]
@@ -384,6 +436,7 @@ def imported_lines(result: Imported) -> dict[str, str]:
         "runs": ", ".join(list(result.agents.values())[:8])
         + (", …" if len(result.agents) > 8 else ""),
         **({"left out": ", ".join(left_out)} if left_out else {}),
+        **({"read as": "; ".join(result.read_as)} if result.read_as else {}),
         "outcomes": str(result.outcomes),
         "folder": str(result.folder),
     }

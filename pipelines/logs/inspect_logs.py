@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.extras import missing_extra
 from ..base.wording import shortened
 from ..data.unpacked import Unpacked
 from .answers import (
@@ -77,9 +78,7 @@ def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
     except UserError:
         raise
     except NotImplementedError:
-        raise UserError(
-            f"{path} is packed with zstd, which needs zipfile-zstd: pip install it"
-        ) from None
+        raise missing_extra(f"{path}, which is packed with zstd,", "inspect") from None
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError) as problem:
         raise UserError(
             f"{path} is not readable as a log of Inspect ({problem}): copy it again"

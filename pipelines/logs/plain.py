@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ..data.tables import TableRow, read
@@ -17,10 +18,22 @@ from .answers import (
     log_name_if_any,
     log_repeat,
     log_text,
+    number_in,
     right,
 )
+from .swe_bench import repository_of
+from .wide import GRADED
 
 NEEDED = ("question_id", "agent", "answer", "correct")
+_OF_TASKS = {
+    "question_id": ("task", "task_id", "instance_id"),
+    "correct": ("resolved", "is_resolved", "solved"),
+    "prompt_tokens": ("input_tokens",),
+    "completion_tokens": ("output_tokens",),
+    "cost": ("cost_usd", "instance_cost"),
+    "text": ("failure", "failure_mode", "exit_status"),
+}
+"""What tables of agents that act call the columns."""
 
 
 def plain(path: Path) -> Iterator[LogAnswer]:
@@ -28,11 +41,17 @@ def plain(path: Path) -> Iterator[LogAnswer]:
     tokens, prompt_tokens, completion_tokens, cost, seconds, error, repeat | epoch | sample]`, in
     any order; other columns are left. The last three say which of several answers to the question a
     row is.
+
+    A table of agents that act has `task` and `resolved` in place of `question_id` and `correct`, no
+    answer, and as you like `trial`, `score`, `cost_usd`, `cluster`, `api_calls` and `failure`.
     """
     for row in _rows(path):
         where, cells = f"{path}, {row.where}", row.fields
         if row.fault:
             raise log_fault(where, row.fault)
+        acts = _is_of_tasks(cells)
+        if acts:
+            cells = _as_answer(cells)
         for name in NEEDED:
             if name not in cells:
                 raise log_fault(
@@ -45,7 +64,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             log_name(cells["question_id"], "question_id", where),
             log_name(cells["agent"], "agent", where),
             log_text(cells["answer"]),
-            right(cells["correct"], "correct", where),
+            _correct(cells, acts, where),
             question=log_text(cells.get("question")),
             strategy=log_name_if_any(cells.get("strategy"), "strategy", where),
             gold=log_text(cells.get("gold")),
@@ -59,7 +78,37 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             seconds=log_amount(cells.get("seconds"), "seconds", where),
             error=log_text(cells.get("error")),
             repeat=log_repeat(cells, where),
+            score=log_amount(cells.get("score"), "score", where) if acts else None,
+            metric=GRADED if acts and cells["correct"] is None else None,
+            outcome=acts,
+            cluster=log_name_if_any(cells.get("cluster"), "cluster", where)
+            or (repository_of(str(cells["question_id"])) if acts else None),
+            calls=log_count(cells.get("api_calls"), "api_calls", where),
         )
+
+
+def _is_of_tasks(cells: Mapping[str, object]) -> bool:
+    """Whether a row is what became of a task, not an answer."""
+    names = ("trial", *_OF_TASKS["question_id"], *_OF_TASKS["correct"])
+    return "answer" not in cells and any(name in cells for name in names)
+
+
+def _as_answer(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """The row under the names of a table of answers."""
+    named = {"answer": None, **cells}
+    for name, others in _OF_TASKS.items():
+        for other in others:
+            if name not in named and other in named:
+                named[name] = named[other]
+    if "correct" not in named and "score" in named:
+        number = number_in(named["score"])
+        named["correct"] = number if number in (0, 1) else None
+    return named
+
+
+def _correct(cells: Mapping[str, Any], acts: bool, where: str) -> bool | None:
+    graded = acts and cells["correct"] is None and cells.get("score") is not None
+    return None if graded else right(cells["correct"], "correct", where)
 
 
 def _rows(path: Path) -> Iterator[TableRow]:

@@ -4,20 +4,38 @@ agents.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.errors import UserError
+from ..base.wording import counted
+from ..data.tables import read
 from .answers import (
     LogAnswer,
     json_lines,
+    log_count,
     log_fault,
     log_list,
     log_name,
     log_name_if_any,
     log_text,
+    number_in,
     right,
 )
+from .swe_bench import repository_of
+
+GRADED = {"name": "score", "rate": False}
+_NAMES = (
+    *("agent", "agent_id", "model", "model_id", "model_name", "system", "entry", "entrant"),
+    *("name", "submission", "subject", "subject_id", "column 1", "unnamed: 0"),
+)
+"""What the column of the agents is called, in any capitals; the last two stand for a blank name."""
+
+_NOT_TRIED = ("-", "nan", "na", "n/a", "null", "none")
+_OF_TRIALS = re.compile(r"(\d+)\s*/\s*(\d+)")
+_MOST_TRIALS = 20
 
 
 def wide(path: Path) -> Iterator[LogAnswer]:
@@ -65,3 +83,121 @@ def wide(path: Path) -> Iterator[LogAnswer]:
                 group=log_name_if_any(dataset, "dataset", where),
                 task=dataset,
             )
+
+
+def outcomes_by_task(path: Path) -> Iterator[LogAnswer]:
+    """First `{"tasks": [name, …]}`, then a line per agent: `{"agent", "solved": "01-…"}` with a
+    digit a task, or `{"agent", "successes": [2, …], "trials": [5, …]}`. What was not tried is `-`
+    or null.
+    """
+    tasks: list[Any] = []
+    for where, row in json_lines(path):
+        if "tasks" in row:
+            tasks = log_list(row["tasks"], "tasks", where)
+            continue
+        agent = log_name(row.get("agent"), "agent", where)
+        marks = row.get("solved")
+        if isinstance(marks, str):
+            cells: list[Any] = [None if mark == "-" else mark for mark in marks]
+            trials: list[Any] = [1] * len(cells)
+        else:
+            cells = log_list(row.get("successes"), "successes", where)
+            trials = log_list(row.get("trials"), "trials", where)
+        if not len(cells) == len(trials) == len(tasks):
+            raise log_fault(where, "there is not one entry for each of the tasks; correct it")
+        for task, cell, tried in zip(tasks, cells, trials, strict=True):
+            if cell is not None and tried:
+                yield from _trials(where, agent, task, cell, tried)
+
+
+def is_agents_row(first: Mapping[str, object]) -> bool:
+    """Whether a table has a row an agent and a column a task: a name, then figures alone."""
+    name = _agents_column(first)
+    figures = [value for column, value in first.items() if column != name]
+    return name is not None and len(figures) > 1 and all(map(_is_figure, figures))
+
+
+def _agents_column(first: Mapping[str, object]) -> str | None:
+    return next((column for column in first if column.strip().casefold() in _NAMES), None)
+
+
+def _tried(value: Any) -> str | None:
+    """The text of a cell; None where the agent has not tried the task."""
+    text = log_text(value)
+    return None if text is None or text.strip().casefold() in _NOT_TRIED else text.strip()
+
+
+def _is_figure(value: Any) -> bool:
+    text = _tried(value)
+    return text is None or bool(_OF_TRIALS.fullmatch(text)) or _figure(text) is not None
+
+
+def agents_by_task(path: Path) -> Iterator[LogAnswer]:
+    """A row an agent and a column a task, of 0 and 1, of successes such as `3/5`, or of scores
+    between 0 and 1. Whole numbers above 1 are successes of as many trials as the largest.
+    """
+    rows = [(f"{path}, {row.where}", row.fields) for row in read(path).rows]
+    name = _agents_column(rows[0][1])
+    cells = [
+        text
+        for _, fields in rows
+        for column, value in fields.items()
+        if column != name and (text := _tried(value)) is not None
+    ]
+    figures = [number for text in cells if (number := _figure(text)) is not None]
+    most = max(figures, default=0.0)
+    whole = all(number.is_integer() for number in figures)
+    if most > 1 and not (whole and most <= _MOST_TRIALS):
+        raise UserError(
+            f"{path} has the value {most:g}: write 0 or 1, scores between 0 and 1, or successes "
+            "of trials such as 3/5"
+        )
+    if most > 1:
+        read_as = f"successes of {most:.0f} trials, the largest value"
+    elif len(figures) < len(cells):
+        read_as = "3/5 is three successes of five trials"
+    else:
+        read_as = "0 is failed and 1 is solved" if whole else "scores between 0 and 1"
+    agents, tasks = counted(len(rows), "agent"), counted(len(rows[0][1]) - 1, "task")
+    yield LogAnswer(
+        str(path), "", "", None, None, read_as=f"{agents} in rows, {tasks} in columns; {read_as}"
+    )
+    for where, fields in rows:
+        agent = log_name(fields.get(str(name)), name or "agent", where)
+        for task, value in fields.items():
+            text = _tried(value)
+            if task == name or text is None:
+                continue
+            if of_trials := _OF_TRIALS.fullmatch(text):
+                yield from _trials(where, agent, task, int(of_trials[1]), int(of_trials[2]))
+                continue
+            number = _figure(text)
+            if number is None:
+                raise log_fault(
+                    where, f"{task!r} is {text[:60]!r}; give a figure, or - for not tried"
+                )
+            if most > 1 or number.is_integer():
+                yield from _trials(where, agent, task, int(number), max(1, int(most)))
+            else:
+                yield _task(where, agent, task, None, score=number, metric=GRADED)
+
+
+def _figure(text: str) -> float | None:
+    return {"true": 1.0, "false": 0.0}.get(text.casefold(), number_in(text))
+
+
+def _trials(where: str, agent: str, task: Any, successes: Any, trials: Any) -> Iterator[LogAnswer]:
+    """A task's trials, the successes first: their order is not known."""
+    solved, tried = log_count(successes, "successes", where), log_count(trials, "trials", where)
+    if solved is None or tried is None or solved > tried:
+        raise log_fault(where, f"{successes} successes of {trials} trials of {task!r}; correct it")
+    for trial in range(tried):
+        yield _task(where, agent, task, trial < solved, repeat=trial)
+
+
+def _task(where: str, agent: str, task: Any, solved: bool | None, **more: Any) -> LogAnswer:
+    name = log_name(task, "task", where)
+    if solved is not None:
+        more["score"] = float(solved)
+    cluster = repository_of(name)
+    return LogAnswer(where, name, agent, None, solved, outcome=True, cluster=cluster, **more)

@@ -1,5 +1,6 @@
-"""What each path of the meter is: where its usage, text, tool calls and end stand in a reply, whole
-or streamed. Nothing else is known about it, so that fields of tomorrow pass, too.
+"""What each path of the meter is: where usage, text, tool calls and end stand in a reply, whole or
+streamed, and what tools gave back in a request. Nothing else is known about it, so that fields of
+tomorrow pass, too.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...modules.base.fence import clean, cut
 from ..lms.endpoint import TOOL_CALLS, Reply, tokens_in
 
 Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
 
 CHAT = "chat/completions"
+MOST_RETURNED = 1000
+"""Characters of what a tool gave back that a transcript keeps."""
 _ENDS = {
     "completed": "stop",
     "end_turn": "stop",
@@ -30,7 +34,8 @@ class NativePath:
     """A path below `/v1/`, its field for the longest reply, and what reads its replies.
 
     `text` gives the text of a reply with its tool calls, `end` why it ended; `joined` puts the
-    events of a stream together.
+    events of a stream together. `returned` gives what tools gave back since the last reply, which
+    a request holds in its `field`.
     """
 
     path: str
@@ -40,6 +45,13 @@ class NativePath:
     joined: Callable[[Iterable[Whole]], Whole]
     field: str = "messages"
     """What a request must have."""
+    returned: Callable[[Any], list[Any]] = lambda _: []
+
+    def tools(self, body: Mapping[str, Any]) -> list[str]:
+        """What tools gave back since the last reply, as text, each cut."""
+        given = self.returned(body.get(self.field))
+        texts = [one if isinstance(one, str) else _text_of(one) for one in given]
+        return [cut(clean(text), MOST_RETURNED) for text in texts]
 
     def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
         """A reply with its tokens; `body` is what the client gets."""
@@ -69,6 +81,45 @@ def is_usage_only(event: str) -> bool:
     """Whether an event of a chat stream holds its usage and nothing else."""
     whole = next(iter(events_in(event)), {})
     return whole.get("choices") == [] and bool(whole.get("usage"))
+
+
+def _text_of(content: Any) -> str:
+    """The text of a content's parts, or else all of it as JSON."""
+    parts = content if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part, dict) and "text" in part]
+    return "\n".join(map(str, texts)) or json.dumps(content)
+
+
+def _since(items: Any, is_reply: Callable[[Whole], bool]) -> Iterator[Whole]:
+    """The items of a request after the last one that is a part of a reply."""
+    found: list[Whole] = []
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict):
+            found = [] if is_reply(item) else [*found, item]
+    yield from found
+
+
+def _chat_returned(messages: Any) -> list[Any]:
+    since = _since(messages, lambda item: item.get("role") == "assistant")
+    return [item.get("content") for item in since if item.get("role") in ("tool", "function")]
+
+
+def _response_returned(items: Any) -> list[Any]:
+    def is_reply(item: Whole) -> bool:
+        return item.get("role") == "assistant" or str(item.get("type")).endswith("_call")
+
+    since = _since(items, is_reply)
+    return [item.get("output") for item in since if str(item.get("type")).endswith("_output")]
+
+
+def _message_returned(messages: Any) -> list[Any]:
+    found = []
+    for item in _since(messages, lambda item: item.get("role") == "assistant"):
+        content = item.get("content")
+        for part in content if isinstance(content, list) else []:
+            if isinstance(part, dict) and part.get("type") == "tool_result":
+                found.append(part.get("content"))
+    return found
 
 
 def _called(name: object, arguments: object) -> str:
@@ -171,7 +222,14 @@ def _embedded(whole: Whole) -> str:
 PATHS: dict[str, NativePath] = {
     one.path: one
     for one in (
-        NativePath(CHAT, "max_tokens", _chat_text, _chat_end, _chat_joined),
+        NativePath(
+            CHAT,
+            "max_tokens",
+            _chat_text,
+            _chat_end,
+            _chat_joined,
+            returned=_chat_returned,
+        ),
         NativePath(
             "responses",
             "max_output_tokens",
@@ -179,6 +237,7 @@ PATHS: dict[str, NativePath] = {
             _response_end,
             _response_joined,
             "input",
+            _response_returned,
         ),
         NativePath(
             "messages",
@@ -186,6 +245,7 @@ PATHS: dict[str, NativePath] = {
             _message_text,
             lambda whole: str(whole.get("stop_reason") or "stop"),
             _message_joined,
+            returned=_message_returned,
         ),
         NativePath(
             "completions", "max_tokens", _completion_text, _chat_end, _chat_joined, "prompt"

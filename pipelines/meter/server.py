@@ -27,9 +27,9 @@ from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError, said_by
 from ...modules.reading.row import TurnFields
 from ..base.budget import BudgetSpent
-from ..lms.client import HttpEndpoint, NoSuchPathError, Sink
+from ..lms.client import NoSuchPathError, Sink
 from ..lms.endpoint import Reply
-from ..lms.engine import Engine
+from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
 from .native import CHAT, PATHS, NativePath, events_in, is_usage_only
@@ -41,6 +41,9 @@ MOST_BYTES = 64 * 2**20
 """The longest request body."""
 
 LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
+HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
+"""The headers of a request that are passed on with it, since they change what its fields mean."""
+
 COUNTS = (*sorted(LIMITS), "max_output_tokens", "n", "best_of")
 """What a request may say of how much comes back."""
 """The request fields that limit the length of a reply."""
@@ -226,13 +229,15 @@ class MeteredQuestion:
                         return await self._passed(engine, path, body, number, client)
                     except NoSuchPathError:
                         no_such_path(engine, path)
+                    except NotRecordedError:
+                        pass  # unless it was translated when it was recorded
                 return await self._translated(engine, path, body, number)
         except FatalCallError as problem:
             self.ended = self.ended or problem
             self.over.set()
             raise
         except CallError as problem:  # which a framework may swallow
-            self._note(name or engine.model, "", Usage(), said_by(problem))
+            self._note(path, body, engine, "", Usage(), said_by(problem))
             raise
 
     async def _passed(
@@ -254,8 +259,10 @@ class MeteredQuestion:
             return native.reply(whole, whole)
 
         sink = client.events(hides) if body.get("stream") else None
-        reply, usage, came = await engine.forward(path, sent, read, sink, n=number)
-        self._note(str(body.get("model") or engine.model), reply.text, usage)
+        given = client.request.headers
+        headers = {name: given[name] for name in HEADERS if name in given}
+        reply, usage, came = await engine.forward(path, sent, read, sink, n=number, headers=headers)
+        self._note(path, body, engine, reply.text, usage)
         whole = dict(reply.body or {})
         stream = whole.get("stream")
         if isinstance(stream, str):
@@ -271,20 +278,31 @@ class MeteredQuestion:
                 asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
             reply, usage = await engine.chat(asked, n=number)
             shown = PATHS[CHAT] if "messages" in asked else PATHS["embeddings"]
-            self._note(str(body.get("model") or engine.model), shown.text(reply), usage)
+            self._note(path, body, engine, shown.text(reply), usage)
             return reply
 
         translate = PROTOCOLS[path]
         whole, events = await translate({**body, "model": engine.model}, ask, self.state)
         return MeterReply(whole, list(events) if body.get("stream") else [])
 
-    def _note(self, name: str, text: str, usage: Usage, failed: str | None = None) -> None:
-        """Add a call to the transcript, with the reason where it was refused."""
+    def _note(
+        self,
+        path: str,
+        body: Json,
+        engine: Engine,
+        text: str,
+        usage: Usage,
+        failed: str | None = None,
+    ) -> None:
+        """Add a call to the transcript: what tools gave back before it, what it said and called,
+        and the reason where it was refused.
+        """
+        returned = [f"← {given}" for given in PATHS[path].tools(body)]
         turn: TurnFields = {
-            "agent": name,
+            "agent": str(body.get("model") or engine.model),
             "round": len(self.turns) + 1,
             "answer": None,
-            "text": text,
+            "text": "\n".join([*returned, *([text] if text else [])]),
             "usage": usage.to_dict(),
             "step": "call",
         }
@@ -417,16 +435,19 @@ def wants_completion_limit(engine: Engine) -> bool:
 
 
 def passes(engine: Engine, path: str) -> bool:
-    """Whether a request to a path is passed on: where the endpoint has it, or may have it."""
-    endpoint = engine.endpoint
-    return isinstance(endpoint, HttpEndpoint) and endpoint.has_path(path) is not False
+    """Whether a request to a path is passed on: where the endpoint has it, or may have it; also to
+    an LM that only answers from records.
+    """
+    if engine.endpoint is None:
+        return True
+    return engine.native is not None and engine.native.has_path(path) is not False
 
 
 def no_such_path(engine: Engine, path: str) -> None:
     """Remember that an endpoint does not serve a path, and say so once."""
-    assert isinstance(engine.endpoint, HttpEndpoint)
-    engine.endpoint.paths[path] = False
-    _LOG.warning("%s has no /%s: requests to it are translated", engine.endpoint.name, path)
+    assert engine.native is not None
+    engine.native.paths[path] = False
+    _LOG.warning("%s has no /%s: requests to it are translated", engine.native.name, path)
 
 
 def shown_events(text: str, hides: bool) -> Iterator[str]:

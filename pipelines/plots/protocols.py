@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ...modules.protocols.registry import PROTOCOLS
-from . import evaluation, network
+from . import evaluation
 
 AGREEMENT = "How often each two agents gave the same answer, in the last round where they talked."
 
@@ -29,8 +29,7 @@ def drawings(program: str, report: Mapping[str, object]) -> dict[str, Drawing]:
     if protocol is not None and protocol.plot is not None:
         draw = protocol.plot.draw
         if isinstance(draw, str):
-            room = next(room for room in (evaluation, network) if hasattr(room, draw))
-            draw = getattr(room, draw)
+            draw = getattr(evaluation, draw)
         pictures[program] = Drawing(draw, protocol.plot.caption)
     if report.get("agreement"):
         pictures["agreement"] = Drawing(evaluation.agreement_plot, AGREEMENT)

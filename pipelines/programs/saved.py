@@ -130,7 +130,7 @@ def saved_program(
     if embedding is not None and not builder.embeds:
         raise UserError(f"the program in {folder} has no strategy network: drop the embedding")
     try:
-        restore(program, saved, place, sampling="sampling" not in changed)
+        restore(program, saved, place, sampling="sampling" not in changed, fewer=bool(changed))
     except UserError:
         if not changed:
             raise

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..base.cards import result_kind
 from ..base.journal import read_object
 from ..comparison.comparison import Comparison
-from ..controls.outcome import HOME, controls_in
+from ..evaluation.card import WITHIN
 from ..plots.comparison import price_plot
 from ..plots.contest import course_plot
-from ..plots.controls import waterfall_plot
 from ..plots.protocols import drawings
 from .contested import ContestResult
 
@@ -61,13 +61,22 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
     return pictures + (_of_training(run) if kind == "network" else [])
 
 
+def pictures_of(folder: Path) -> list[Picture]:
+    """The pictures of a result folder, as its card names them; none where it holds no result."""
+    kind = result_kind(folder)
+    pictures = {} if kind is None else kind.card(folder).pictures
+    found = []
+    for file, caption in pictures.items():
+        with suppress(OSError):
+            image = file.read_bytes()
+            if image.startswith(_PNG) and len(image) <= _MOST_BYTES:
+                found.append(Picture(_uri(image, "png"), caption))
+    return found
+
+
 def controls_plots(folder: Path) -> list[Picture]:
-    """The waterfall of the controls of a run, where its folder has them."""
-    controls = controls_in(folder / HOME)
-    if controls is None:
-        return []
-    draw = partial(waterfall_plot, controls.levels["first"], controls.steps, rate=controls.rate)
-    return _picture(draw, " ".join(controls.lines()[-2:]))
+    """The pictures of what commands about a run put into its folder, such as its controls."""
+    return [picture for name in WITHIN for picture in pictures_of(folder / name)]
 
 
 def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
@@ -90,29 +99,13 @@ def _of_training(run: Mapping[str, Any]) -> list[Picture]:
     """The pictures of a network's training, where the network is still where the run found it."""
     folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
     place = Path(folder).expanduser()
-    if not folder or (read_object(place / "network.json") or {}).get("learned") != (
-        run["program"].get("learned")
-    ):
+    learned = (read_object(place / "network.json") or {}).get("learned")
+    if not folder or learned != run["program"].get("learned"):
         return []
-    pictures = []
-    for name, caption in _TRAINING.items():
-        file = place / "plots" / f"{name}.png"
-        with suppress(OSError):
-            image = file.read_bytes()
-            if image.startswith(_PNG) and len(image) <= _MOST_BYTES:
-                pictures.append(Picture(_uri(image, "png"), caption))
-    return pictures
+    return pictures_of(place)
 
 
 _PNG, _MOST_BYTES = b"\x89PNG", 2**22
-_TRAINING = {
-    "trust": "How much each agent (row) trusts each other agent (column), from 0 to 1, over the "
-    "training and at its end.",
-    "graphs": "Who is connected to whom over the training; thicker lines mean more trust.",
-    "rewards": "Reward and accuracy of one agent and of the group over the training, and how sure "
-    "choices were.",
-    "strategies": "The share of each strategy among the choices over the training.",
-}
 
 
 def _uri(image: bytes, kind: str) -> str:

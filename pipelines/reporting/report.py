@@ -59,6 +59,7 @@ def report(
     exact: bool = False,
     cluster: str | None = None,
     panel: int = MOST_MEMBERS,
+    margin: float | str | None = None,
     export: str | Path | None = None,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
@@ -71,7 +72,7 @@ def report(
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one. A store that is
             down gives a warning.
-        seed, exact, cluster, panel: as in `compare`.
+        seed, exact, cluster, panel, margin: as in `compare`.
         export: also write the plots as SVG files and the tables as CSV files into this folder.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
@@ -88,7 +89,7 @@ def report(
     others = [run for place, run in enumerate(sources) if contests[place] is None]
     evaluations, notes = _opened(others) if others else ([], [])
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
-    how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
+    how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel, "margin": margin}
     groups, apart = _grouped(evaluations, titles, how)
     groups = [group for group in contests.values() if group is not None] + groups
     evaluations = [run for group in groups for run in group.runs]

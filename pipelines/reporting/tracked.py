@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..base.cards import DIFFERENCE, Score, TableEntry
 from ..base.wording import shortened
 from ..comparison.comparison import Comparison
 from ..evaluation.earlier import earlier
-from ..tracking.entry import RunEntry, TableEntry, figures
+from ..tracking.entry import RunEntry
 from ..tracking.push import log_alone
 from ..tracking.values import LONGEST_TITLE, experiment_name, scrubbed
 from .report import REPORT, report
@@ -37,7 +38,7 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
         for run, pair in zip(comparison.runs, tests, strict=True)
     ]
     lead = comparison.lead
-    difference = {"value": lead.difference, "low": lead.low, "high": lead.high} if lead else {}
+    gap = Score(DIFFERENCE, lead.difference, lead.low, lead.high).figures() if lead else {}
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         page = Path(scratch) / REPORT
         report(folders, names=comparison.names, out=page, tracking=False, **how)
@@ -48,7 +49,7 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
                 experiment=experiment_name(earlier(folders[0]).summary.run),
                 params={"reference": comparison.names[0], "programs": str(len(folders))},
                 tags={"folkmoot.kind": "comparison"},
-                metrics=figures({"difference": difference, "rows": comparison.pairs[0].n}),
+                metrics={**gap, "questions": comparison.pairs[0].n},
                 note="\n\n".join([*comparison.sentences, f"The page: `{REPORT}` under Artifacts."]),
                 files={
                     REPORT: page,

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...modules.network.report import network_report
 from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import JUDGE
-from ...modules.reports.network import network_report
 from ..base.run_files import ScoreFields
 from ..evaluation.earlier import Evaluation
 from ..runs.summary import mean_score

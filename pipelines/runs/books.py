@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ...modules.base.calls import Usage, bound, refusals, total
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
 from ..base.journal import records
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, books_of
 from ..lms.ledger import LEDGERS, Ledger
 from ..lms.limits import try_all_again
 from ..lms.store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore, open_cache, write_lms
@@ -99,7 +99,8 @@ def open_books(
         try_all_again()
     with ExitStack() as held:
         try:
-            book = held.enter_context(closing(Ledger(ledger))) if ledger is not None else None
+            home = None if ledger is None else books_of(ledger)
+            book = None if home is None else held.enter_context(closing(Ledger(home)))
             stores = tuple(held.enter_context(closing(CallStore(folder))) for folder in records)
             if book is not None and ledger is not None and book.at_least(_paid_by_rows(ledger)):
                 _LOG.warning(
@@ -114,7 +115,10 @@ def open_books(
                 problem, ledger or next(iter(records)), f"choose another {option}"
             ) from None
         if replayed is not None:
-            stores = (*stores, held.enter_context(closing(CallStore(replayed, readonly=True))))
+            stores = (
+                *stores,
+                held.enter_context(closing(CallStore(books_of(replayed), readonly=True))),
+            )
         if budget is not None:
             account = open_account(budget, engines, Books(book).spent if spent is None else spent)
         call_cache = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))

@@ -15,7 +15,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.journal import as_json
 from ..base.run_files import LMFields, Manifest, RunSettings
-from ..data.load import fingerprint
+from ..data.load import fingerprint, origin_of
 from ..lms.named import lm_identity, settings_of
 from .manifest import RUN, made_with
 
@@ -36,7 +36,7 @@ def manifest_of(
             "data_fingerprint": fingerprint(questions),
             "questions": len(questions),
             "metric": metric.identity() if metric is not None else None,
-            "settings": settings,
+            "settings": {"loaded_from": origin_of(questions), **settings},
             **made_with(),
         }
     )

@@ -41,21 +41,29 @@ Name = Annotated[str, StringConstraints(pattern=r"\S")]
 
 
 class OutcomeRow(TypedDict):
-    """A line of an outcome table."""
+    """A line of an outcome table. One with a `trial` is what became of a task, for which an agent
+    acted: it has no answer. Its score, cost and tokens, and the cluster of its task are as far as
+    known.
+    """
 
     question_id: str
     question: str
     agent: str
-    answer: str | None
     correct: bool
+    answer: NotRequired[str | None]
     group: NotRequired[str | None]
     strategy: NotRequired[str | None]
     repeat: NotRequired[int | None]
+    trial: NotRequired[int | None]
+    score: NotRequired[float | None]
+    cost_usd: NotRequired[float | None]
+    tokens: NotRequired[int | None]
+    cluster: NotRequired[str | None]
 
 
 _ROW = as_read(
     OutcomeRow,
-    ("question_id", "question", "agent", "answer", "correct"),
+    ("question_id", "question", "agent", "correct"),
     question_id=Name,
     agent=Name,
     group=Name | None,
@@ -250,11 +258,14 @@ def outcome_of(row: Mapping[str, object], where: str) -> RecordedOutcome:
     """A checked row of an outcome table. Raises UserError beginning with `where`."""
     if wrong := misfit(row, _ROW):
         raise UserError(f"{where}: {wrong!r} is missing or not valid: write {_SHAPE}")
-    if row["correct"] and row["answer"] is None:
-        raise UserError(
-            f"{where}: the answer is null, but 'correct' is true: correct one of the two"
-        )
-    fields = {**row, "repeat": row.get("repeat") or 0}
+    if "trial" not in row:
+        if "answer" not in row:
+            raise UserError(f"{where}: 'answer' is missing or not valid: write {_SHAPE}")
+        if row["correct"] and row["answer"] is None:
+            raise UserError(
+                f"{where}: the answer is null, but 'correct' is true: correct one of the two"
+            )
+    fields = {**row, "repeat": row.get("repeat") or row.get("trial") or 0}
     return RecordedOutcome._make(fields.get(name) for name in RecordedOutcome._fields)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...modules.base.errors import UserError
 from ...modules.base.usage import REFUSED, Usage, UsageFields
 from ...modules.reading.grading import ACCURACY, Scale, metric_name
-from ...modules.reading.row import ResultRow, score_in, taken
+from ...modules.reading.row import CHECK, ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.repeats import spread_of
@@ -318,11 +318,13 @@ class _Tally:
             self.judging.add(Usage.of(row["metric_usage"]))
         self.errors += row["error"] is not None
         # an imported log may call right what it has no text of
-        self.unreadable += not (row["error"] or row["correct"]) and row["answer"] is None
+        unread = row["answer"] is None and row["decided_by"] != CHECK
+        self.unreadable += unread and not (row["error"] or row["correct"])
         self.truncated += bool(row.get("truncated"))
         if (reason := row.get("finish_reason")) in REFUSED:
             self.refused[str(reason)] += 1
-        self.models |= {name for name in (row.get("model") or "").split(", ") if name}
+        if model := row.get("model"):
+            self.models.add(model)
         if row["kind"] == "span" and row["em"] is not None:
             self._em.add(question, row["em"])
             self._f1.add(question, row["f1"] or 0.0)

@@ -6,21 +6,25 @@ import hashlib
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
+
+import dspy
 
 from ...modules.base.calls import bound, transcribed
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
-from ..base.journal import Journal, parsed
-from ..lms.seen import WATCHED, SeenCall
+from ..base.journal import Journal, as_json, parsed
+from ..base.run_files import books_of
+from ..lms.seen import LM_STEP, WATCHED, Seen, SeenCall, Watcher
 from .rows import read_rows
 
 TRACES = "traces.jsonl"
-DEFAULT_TRACES = 20
+DEFAULT_TRACES = 200
+_NEEDED = ("row", "began", "ended", "calls")
 
 
 class TracedCall(TypedDict):
@@ -40,15 +44,30 @@ class TracedCall(TypedDict):
     began: int
     ended: int
     error: str | None
+    step: NotRequired[int | None]
+
+
+class TracedStep(TypedDict):
+    """A step of a DSPy module; `above` is the place of the step that it belongs to."""
+
+    name: str
+    kind: str
+    above: int | None
+    inputs: Any
+    outputs: Any
+    error: str | None
+    began: int
+    ended: int
 
 
 class Trace(TypedDict):
-    """A line of `traces.jsonl`: a question's row and LM calls."""
+    """A line of `traces.jsonl`: a question's row and LM calls, and the steps of a DSPy module."""
 
     row: ResultRow
     began: int
     ended: int
     calls: list[TracedCall]
+    steps: NotRequired[list[TracedStep]]
 
 
 def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
@@ -88,7 +107,8 @@ class TraceFile:
         self._journal: Journal | None = None
         if not wanted:
             return
-        path = folder / TRACES
+        path = books_of(folder) / TRACES
+        path.parent.mkdir(exist_ok=True)
         self._journal = Journal(path, alone=True)
         traced = frozenset(record["row"]["id"] for record, _ in read_traces(path))
         for row in read_rows(rows) if wanted - traced else ():
@@ -96,21 +116,28 @@ class TraceFile:
                 self.keep(row)
 
     @contextmanager
-    def watching(self, question: str) -> Iterator[list[SeenCall] | None]:
-        """Record the LM calls inside the block if the question is traced."""
+    def watching(self, question: str, *, steps: bool = False) -> Iterator[Seen | None]:
+        """Record the LM calls inside the block if the question is traced, with `steps` also the
+        parts of a DSPy module at work.
+        """
         if question not in self.wanted:
             with bound(WATCHED, None):
                 yield None
             return
-        seen: list[SeenCall] = []
-        with bound(WATCHED, seen), transcribed() as turns:
+        seen = Seen()
+        callbacks = [*dspy.settings.get("callbacks", []), *([Watcher(seen)] if steps else [])]
+        with (
+            bound(WATCHED, seen),
+            transcribed() as turns,
+            dspy.context(callbacks=callbacks) if steps else nullcontext(),
+        ):
             yield seen
         for call in seen:
             call.written = [
                 text for meter in call.meters for text, usage in turns if usage is meter
             ]
 
-    def keep(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
+    def keep(self, row: ResultRow, seen: Seen | None = None) -> None:
         """Write the trace of an answered or failed question, if it is traced."""
         if self._journal is None or row["id"] not in self.wanted:
             return
@@ -120,8 +147,11 @@ class TraceFile:
             [ended - int((row["seconds"] or 0.0) * 1e9), *(call.began for call in seen or ())]
         )
         calls = _calls(seen or [], row["transcript"])
+        record: dict[str, object] = {"row": row, "began": began, "ended": ended, "calls": calls}
+        if seen is not None and seen.steps:
+            record["steps"] = _steps(seen, calls)
         with suppress(UserError):
-            self._journal.append({"row": row, "began": began, "ended": ended, "calls": calls})
+            self._journal.append(record)
 
     def close(self) -> None:
         if self._journal is not None:
@@ -151,8 +181,36 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
     ]
 
 
+def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """The steps as JSON, in order; each call gets the place of the step that made it."""
+    shown = [step for step in seen.steps.values() if step.kind != LM_STEP]
+    places = {step.id: place for place, step in enumerate(shown)}
+
+    def place_of(step: str | None) -> int | None:
+        while step is not None and step not in places:
+            above = seen.steps.get(step)
+            step = None if above is None else above.above
+        return None if step is None else places[step]
+
+    for made, call in zip(seen, calls, strict=True):
+        call["step"] = place_of(made.step)
+    return [
+        {
+            "name": step.name,
+            "kind": step.kind,
+            "above": place_of(step.above),
+            "inputs": as_json(step.inputs),
+            "outputs": as_json(step.outputs),
+            "error": step.error,
+            "began": step.began,
+            "ended": step.ended or time.time_ns(),
+        }
+        for step in shown
+    ]
+
+
 def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[Trace, int]]:
     """Read the lines from an offset on, each with the offset after it; skip damaged lines."""
     for start, line in whole_lines(path, offset):
-        if (record := parsed(line, Trace.__annotations__)) is not None:
+        if (record := parsed(line, _NEEDED)) is not None:
             yield cast(Trace, record), start + len(line)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ...modules.base.files import open_regular
 from ..base.journal import read_object, write_json
+from ..base.run_files import books_of
 from ..base.settings import settings
 from .context import NOWHERE, CallerPlace
 from .entry import Json
@@ -93,8 +94,10 @@ def cursor_of(folder: Path) -> Iterator[Cursor]:
     file, and for one of another store.
     """
     store = current_store()
+    place = books_of(folder) / CURSOR
     try:
-        file = open_regular(folder / CURSOR, os.O_RDWR | os.O_CREAT, links=False)
+        place.parent.mkdir(exist_ok=True)
+        file = open_regular(place, os.O_RDWR | os.O_CREAT, links=False)
     except OSError:
         yield Cursor(store=store, asks=True)
         return
@@ -152,7 +155,7 @@ def run_ids(folder: Path) -> dict[str, str]:
     """The ids of the folder's own runs in the store, by kind."""
     ids: dict[str, str] = {}
     with suppress(ValidationError):
-        cursor = Cursor.model_validate(read_object(folder / CURSOR) or {"store": ""})
+        cursor = Cursor.model_validate(read_object(books_of(folder) / CURSOR) or {"store": ""})
         for key, state in cursor.runs.items():
             if state.run_id is not None:
                 ids.setdefault(kind_of(key), state.run_id)  # the runs below it have longer keys

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -20,11 +22,13 @@ from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
+from ...modules.base.saved_file import FILE
 from ...modules.base.sync import run_sync
 from ...modules.protocols.foreign import MODULE, STATE
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
+from ..base.journal import read_object
 from ..lms.named import lm as make_lm
 from ..programs.resolve import program_given
 from ..programs.saved import (
@@ -46,6 +50,7 @@ PROGRAM = "program"
 FILES = ("program.json", "network.json", "tensors.safetensors", MODULE, STATE)
 WINNER = "winner"
 AT_ONCE = 16
+JOIN_SECONDS = 10.0
 REQUIRED = ("folkmoot", "dspy", "mlflow")
 EXAMPLE = {
     "question": "Where would you keep money that you do not need today?",
@@ -196,12 +201,41 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEn
                 address,
                 run_id,
                 tags={key: str(value) for key, value in said.items() if value is not None},
-                description=run.data.tags.get("mlflow.note.content"),
+                description=run.data.tags.get("mlflow.note.content", "").replace("**", ""),
                 model_id=model_id,
             )
             if model.name == WINNER:
                 client.set_registered_model_alias(name, "champion", made.version)
+            _register_prompts(client, run_id, name, model.folder)
     return address
+
+
+def _register_prompts(client: MlflowClient, run_id: str, name: str, folder: Path) -> None:
+    """Register the prompt of each agent of a model, and link it to the run. One with the same words
+    as its latest version is not registered again.
+    """
+    for agent, words in instructions_in(folder).items():
+        prompt_name = re.sub(r"[^\w.-]+", "-", f"{name}-{agent}")
+        words = words.replace("{{", "{ {")  # MLflow would take it for a variable
+        latest = client.load_prompt(prompt_name, allow_missing=True)
+        if latest is None or latest.template != words:
+            latest = client.register_prompt(
+                prompt_name, words, commit_message=f"the prompt of {agent} in {name}"
+            )
+        client.link_prompt_version_to_run(run_id, latest)
+    for thread in threading.enumerate():  # MLflow's own, which must not outlive the run
+        if thread.name.startswith("link_prompt"):
+            thread.join(JOIN_SECONDS)
+
+
+def instructions_in(folder: Path) -> dict[str, str]:
+    """The instructions of each agent of a saved program, by the agent's name."""
+    predictors = (read_object(folder / FILE) or {}).get("predictors") or {}
+    found: dict[str, str] = {}
+    for place, kept in predictors.items():
+        agent = str(kept.get("seat") or place)
+        found[agent if agent not in found else place] = str(kept["instructions"])
+    return found
 
 
 class ProgramModel(_PythonModel):  # type: ignore[misc]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from mlflow import MlflowClient
@@ -12,17 +13,14 @@ from mlflow.entities import Run
 from ...modules.base.errors import UserError
 from ..base.journal import read_object, write_json
 from ..runs.folder import claimed
-from ..runs.traces import TRACES
 from .cursor import Cursor, RunState, cursor_of, kind_of, note_pushed
 from .entry import RunEntry
-from .kinds import entries_in
+from .projection import entries_in
 from .store import current_store, open_client, quiet
 from .stored_run import StoredRun, is_outage
 from .traces import send_traces
 from .values import problem_line
 
-MANY_BYTES = 250_000
-"""Traces beyond this size are sent after the command was told that its run is in the store."""
 THE_RUN = "the run"
 
 
@@ -66,18 +64,16 @@ def push_held(
     kind: str | None = None,
     *,
     asks: bool | None = None,
-    reported: Callable[[], object] = lambda: None,
 ) -> Pushed:
     """Push a folder that this process has locked, or only its run of one kind. Never raises.
 
     Args:
-        asks: overrides the cursor's decision whether to ask the store what it holds. reported:
-            called when only a large number of traces is left.
+        asks: overrides the cursor's decision whether to ask the store what it holds.
     """
     pushed = Pushed()
     try:
         with quiet():
-            _Push(open_client(), pushed, reported).push(folder, kind, None, asks=asks)
+            _Push(open_client(), pushed).push(folder, kind, None, asks=asks)
     except Exception as problem:  # any error of MLflow, a database driver or the network
         pushed.outage = not isinstance(problem, UserError)
         pushed.missing[THE_RUN] = problem_line(problem)
@@ -103,7 +99,6 @@ class _Push:
 
     client: MlflowClient
     pushed: Pushed
-    reported: Callable[[], object]
 
     def push(
         self, folder: Path, kind: str | None, above: Run | None, *, asks: bool | None = None
@@ -121,7 +116,7 @@ class _Push:
                 if above is None:
                     self.pushed.run_ids.setdefault(kind_of(entry.key), stored.run_id)
                 if entry.traced:
-                    self._traces(stored, folder, cursor)
+                    self._try("traces", partial(send_traces, stored, folder, cursor.save))
             cursor.save(clean=len(self.pushed.missing) == before)
 
     def _run(self, entry: RunEntry, cursor: Cursor, above: Run | None) -> StoredRun:
@@ -143,12 +138,6 @@ class _Push:
             except UserError as problem:
                 self.pushed.missing[str(part)] = problem_line(problem)
         return stored
-
-    def _traces(self, stored: StoredRun, folder: Path, cursor: Cursor) -> None:
-        path = folder / TRACES
-        if path.exists() and path.stat().st_size > MANY_BYTES:
-            self.reported()
-        self._try("traces", lambda: send_traces(stored, folder, cursor.save))
 
     def _try(self, name: str, send: Callable[[], object]) -> None:
         try:

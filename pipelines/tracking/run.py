@@ -4,7 +4,6 @@ store.
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 import warnings
@@ -18,7 +17,7 @@ from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.saved import saved_lm
 from ..base.budget import Account, Budget
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, books_of
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.manifest import RunFolder
@@ -76,7 +75,7 @@ class Tracking:
         self._standing: tuple[int, dict[str, float]] = (0, {})
         self._status: str | None = None
         self._ended = 0
-        self._ending, self._reported = threading.Event(), threading.Event()
+        self._ending = threading.Event()
         self._thread: threading.Thread | None = None
         self._warned = False
         if folder is None:
@@ -104,8 +103,8 @@ class Tracking:
         self._standing = step, dict(figures)
 
     def end(self, show: Callable[[], object] | None = None) -> None:
-        """Show the result and push the folder; warn about parts that the store did not accept.
-        Waits for the push, except for a large number of traces.
+        """Show the result, push the folder, and warn about parts that the store did not take. Waits
+        until everything is sent, so that nothing is left to a thread when the process ends.
         """
         try:
             if show is not None:
@@ -113,9 +112,10 @@ class Tracking:
         finally:
             self._ended = now()
             self._ending.set()
-            if self.on:
-                atexit.register(self.wait)
-                if not self._reported.wait(FINISH_SECONDS):
+            if self._thread is not None:
+                with suppress(KeyboardInterrupt):  # a second Ctrl-C: the next push sends the rest
+                    self._thread.join(FINISH_SECONDS)
+                if self._thread.is_alive():
                     self.missing["the run"] = "it does not answer in time"
                 self._warn()
             elif self.folder is not None:
@@ -126,18 +126,8 @@ class Tracking:
         if self.on and not self._ending.is_set():
             self._status = status
             self._ending.set()
-            self._reported.wait(FINISH_SECONDS)
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until everything is sent; returns whether it was. The process waits at exit, too."""
-        if self._thread is None:
-            return True
-        with suppress(KeyboardInterrupt):  # a second Ctrl-C: the next push sends the rest
-            self._thread.join(seconds)
-        if not self._thread.is_alive():
-            atexit.unregister(self.wait)
-            self._warn()
-        return not self._thread.is_alive() and not self.missing
+            if self._thread is not None:
+                self._thread.join(FINISH_SECONDS)
 
     def _warn(self) -> None:
         if self.missing and not self._warned:
@@ -151,14 +141,6 @@ class Tracking:
                 stacklevel=4,
             )
 
-    def _note_reported(self) -> None:
-        """Let the command continue: the store has its run, but many traces may still be on their
-        way.
-        """
-        if self.folder is not None:
-            self.run_id = run_ids(self.folder).get(self.kind, self.run_id)
-        self._reported.set()
-
     # What runs in the thread ----------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -170,7 +152,8 @@ class Tracking:
                 with suppress(Exception), quiet():
                     open_client().set_terminated(self.run_id, self._status)
         finally:
-            self._note_reported()
+            if self.folder is not None:
+                self.run_id = run_ids(self.folder).get(self.kind, self.run_id)
             self._keep = None
 
     def _show_now_and_then(self) -> None:
@@ -201,7 +184,7 @@ class Tracking:
 
         for pause in PAUSES:
             time.sleep(pause)
-            pushed = push_held(self.folder, self.kind, asks=asks, reported=self._note_reported)
+            pushed = push_held(self.folder, self.kind, asks=asks)
             self.missing, asks = pushed.missing, True
             self.run_id = pushed.run_ids.get(self.kind, self.run_id)
             if not pushed.outage:
@@ -274,7 +257,7 @@ def running(
         kind.opened(folder, about),
         open_books(
             None if parts else folder,
-            records=() if parts else (folder, *map(Path, records)),
+            records=() if parts else (books_of(folder), *map(Path, records)),
             replayed=replayed,
             spent=spent,
             lms=lms,

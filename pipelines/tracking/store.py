@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -90,7 +91,10 @@ def store_uri() -> str:
             return named
         # the file store of earlier MLflow versions
         if not any(path.name.isdigit() for path in Path(ARTIFACTS).glob("*")):
-            return f"sqlite:///{pathname2url(str(Path('mlflow.db').absolute()))}"
+            place = str(Path("mlflow.db").absolute())
+            # Before 3.18, MLflow wrote a blank in the folder's name as %20, also on disk.
+            early = [int(part) for part in version("mlflow").split(".")[:2]] < [3, 18]
+            return f"sqlite:///{pathname2url(place) if early else place}"
     from mlflow import get_tracking_uri
 
     return str(get_tracking_uri())

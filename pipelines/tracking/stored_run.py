@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 
+from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
-from .entry import Content, Drawn, Json, RunEntry, TableEntry
+from .entry import Json, RunEntry
 from .models import log_model
 from .store import check_place, experiment_of
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
@@ -25,6 +26,9 @@ NOTE_TAG, PARENT_TAG = "mlflow.note.content", "mlflow.parentRunId"
 TABLES_TAG = "mlflow.loggedArtifacts"
 CHANGED_TAG = "folkmoot.changed_on_resuming"
 LONGEST_DIGEST = 36
+_COLUMNS = ("id", "question", "choices", "answer", "context", "kind")
+SCHEMA = json.dumps({"mlflow_colspec": [{"name": name, "type": "string"} for name in _COLUMNS]})
+"""The columns of questions, as MLflow shows them of a data set."""
 
 
 class Part(NamedTuple):
@@ -190,6 +194,7 @@ class StoredRun:
             digest=dataset["digest"][:LONGEST_DIGEST],
             source_type="folkmoot",
             source=json.dumps(dataset["source"]),
+            schema=SCHEMA,
             profile=json.dumps({"num_rows": dataset["rows"]}),
         )
         used = DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])
@@ -202,7 +207,7 @@ class StoredRun:
             text = content.encode("utf-8", "backslashreplace").decode()
             client.log_text(run_id, text, name)
         elif isinstance(content, TableEntry):
-            client.log_dict(run_id, content.document, name)
+            client.log_dict(run_id, _document(content), name)
         elif isinstance(content, dict):
             client.log_dict(run_id, content, name)
         elif isinstance(content, Drawn):
@@ -229,6 +234,11 @@ class StoredRun:
         self.client.set_terminated(str(self.run.info.run_id), self.entry.status, self.entry.ended)
 
 
+def _document(table: TableEntry) -> Json:
+    """A table as MLflow reads it."""
+    return {"columns": list(table.columns), "data": list(table.rows)}
+
+
 def digest_of(*contents: Any) -> str:
     """A digest of contents: the bytes of files and of all files in folders, and other contents as
     JSON.
@@ -244,7 +254,7 @@ def digest_of(*contents: Any) -> str:
                     with open(path, "rb") as file:
                         digest.update(hashlib.file_digest(file, "sha256").digest())
         else:
-            plain = content.document if isinstance(content, TableEntry) else content
+            plain = _document(content) if isinstance(content, TableEntry) else content
             digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:16]
 

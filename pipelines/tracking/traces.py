@@ -9,15 +9,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlflow.entities import Span
+from mlflow.entities import (
+    Assessment,
+    AssessmentSource,
+    AssessmentSourceType,
+    Expectation,
+    Feedback,
+    Span,
+)
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.tracing.client import TracingClient
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
+from ...modules.protocols.short_names import short_name
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
+from ..base.run_files import books_of
 from ..base.wording import shortened
 from ..runs.folder import MANIFEST
 from ..runs.traces import TRACES, Trace, TracedCall, read_traces
@@ -29,6 +38,9 @@ LONGEST_TITLE = 60
 BATCH = 20  # an SQLite store is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
+
+CALL = "call"
+"""The step of a turn that is one call of a command or function."""
 
 _NOT_SHOWN = ("agent", "round", "usage", "step")
 
@@ -67,18 +79,39 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     calls, turns = record["calls"], row.get("transcript") or []
     names = [_turn_name(turn) for turn in turns]
     for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
-        own = [call for call in calls if call["transcript_turn"] == place]
+        own = [
+            call for call in calls if call["transcript_turn"] == place and call.get("step") is None
+        ]
         outputs = {name: value for name, value in turn.items() if name not in _NOT_SHOWN}
-        if names.count(name) > 1:
+        if turn.get("step") == CALL:
+            name = _call_name(turn, own)
+        elif names.count(name) > 1:
             name = f"{name}, sample {names[: place + 1].count(name)}"
         trace.add_agent(name, own, times, {"round": turn["round"]}, outputs)
+    places: list[int] = []  # of the spans of the steps
+    for step in record.get("steps") or []:
+        above = 0 if step["above"] is None else places[step["above"]]
+        when = (step["began"], step["ended"])
+        shown = (step["inputs"], step["outputs"], step["error"])
+        places.append(trace.add(step["name"], above, step["kind"], when, *shown, {}))
     others: dict[int, list[TracedCall]] = {}  # calls that led to no turn
     for call in calls:
-        if call["transcript_turn"] is None:
+        if (made_by := call.get("step")) is not None:
+            trace.add_call(places[made_by], call)
+        elif call["transcript_turn"] is None:
             others.setdefault(call["turn"], []).append(call)
     for own in others.values():
         trace.add_agent(own[0]["seat"] or "agent", own, times)
     return trace.spans
+
+
+def _call_name(turn: TurnFields, calls: Sequence[TracedCall]) -> str:
+    """A call of a command by the last message that it sent."""
+    request = calls[0]["request"] if calls else {}
+    messages = request.get("messages") if isinstance(request, dict) else None
+    last = messages[-1].get("content") if isinstance(messages, list) and messages else None
+    words = " ".join(last.split()) if isinstance(last, str) else ""
+    return shortened(words, LONGEST_TITLE) or _turn_name(turn)
 
 
 def _turn_name(turn: TurnFields) -> str:
@@ -150,9 +183,9 @@ class _Trace:
         error = next((call["error"] for call in reversed(calls) if call["error"]), None)
         agent = self.add(name, 0, "AGENT", times, inputs, outputs, error, {})
         for call in calls:
-            self._add_call(agent, call)
+            self.add_call(agent, call)
 
-    def _add_call(self, agent: int, call: TracedCall) -> None:
+    def add_call(self, agent: int, call: TracedCall) -> None:
         usage: Mapping[str, Any] = call["usage"] or {}
         text = call["text"]
         attributes: dict[str, Any] = {
@@ -181,6 +214,20 @@ class _Trace:
         return SpanContext(self._number, place + 1, False, TraceFlags(1))
 
 
+def assessments(record: Trace) -> list[Assessment]:
+    """What is known of an answer: whether it is right, as the metric found, and what was right."""
+    row, judged = record["row"], list[Assessment]()
+    source = AssessmentSource(AssessmentSourceType.CODE, "folkmoot")
+    if row["correct"] is not None and not row["error"]:
+        judged.append(Feedback("correct", bool(row["correct"]), source=source))
+    elif row.get("score") is not None:
+        judged.append(Feedback("score", row["score"], source=source))
+    if row["gold"] is not None:
+        gold = scrubbed(_with_text(row["gold"], row))
+        judged.append(Expectation("expected_response", gold, source=source))
+    return judged
+
+
 # Sending them to MLflow ---------------------------------------------------------------------------
 
 
@@ -193,7 +240,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     asked again has only the trace of its last answer. Raises whatever MLflow raises, and
     TracesRefusedError for traces that it does not accept, after the others were sent.
     """
-    path, state = folder / TRACES, stored.state
+    path, state = books_of(folder) / TRACES, stored.state
     if not path.exists():
         return
     shown = _shown(stored) if stored.asks else None
@@ -243,7 +290,11 @@ def _shown(stored: StoredRun) -> dict[str, str]:
             include_spans=False,
             page_token=token or None,
         )
-        states |= {trace.info.trace_id: str(trace.info.state.value) for trace in page}
+        # One without an assessment was cut off between its spans and what is known of its answer.
+        states |= {
+            trace.info.trace_id: str(trace.info.state.value) if trace.info.assessments else ""
+            for trace in page
+        }
         token = page.token or None
     return states
 
@@ -252,6 +303,11 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     """Send traces together, or one by one if that fails; returns how many the store refuses."""
     try:
         _log(stored, [otel_spans(record, stored.run_id, program) for record in records])
+        for record in records:
+            for assessment in assessments(record):
+                TracingClient(stored.client.tracking_uri).log_assessment(
+                    trace_id(stored.run_id, record["row"]["id"]), assessment
+                )
     except Exception as problem:
         if is_outage(problem):
             raise
@@ -289,6 +345,9 @@ def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[
 
 
 def program_in(folder: Path) -> str:
-    """The name of the program that was asked, which names the span of each question."""
+    """The short name of the program that was asked, which names the span of each question."""
     program = (read_object(folder / MANIFEST) or {}).get("program")
-    return str(program.get("program", "question")) if isinstance(program, dict) else "question"
+    try:
+        return short_name(program) if isinstance(program, dict) else "question"
+    except (LookupError, TypeError, ValueError, AttributeError):  # of a damaged file
+        return "question"

@@ -34,16 +34,15 @@ SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 VIEW_TAG, VIEW_KEY, VIEW = "mlflow.sharedViewState.", "viewStateShareKey", "folkmoot"
 # Widths that fit a screen of 1,440 pixels; figures that no run has get no column.
 COLUMNS = {
-    "accuracy": 88,
-    "accuracy_low": 102,
-    "accuracy_high": 108,
-    "f1": 75,
-    "f1_low": 75,
-    "f1_high": 75,
-    "cost_usd": 75,
-    "calls": 55,
-    "prompt_tokens": 115,
-    "completion_tokens": 145,
+    "metrics.`accuracy`": 88,
+    "metrics.`accuracy_low`": 102,
+    "metrics.`accuracy_high`": 108,
+    "metrics.`difference`": 90,
+    "metrics.`cost_per_1000`": 115,
+    "metrics.`tokens_per_question`": 145,
+    "metrics.`questions`": 80,
+    "params.`program`": 120,
+    "params.`lm`": 120,
 }
 CARD = {"metricSectionId": VIEW, "deleted": False, "isGenerated": False}
 # The charts show the differences between the runs, and accuracy against cost.
@@ -63,8 +62,16 @@ CARDS: list[dict[str, object]] = [
         **CARD,
         "uuid": f"{VIEW}-SCATTER",
         "type": "SCATTER",
-        "xaxis": {"key": "cost_usd", "type": "METRIC"},
+        "xaxis": {"key": "cost_per_1000", "type": "METRIC"},
         "yaxis": {"key": "accuracy", "type": "METRIC"},
+        "runsCountToCompare": 100,
+    },
+    {
+        **CARD,
+        "uuid": f"{VIEW}-PARALLEL",
+        "type": "PARALLEL",
+        "selectedParams": ["program", "rounds", "tie_break", "optimizer"],
+        "selectedMetrics": ["accuracy", "cost_per_1000"],
         "runsCountToCompare": 100,
     },
 ]
@@ -123,10 +130,9 @@ def shared_view() -> dict[str, object]:
     """The state of MLflow's table and charts of runs; MLflow's defaults hold for what is left
     out.
     """
-    columns = {f"metrics.`{name}`": width for name, width in COLUMNS.items()}
-    widths = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130, **columns}
+    widths = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130, **COLUMNS}
     return {
-        "selectedColumns": list(columns),
+        "selectedColumns": list(COLUMNS),
         "columnOrder": list(widths),
         "columnWidths": widths,
         "compareRunSections": [SECTION],

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
-from ...modules.base.usage import UsageFields, numbers_of
 from ...modules.protocols.short_names import full_name, short_name
 from ..base.wording import shortened
 
@@ -25,7 +24,6 @@ LONGEST_TITLE, LONGEST_LM = 40, 16
 SEPARATOR = " · "
 
 FOLKMOOT = "folkmoot"
-BILL = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd")
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
 _SECRET = re.compile(
@@ -75,11 +73,13 @@ def problem_line(problem: Exception) -> str:
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:
-    """The name of the run's data set: the user's name, or the file's name without its extension;
-    else `folkmoot`.
+    """The name of the task: that of the data set that it was judged on, or the file's name without
+    its extension; else `folkmoot`.
     """
-    data = run["settings"].get("data")
-    if not isinstance(data, str) or not data.strip():
+    settings = run["settings"]
+    places = [settings.get(name) for name in ("validation", "data", "loaded_from")]
+    data = next((place for place in places if isinstance(place, str) and place.strip()), None)
+    if data is None:
         return FOLKMOOT
     name = Path(data).stem if Path(data).suffix else Path(data).name
     return (name.strip() or FOLKMOOT)[:LONGEST_EXPERIMENT]
@@ -134,11 +134,6 @@ def check_model_name(name: str | None) -> None:
         )
 
 
-def bill(usage: UsageFields) -> dict[str, float]:
-    """The known figures of a usage for comparing runs, with the same names in every kind of run."""
-    return {name: value for name, value in numbers_of(usage).items() if name in BILL}
-
-
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     """The tags by which runs are searched and grouped."""
     names = list(dict.fromkeys(str(lm.get("name")) for lm in run["lms"].values()))
@@ -148,7 +143,7 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
         "mlflow.parentRunId": run.get("mlflow_parent_id"),
         "mlflow.source.git.commit": run.get("git_commit"),
         "folkmoot.version": run["versions"].get(FOLKMOOT),
-        "folkmoot.program": run["program"].get("program"),
+        "folkmoot.program": short_name(run["program"]) if run["program"].get("program") else None,
         "folkmoot.lm": ", ".join(names),
         "folkmoot.split": run["settings"].get("split"),
         "folkmoot.data_fingerprint": run["data_fingerprint"],
@@ -184,17 +179,31 @@ def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def params_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """The settings by which runs are compared; hashes, versions and endpoints go into an
-    artifact.
+def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
+    """The settings by which runs are compared, at most twelve, each under a plain name; everything
+    else is in an artifact.
     """
-    lms = {
-        seat: {name: value for name, value in lm.items() if name not in ("endpoint", "profile")}
-        for seat, lm in run["lms"].items()
+    program, settings, lms = run["program"], run["settings"], run["lms"]
+    names = list(dict.fromkeys(str(lm.get("name")) for lm in lms.values()))
+    heats = {(lm.get("settings") or {}).get("temperature") for lm in lms.values()}
+    examples = settings.get("demos")
+    values = {
+        "program": short_name(program) if program.get("program") else None,
+        "lm": names[0] if len(names) == 1 else "mixed" if names else None,
+        "strategy": program.get("strategy"),
+        "roles": program.get("roles") or program.get("workers"),
+        "rounds": program.get("max_rounds"),
+        "tie_break": program.get("tie_break") or program.get("vote"),
+        "samples": program.get("samples"),
+        "optimizer": settings.get("optimizer"),
+        "examples": examples or None,
+        "temperature": next(iter(heats)) if len(heats) == 1 else None,
+        "data": name if (name := experiment_name(run)) != FOLKMOOT else None,
+        "seed": settings.get("seed"),
     }
-    settings = settings_of_run({**run, "lms": lms, "versions": {}})
-    settings.pop("data.fingerprint", None)
-    return settings
+    return {
+        name: as_param(value)[:LONGEST_PARAM] for name, value in values.items() if as_param(value)
+    }
 
 
 def leaves(

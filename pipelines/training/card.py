@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Kind, Score
+from ..base.cards import Card, Content, Kind, Score, kept_files
 from ..base.journal import read_object
 from ..evaluation.card import names_of_lms
 from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
 
 ABOUT = "training.json"
+FILES = (
+    *("network.json", "tensors.safetensors", "program.json", "training.json"),
+    *("training_log.json", "scores.json"),
+)
+LEARNED = {
+    "reward": "reward",
+    "individual": "accuracy",
+    "consensus": "consensus",
+    "entropy": "entropy",
+    "trust": "trust",
+    "edges_changed": "edges_changed",
+    "loss": "loss",
+}
+"""The figures of a batch of a training, with their names in the tracking store."""
+PICTURES = {
+    "trust": "How much each agent (row) trusts each other agent (column), from 0 to 1, over the "
+    "training and at its end.",
+    "graphs": "Who is connected to whom over the training; thicker lines mean more trust.",
+    "rewards": "Reward and accuracy of one agent and of the group over the training, and how sure "
+    "choices were.",
+    "strategies": "The share of each strategy among the choices over the training.",
+}
+"""The plots of a training and their captions."""
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
@@ -20,6 +44,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         "trained network", program="network", lm=names_of_lms(document), data=document["data"]
     )
     card.paid(totals(folder / "training").to_dict())
+    card.run, card.begun = partial(_trained_run, document), not (folder / "program.json").exists()
+    card.artifacts, card.course = partial(_artifacts, folder), partial(_course, folder)
     if not (folder / "network.json").exists():
         card.ended("not finished")
     tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
@@ -28,8 +54,52 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     elif replayed:
         score = {**replayed["consensus"], "n": replayed["questions"]}
         card.scores = [Score.of("consensus", score)]
+        others = [name for name, one in replayed.items() if name not in ("consensus", "ece")]
+        for name in others:
+            if isinstance(replayed[name], Mapping) and "value" in replayed[name]:
+                card.scores.append(Score.of(name, replayed[name]))
+    for name, caption in PICTURES.items():
+        file = folder / "plots" / f"{name}.png"
+        if file.is_file():
+            card.pictures[file] = caption
     card.next = f"folkmoot evaluate {folder} --data FILE"
     return card
+
+
+def _trained_run(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The training as a run's manifest describes one."""
+    same = ("lms", "data_fingerprint", "questions", "versions", "git_commit")
+    own = {name: document[name] for name in ("kind", "data", "preset")}
+    return {
+        **{name: document[name] for name in same},
+        "program": {"program": "network training", **document["network"]},
+        "program_hash": "",
+        "prompt_hash": "",
+        "settings": {
+            "command": "train",
+            "label": "network training",
+            **own,
+            **document["training"],
+        },
+    }
+
+
+def _artifacts(folder: Path) -> dict[str, Content]:
+    plots = [path.name for path in sorted((folder / "plots").glob("*.png"))]
+    return {
+        **kept_files(folder, FILES, "network/"),
+        **kept_files(folder / "plots", plots, "plots/"),
+    }
+
+
+def _course(folder: Path) -> list[tuple[int, dict[str, float]]]:
+    """The figures of each batch, by the questions seen so far."""
+    course = []
+    for step in (read_object(folder / "training_log.json") or {}).get("steps") or []:
+        figures = {name: step[key] for key, name in LEARNED.items() if step.get(key) is not None}
+        shares = {f"strategy/{name}": share for name, share in step.get("strategies", {}).items()}
+        course.append((int(step["questions"]), {**figures, **shares}))
+    return course
 
 
 KIND = Kind(ABOUT, "train", "a training", _describe, program=".", tested=True)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.network.selector import StrategySelector as StrategySelector
-from ...modules.protocols.strategy_network import StrategyNetwork as StrategyNetwork
+from ...modules.network.strategy_network import StrategyNetwork as StrategyNetwork
 from ..base.request import entry
 from ..data import load as data
 from ..data.embeddings import Embedder
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
-from ..programs.networks import default_embedding
 from ..runs.books import open_books
 from ..runs.folder import out_folder
 from .live import CALLS, live
@@ -22,6 +21,7 @@ from .plan import LivePlan, ReplayPlan, plan_training
 from .replay import train_by_replay
 from .request import TrainRequest
 from .train import Trained, displayed_training
+from .untrained import default_embedding
 
 
 @entry(TrainRequest)

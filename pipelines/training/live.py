@@ -12,15 +12,16 @@ import dspy
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.known_answers import TrainingQuestion
 from ...optimizers.policy.settings import STANDING, TrainingSettings
+from ..base.budget import Unanswered
+from ..base.run_files import books_of
 from ..data.embeddings import Embedder
 from ..data.load import fingerprint
 from ..evaluation.answering import lms_in
 from ..lms.foreign import metering
-from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.summary import GROUPS
@@ -78,7 +79,7 @@ def live(
         Path(out), about, tracking=tracking, parent=parent, lm=lm or dspy.settings.lm
     ) as (folder, tracked):
         kept = folder / CALLS
-        records = [kept, *([Path(record)] if record is not None else [])]
+        records = [books_of(kept), *([Path(record)] if record is not None else [])]
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
         books = open_books(kept, records=records, lms=about["lms"], cache=cache)

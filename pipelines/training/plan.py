@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network.selector import Embed, StrategySelector, model_name
-from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account
@@ -23,13 +23,13 @@ from ..data.embeddings import Embedder
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.estimate import CostEstimate, account_of, estimate, estimate_lines
-from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import Seating
 from ..runs.outcomes import Outcomes, outcomes_in
 from .live import CALLS, check_live
 from .replay import check_apart, fitted, network_of, with_strategies
 from .request import TrainRequest
+from .untrained import OF_PROGRAM, default_embedding
 
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),

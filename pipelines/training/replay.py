@@ -15,18 +15,18 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
+from ...modules.network.report import FEWEST_CLUSTERED, clusters
 from ...modules.network.selector import Embed
+from ...modules.network.strategy_network import StrategyNetwork, embedding_of
 from ...modules.network.weights import Numbers
 from ...modules.protocols.strategies import STRATEGIES
-from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
-from ...modules.reports.network import FEWEST_CLUSTERED, clusters
 from ...optimizers.policy.known_answers import TrainingQuestion
 from ...optimizers.policy.settings import STANDING, TrainingSettings
 from ..base.journal import write_json
 from ..base.wording import counted
 from ..data.embeddings import Embedder
-from ..plots.network import network_plot
 from ..runs.outcomes import Outcomes
+from .plots import network_plot
 from .scores import Fixed, NetworkDraws, network_scores, network_use, verdict_of
 from .train import (
     Progress,

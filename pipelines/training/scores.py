@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...modules.network.report import Calibration, confidence
 from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
-from ...modules.reports.network import Calibration, confidence
 from ...optimizers.statistics.statistics import mean_estimate, paired_bootstrap
 from ..base.wording import signed_interval
 

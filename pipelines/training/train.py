@@ -13,7 +13,7 @@ import numpy as np
 
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
-from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.network.strategy_network import StrategyNetwork
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings
 from ..base.display import ProgressLine, displayed
@@ -21,10 +21,10 @@ from ..base.journal import read_object, write_json
 from ..base.run_files import LMFields
 from ..base.wording import counted
 from ..evaluation.earlier import Evaluation
-from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.run import Tracking
 from .card import ABOUT
+from .plots import graphs_plot, rewards_plot, strategies_plot, trust_plot
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState

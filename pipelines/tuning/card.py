@@ -2,30 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ..base.cards import Card, Kind, Score
+from ...optimizers.statistics.effects import Effect
+from ..base.cards import Card, Content, Drawn, Kind, Score, State, TableEntry, kept_files
 from ..base.journal import read_object
+from ..base.run_files import StudyReport
+from ..evaluation.card import costs_of
 from ..lms.ledger import totals
+from ..plots.trials import PLOTS, draw_trials
+from ..plots.tuning import front_plot, history_plot
+from ..runs.summary import SUMMARY
+from .report import effect_words, effects_in
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
+ENDED = {"complete": State.FINISHED, "pruned": State.FINISHED, "failed": State.FAILED}
+COLUMNS = (*("trial", "place", "front", "state", "replayed_from", "questions", "errors", "failed"),)
+PER_QUESTION = {
+    "calls": "calls_per_question",
+    "tokens": "tokens_per_question",
+    "cost": "cost_per_question",
+}
 
 
-def _describe(folder: Path, _: Mapping[str, Any]) -> Card:
+def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     document = read_object(folder / STUDY) or {}
     settings = document.get("settings") or {}
     space = settings.get("space")
     card = Card(f"study of {space or 'programs'}", program=space, data=settings.get("data"))
+    card.run, card.begun = partial(dict, run), "best" not in document
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
-    if held_out := (document.get("validation") or {}).get("winner"):
-        card.scores = [Score.of(document["objectives"][0], held_out)]
+    held_out = document.get("validation") or {}
+    if held_out.get("winner"):
+        card.scores = [Score.of(document["objectives"][0], held_out["winner"])]
+    if held_out.get("difference"):
+        card.scores.append(Score.of("difference", held_out["difference"]))
     card.children = [run for run in sorted(folder.glob("validation/*")) if run.is_dir()]
+    if summary := read_object(folder / "validation" / WINNER / SUMMARY):
+        card.costs = costs_of(summary)
+    if not card.begun:
+        report = cast(StudyReport, document)
+        card.sentences = list(_sentences(report))
+        card.tags = {"folkmoot.study": report["study"]}
+        if report["best"] is not None:
+            card.tags["folkmoot.winner"] = json.dumps(report["best"]["setting"])
+        card.artifacts = partial(_artifacts, folder, report)
+        card.below = list(_trials(report, run["settings"].get("home")))
     if (folder / WINNER).is_dir():
         card.next = f"folkmoot evaluate {folder} --data FILE"
     return card
+
+
+def _sentences(report: StudyReport) -> Iterator[str]:
+    yield report["verdict"]
+    if best := report["best"]:
+        scores = [f"{name} {score['value']:,.4g}" for name, score in best["scores"].items()]
+        yield f"Winner: {setting_words(best['setting'])} ({', '.join(scores)} in training)."
+
+
+def setting_words(setting: Mapping[str, Any] | None) -> str:
+    """A setting in one line: texts stand alone, other values follow their name."""
+    words = []
+    for name, value in (setting or {}).items():
+        if isinstance(value, list):
+            words.append(", ".join(map(str, value)))
+        elif isinstance(value, str):
+            words.append(value)
+        elif value is not None:
+            words.append(f"{name.rpartition('.')[2]} {value}")
+    return " · ".join(words)
+
+
+def _artifacts(folder: Path, report: StudyReport) -> dict[str, Content]:
+    source = [folder / STUDY]
+    return {
+        "trials.json": _table(report),
+        STUDY: dict(report),
+        "history.png": Drawn(source, partial(history_plot, report)),
+        "effects.json": _effects(report),
+        "front.png": Drawn(source, partial(front_plot, report)),
+        **{
+            f"{name}.{kind}": Drawn(source, partial(draw_trials, report, name))
+            for name in PLOTS
+            for kind in ("png", "html")
+        },
+        **kept_files(folder, [WINNER]),
+    }
+
+
+def _table(report: StudyReport) -> TableEntry:
+    front = {entry["trial"]: number for number, entry in enumerate(report["front"], 1)}
+    columns, rows = [*COLUMNS, "setting", *report["objectives"]], []
+    for entry in report["table"]:
+        cells = {
+            **entry,
+            "front": front.get(entry["trial"]),
+            "replayed_from": entry.get("told_by"),
+            "setting": json.dumps(entry["setting"]),
+            **{goal: score["value"] for goal, score in entry.get("scores", {}).items()},
+        }
+        rows.append([cells.get(name) for name in columns])
+    return TableEntry(columns, rows)
+
+
+def _effects(report: StudyReport) -> TableEntry:
+    names = [each.name for each in fields(Effect)]
+    rows = [
+        [*(getattr(effect, name) for name in names), effect_words(effect, report)]
+        for effect in effects_in(report)
+    ]
+    return TableEntry([*names, "in words"], rows)
+
+
+def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
+    """The trials that ended here, a card each, numbered as Optuna numbers them."""
+    goals = report["objectives"]
+    for entry in report["table"]:
+        if entry["state"] not in ENDED or entry.get("home") != home:
+            continue
+        setting = {k: value for k, value in (entry["setting"] or {}).items() if value is not None}
+        state = "" if entry["state"] == "complete" else f" ({entry['state']})"
+        name = f"trial {entry['trial']}{state} · {setting_words(setting)}"
+        card = Card(name, name=name, kind="trial", state=ENDED[entry["state"]])
+        for goal, score in entry.get("scores", {}).items():
+            if goal in PER_QUESTION:
+                card.costs[PER_QUESTION[goal]] = score["value"]
+            elif goal in goals[:2]:
+                card.scores.append(Score.of(goal, {**score, "n": entry.get("questions")}))
+        card.run = partial(dict, {"program": {}, "parameters": setting})
+        card.folder = Path(str(entry["trial"]))
+        card.tags = {
+            "folkmoot.trial": str(entry["trial"]),
+            "folkmoot.trial_state": entry["state"],
+        }
+        if network := entry.get("training"):
+            card.tags["folkmoot.network"] = str(network)
+        yield card
 
 
 KIND = Kind(BEGUN, "tune", "a study", _describe, program=WINNER)

@@ -35,7 +35,7 @@ from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of, suggested
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
-from ..base.run_files import RunSettings
+from ..base.run_files import RunSettings, books_of
 from ..data import load as data
 from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
@@ -73,10 +73,11 @@ class SharedAccount(Account):
         """Take what has been spent from the ledger's lines that are new, and what dead workers left
         in flight.
         """
+        home = books_of(self.folder)
         for ledger in LEDGERS.get():
-            if ledger.folder == self.folder:
+            if ledger.folder == home:
                 ledger.adopt()
-        for start, line in whole_lines(self.folder / LEDGER, self._read_to):
+        for start, line in whole_lines(home / LEDGER, self._read_to):
             self._read_to = start + len(line)
             bill = parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))
             if bill is not None:
@@ -257,8 +258,8 @@ class Job:
     @property
     def home(self) -> str:
         """The id of this folder, which other machines' folders do not have."""
-        path = self.folder / "home"
-        with locked(self.folder / "home.lock"):
+        path = books_of(self.folder) / "home"
+        with locked(path.with_suffix(".lock")):
             if not path.exists():
                 path.write_text(uuid.uuid4().hex)
             return read_regular(path).decode()
@@ -282,8 +283,9 @@ class Job:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with locked(self.folder / "study.lock"):  # two that made the tables would clash
+            books = books_of(self.folder)
+            books.mkdir(parents=True, exist_ok=True)
+            with locked(books / "study.lock"):  # two that made the tables would clash
                 kept = None if self.own is not None else open_storage(self.storage, self.folder)
                 study = self.own or optuna.create_study(
                     storage=kept,
@@ -317,7 +319,7 @@ class Job:
                 f"the study {self.study!r} has trials of another tuning (its {what} differs): "
                 "choose another --study or --out"
             )
-        return study, Crew(study, kept, self.folder / "workers", self.home)
+        return study, Crew(study, kept, books_of(self.folder) / "workers", self.home)
 
     def identity(self) -> dict[str, object]:
         return {

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
@@ -21,33 +21,26 @@ from ...modules.protocols.declaration import Replays
 from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
-from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent
+from ..base.run_files import books_of
 from ..compilation.card import PROGRAM
 from ..compilation.compile import compile_as_planned
 from ..compilation.outcome import compilation_in
 from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
 from ..data import load as data
-from ..data.embeddings import Embedder
 from ..lms.store import CALLS as RECORD
 from ..lms.store import CallStore
-from ..programs.networks import Untrained
 from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
-from ..training.live import CALLS as ASKED
-from ..training.live import live
 from .ready_program import rebuilt
 from .space import Branch, Recipe, TuneSpace
 
 NETWORKS = "networks"
-CALLS = "calls"
-OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
-"""The settings that say how often a network asks."""
 FEWEST_TRAINED = 20
 """Training questions of a study that trains networks: half of them teach, half of them score."""
 TRIED = 100
@@ -70,10 +63,9 @@ def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
             f"{len(train)}: give more"
         )
     for branch in space.branches:
-        if branch.trains:
-            fixed = [branch.fixed["embedding"]] if "embedding" in branch.fixed else []
-            for model in fixed or branch.choices("embedding"):
-                _ = Embedder(model).width
+        if branch.learning is not None:
+            tried = {name: branch.choices(name) for name in branch.space}
+            branch.learning.check({**tried, **{name: [one] for name, one in branch.fixed.items()}})
 
 
 def digest_name(what: Any) -> str:
@@ -96,12 +88,14 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
     for _ in range(TRIED):
         setting = space.point(draw)
         branch, own, _ = space.own(setting)
-        if branch.trains:  # building one takes long, and most settings do not change what it asks
-            own = {name: value for name, value in own.items() if name in OF_TURNS}
+        if branch.learning is not None:
+            # Building a program takes long, and most settings do not change what it asks.
+            asks = branch.learning.of_turns
+            own = {name: value for name, value in own.items() if name in asks}
         key = key_of({"": branch.label, **own})
         if key not in turns:
             program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
-            training = program.training_turns() if branch.trains else 0
+            training = 0 if branch.learning is None else program.training_turns()
             turns[key] = program.most_turns(), training
     return max(most for most, _ in turns.values()), max(most for _, most in turns.values())
 
@@ -111,19 +105,21 @@ def learning_calls(folder: Path) -> int:
     whoever paid for them.
     """
     calls = 0
-    for place in (f"{NETWORKS}/*/{ASKED}", f"{COMPILED}/*"):
-        for record in folder.glob(f"{place}/{RECORD}"):  # none where the LM keeps no record
-            with closing(CallStore(record.parent, readonly=True)) as store:
-                calls += len(store)
+    for place in (f"{NETWORKS}/*/*/", f"{COMPILED}/*/"):
+        for one in folder.glob(place):
+            books = books_of(one)
+            if (books / RECORD).is_file():  # there is none where the LM keeps no record
+                with closing(CallStore(books, readonly=True)) as store:
+                    calls += len(store)
     return calls
 
 
 @dataclass
 class Networks:
-    """The networks of a study; one a process.
+    """The trained programs of a study, such as strategy networks; one a process.
 
     Args:
-        folder: of the study; every network has a folder of its own in it.
+        folder: of the study; every program has a folder of its own in it.
         questions: what to train on.
         lm: the LM of every seat without one of its own.
         cache: whether calls that other runs made may answer.
@@ -135,44 +131,40 @@ class Networks:
     lm: Any
     cache: bool
     tracking: bool = False
-    _last: dict[str, StrategyNetwork] = field(default_factory=dict)
+    _last: dict[str, Program] = field(default_factory=dict)
 
     def trained(self, program: Program) -> Program:
-        """The network of these settings, trained if nobody has done so before.
+        """The program of these settings, trained if nobody has done so before.
 
-        Whoever else wants the same network waits; a training that was stopped goes on from its
+        Whoever else wants the same program waits; a training that was stopped goes on from its
         checkpoint. Raises BudgetSpent, `Unanswered` for a question that no LM answers, and
         UserError.
         """
         name = self.name_of(program)
         if name not in self._last:
             folder = self.folder / NETWORKS / name
-            self._last = {name: self._trained(cast(Untrained, program), folder)}
+            self._last = {name: self._trained(program, folder)}
         return self._last[name]
 
     def name_of(self, program: Program) -> str:
-        """The name of the folder with the network of these settings."""
+        """The name of the folder with the trained program of these settings."""
         lms = lms_of(program, self.lm)
         return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
-    def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
+    def _trained(self, program: Any, folder: Path) -> Program:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
+        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.folder)]):
             if not (folder / FILE).exists():  # the last file that a training writes
-                settings = program.describe()
-                live(
-                    program.fresh(),
+                program.train(
                     self.questions,
-                    program.learning,
                     folder,
                     lm=self.lm,
-                    options={name: value for name, value in settings.items() if name != "program"},
                     cache=self.cache,
                     tracking=self.tracking,
                     parent=ABOVE,
                 )
         lms = {name: seat.predict.lm for name, seat in program.seats().items()}
-        return cast(StrategyNetwork, saved_program(folder, lms=lms))
+        return saved_program(folder, lms=lms)
 
 
 COMPILED = "compiled"
@@ -264,7 +256,7 @@ class CompiledPrompts:
 
     def _compile(self, structure: Program, recipe: Recipe, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
+        with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.folder)]):
             earlier = compilation_in(folder)
             if earlier is not None and earlier.stopped is None:
                 return

@@ -244,7 +244,8 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
 
 def _settings(request: TuneRequest) -> StudySettings:
     """What the study notes of how it was asked for."""
-    settings: dict[str, object] = {"command": "tune"}
+    loaded_from = data.origin_of(request.validation)
+    settings: dict[str, object] = {"command": "tune", "loaded_from": loaded_from}
     for name, source, split, limit in (
         ("data", request.train, "split", "limit"),
         ("validation", request.validation, "validation_split", "validation_limit"),

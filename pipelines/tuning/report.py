@@ -12,12 +12,17 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import Setting, key_of
+from ...optimizers.statistics.effects import Effect, Tried, effects
 from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
 from ..base.wording import counted, percent, signed_interval, unanswered, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
+
+SCORED = ("complete", "told", "pruned")
+MOST_EFFECTS = 6
+"""Lines of effects on the last screen; the others are in `study.effects`."""
 
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
@@ -53,6 +58,44 @@ def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFie
         ends = {end: means[end] for end in ("low", "high") if end in means}
         fields[name] = cast(ScoreFields, {"value": means[str(n)], **ends, "n": n})
     return fields
+
+
+def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]:
+    """What each choice changes, by the scores of trials and replays on the same questions."""
+    trials = {trial.number: trial for trial in trials_tuned(study)}
+    tried = []
+    for entry in table:
+        if entry["state"] in SCORED and "scores" in entry and entry["setting"] is not None:
+            scores = scores_of(trials[entry["trial"]])
+            costs = entry["scores"]
+            price = next(costs[name] for name in ("cost", "tokens", "calls") if name in costs)
+            tried.append(Tried(entry["setting"], scores, price["value"]))
+    known = [score for each in tried for score in each.scores if score is not None]
+    unit = max([1.0, *map(abs, known)])  # a metric of the user's may go beyond 1
+    return effects(tried, unit)
+
+
+def effects_in(report: StudyReport) -> list[Effect]:
+    """The effects that a report holds; none in one of an earlier version."""
+    return [Effect(**fields) for fields in report.get("effects", [])]
+
+
+def effect_words(effect: Effect, report: StudyReport) -> str:
+    """An effect in a line, in points where the study's scores are rates."""
+    best = report["best"]
+    is_rate = best is None or best["scores"][report["objectives"][0]].get("rate", True)
+    change = f"{effect.choice} {_value(effect.value)} instead of {_value(effect.against)}"
+    if effect.difference is None or effect.low is None or effect.high is None:
+        return f"{change}: confounded, since no two settings differ in this choice alone"
+    ends = effect.difference, effect.low, effect.high
+    ratio = effect.cost_ratio
+    price = "" if ratio is None else f", {ratio:.2g} times the price"
+    unit = " points" if is_rate else ""
+    return f"{change}: {signed_interval(*ends, is_rate=is_rate, unit=unit)}{price}"
+
+
+def _value(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
@@ -163,6 +206,8 @@ def study_lines(report: StudyReport) -> dict[str, str]:
             lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
     states = {**report["trials"], "replayed": report["trials"]["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
+    for number, effect in enumerate(effects_in(report)[:MOST_EFFECTS], 1):
+        lines[f"effect {number}"] = effect_words(effect, report)
     calls = report["calls"]
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
     lines["paid in all"] = used(report["paid"]) + unanswered(report.get("lost"))
@@ -173,6 +218,5 @@ def _setting(setting: Setting | None) -> str:
     parts = []
     for name, value in (setting or {}).items():
         if value is not None:
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            parts.append(f"{name}={text}")
+            parts.append(f"{name}={_value(value)}")
     return " ".join(parts) or "the only one"

@@ -28,13 +28,12 @@ from ...modules.base.space import (
     options,
     parameter_name,
 )
-from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.declaration import Protocol, Trainable
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.saved import hashes
 from ..lms.named import lm
 from ..programs.build import MakeLM, made, takes_list
-from ..programs.networks import TO_TRAIN
 from ..programs.resolve import program_of
 from .ready_program import ReadyProgram
 
@@ -79,10 +78,16 @@ class Branch:
     ready: ReadyProgram | None = None
 
     @property
+    def learning(self) -> Trainable | None:
+        """How its programs are trained, where they are made anew and have to be."""
+        if self.ready is not None or "folder" in (*self.fixed, *self.space):
+            return None
+        protocol = PROTOCOLS.find(self.spec)
+        return None if protocol is None else protocol.learning
+
+    @property
     def trains(self) -> bool:
-        """Whether it is a strategy network to train, rather than one that a folder holds."""
-        made_anew = self.ready is None and "folder" not in (*self.fixed, *self.space)
-        return made_anew and self.spec == TO_TRAIN.name
+        return self.learning is not None
 
     @property
     def compiles(self) -> bool:
@@ -96,7 +101,7 @@ class Branch:
     def protocol(self) -> Protocol | None:
         if self.ready is not None:
             return self.ready.protocol
-        return TO_TRAIN if self.trains else PROTOCOLS.find(self.spec)
+        return PROTOCOLS.find(self.spec) if self.learning is None else self.learning.untrained
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
@@ -124,8 +129,8 @@ class Branch:
         """The program; LMs for seats that it does not have are passed over."""
         if self.ready is not None:
             program = self.ready.build(parameters, make_lm)
-        elif self.trains:
-            program = made(self.spec, self.spec, parameters, TO_TRAIN)
+        elif self.learning is not None:
+            program = made(self.spec, self.spec, parameters, self.learning.untrained)
         else:
             # What the user gave herself may name code of hers, what a file says may not.
             theirs = {key: value for key, value in parameters.items() if key not in self.mine}

@@ -34,18 +34,18 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
-from ..base.budget import BudgetSpent, room_for_question
+from ..base.budget import BudgetSpent, Unanswered, room_for_question
 from ..base.journal import write_json
+from ..base.run_files import books_of
 from ..base.wording import common_error, counted
 from ..evaluation.answering import Doubts, answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
-from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.describe import lms_of, open_run
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, RowFile, read_rows
 from .job import Job
-from .learned import CALLS, Networks, digest_name, largest, structure_of
+from .learned import Networks, digest_name, largest, structure_of
 from .space import Branch, Recipe
 
 RUNS = "runs"
@@ -241,7 +241,7 @@ class Scorer:
         folder = self._folder(program)
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / "lock"), ExitStack() as held:
+        with locked(folder), ExitStack() as held:
             manifest = open_run(
                 folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric
             )
@@ -251,7 +251,7 @@ class Scorer:
             waiting = [question for question in asked if (question.id, 0) not in file.done]
             if waiting:
                 held.enter_context(
-                    open_books(records=[self.job.folder / CALLS] if self.shares else [])
+                    open_books(records=[books_of(self.job.folder)] if self.shares else [])
                 )
                 in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
                 with (

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import optuna
 
@@ -18,7 +18,8 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
-from ..base.budget import BudgetSpent, only_shows
+from ...optimizers.statistics.effects import Effect
+from ..base.budget import BudgetSpent, Unanswered, only_shows
 from ..base.display import ProgressLine, displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
@@ -31,7 +32,8 @@ from ..data import load as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals
-from ..programs.networks import Unanswered
+from ..plots.trials import draw_trials, trials_frame
+from ..plots.tuning import history_plot
 from ..programs.saved import save_with_lm, saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of
@@ -49,6 +51,7 @@ from .report import (
     calls_of,
     conclusion,
     counts,
+    effects_of,
     entries,
     study_lines,
     why_no_winner,
@@ -58,6 +61,9 @@ from .storage import safe_url
 from .trial import Scorer
 from .worker import work
 from .workers import INTERRUPTED, in_processes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VALIDATION = "validation"
 SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
@@ -146,6 +152,41 @@ class Study(ShownResult):
     @property
     def front(self) -> list[TrialEntry]:
         return self.report["front"]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each trial, with a column for each setting and each objective."""
+        return trials_frame(self.report)
+
+    @property
+    def effects(self) -> pd.DataFrame:
+        """What each choice changes: a row for each value of a choice against the first one tried.
+
+        `difference` is in scores, paired over the same questions and averaged over what else was
+        tried, with `low` and `high` (95%); `cost_ratio` is how many times the price it has. They
+        are empty where no two settings differ in a choice alone.
+        """
+        import pandas as pd
+
+        names = [each.name for each in fields(Effect)]
+        return pd.DataFrame(self.report.get("effects", []), columns=names)
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw how the study went, as PNG or SVG; with an extension `.html` the settings and scores
+        of all trials side by side, interactively, which needs plotly.
+
+        Raises UserError where there is nothing to draw, or no plotly.
+        """
+        place = Path(path)
+        if place.suffix == ".html":
+            drawn = draw_trials(self.report, "parallel_coordinates", place)
+        else:
+            drawn = history_plot(self.report, place)
+        if not drawn:
+            raise UserError(
+                "there is nothing to draw yet; for interactive plots also "
+                "pip install 'folkmoot[plots]'"
+            )
+        return place
 
     def __repr__(self) -> str:
         return f"Study({self.name}: {self.report['verdict']})"
@@ -320,6 +361,7 @@ def _finish(
         "settings": job.settings,
         "versions": dict(versions()),
         "table": table,
+        "effects": [asdict(effect) for effect in effects_of(study, table)],
     }
     report = as_json(report)
     write_json(job.folder / STUDY, report)

@@ -33,7 +33,6 @@ from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ..base.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
-from ..programs.networks import TO_TRAIN, default_embedding
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
@@ -143,19 +142,19 @@ def _branch(
     if protocol is None or not protocol.example:
         branch = _ready_branch(where, spec, fields, sets, make_lm)
         return replace(branch, space={**branch.space, **compiling}, lms=lms)
-    if name == TO_TRAIN.name and parts == [""]:
+    if protocol.learning is not None and parts == [""]:
         raise UserError(
-            f"{where}: {spec!r} names no folder: write network:FOLDER, or network to train some"
+            f"{where}: {spec!r} names no folder: write {name}:FOLDER, or {name} to train some"
         )
     values = protocol.read(parts) | fields if any(parts) else fields
-    trains = Branch(name, name, {**values, **sets}).trains
-    if trains and compiling:
-        raise UserError(f"{where}: a network is trained, not compiled: drop compile")
-    protocol = TO_TRAIN if trains else protocol
+    learning = Branch(name, name, {**values, **sets}).learning
+    if learning is not None and compiling:
+        raise UserError(f"{where}: a {name} is trained, not compiled: drop compile")
+    protocol = protocol if learning is None else learning.untrained
     own = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
     values = _flat({**values, **own})
-    if trains and "embedding" not in values:
-        values["embedding"], warning = default_embedding()
+    if learning is not None:
+        values, warning = learning.settled(values)
         if warning is not None:
             warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
     named = values.keys() & protocol.space.keys()

@@ -273,7 +273,7 @@ def a_sparse_file_of_six_gigabytes(place: Place) -> None:
 
 @attack
 def the_ledger_is_gone_or_damaged(place: Place) -> None:
-    ledger = place.folder / "run" / "ledger.jsonl"
+    ledger = place.folder / "run" / ".folkmoot" / "ledger.jsonl"
     place.evaluate(budget="40 calls")
     for budget, harm in ((45, ledger.unlink), (50, lambda: ledger.write_text("[[[\n"))):
         harm()

@@ -205,14 +205,14 @@ def check_that_all_was_written(place: Place) -> None:
         "one/run.json",
         "compiled/program/program.json",
         "tuned/study.json",
+        "network/training/.folkmoot/calls.jsonl",
     )
-    runs += "network/training/calls.jsonl"
     for name in ("calls/calls.jsonl", "report.html", "study.db", *(f"runs/{run}" for run in runs)):
         assert (place.work / name).is_file(), name
     with closing(sqlite3.connect(place.root / "mlflow.db")) as stored:
         for table, least in (("runs", 12), ("trace_info", 13)):
             assert stored.execute(f"SELECT count(*) FROM {table}").fetchone()[0] >= least
-    assert "because of Bearer …" in (place.work / "runs/talk/traces.jsonl").read_text()
+    assert "because of Bearer …" in (place.work / "runs/talk/.folkmoot/traces.jsonl").read_text()
 
 
 @pytest.mark.nightly

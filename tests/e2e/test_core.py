@@ -48,6 +48,7 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     write(tmp_path / "train.jsonl", *rows[:22])
     write(tmp_path / "test.jsonl", *rows[22:])
     (tmp_path / "rows.xlsx").touch()
+    (tmp_path / "saved").mkdir()
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
     fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), np.float32)).save(
         tmp_path / "trained"
@@ -78,6 +79,7 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
         ("the sampler gp", "tune single --sampler gp --out gp", [*split, *asked]),
         ("the embedded LM", "evaluate single:cot --data test.jsonl --out own", []),
         ("rows.xlsx, an Excel file,", "data check rows.xlsx", []),
+        ("saved, a folder of the library `datasets`,", "data check saved", []),
     ]
     lines = works + [[*line.split(), *more] for _, line, more in needs]
     done = subprocess.run(
@@ -96,3 +98,45 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     assert [feature for feature, _ in sentence.findall(done.stderr)] == [
         feature for feature, *_ in needs
     ]
+
+
+def test_the_core_runs_without_the_attached_rooms(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs, contests and pages need none of them; their commands are left out, and said."""
+    isolate(tmp_path, monkeypatch)
+    rows = [question(number, answer="ABC"[number % 3]) for number in range(24)]
+    write(tmp_path / "train.jsonl", *rows[:12])
+    write(tmp_path / "test.jsonl", *rows[12:])
+    asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
+    works = [
+        ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "runs/one", *asked],
+        ["compile", "single:cot", *split, "--optimizer", "bootstrap", "--out", "runs/two", *asked],
+        ["tune", "single", *split, "--trials", "2", "--out", "runs/three", *asked],
+        ["try", "test.jsonl", "--out", "runs/four", "--yes", *asked],
+        ["compare", "runs/one", "runs/four/runs/one-prompt"],
+        ["report", "runs/four", "--out", "page.html"],
+        ["runs", "--json"],
+        ["show", "runs/two"],
+        ["ask", "runs/four/winner", "What holds soup?", *asked],
+    ]
+    lines = [*works, ["controls", "runs/one"]]
+    done = subprocess.run(
+        [sys.executable, str(CHILD), json.dumps(lines), *attached_rooms()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    codes = json.loads((tmp_path / "codes.json").read_text())
+    assert codes == [*[0] * len(works), 2], done.stderr
+    assert "warning: the command controls cannot be imported" in done.stderr
+    assert "No such command 'controls'" in done.stderr
+
+
+def attached_rooms() -> list[str]:
+    """The rooms with round ends in the picture of the house, such as `pipelines.controls`."""
+    picture = (ROOT / "docs" / "architecture.md").read_text()
+    floors = {"m": "modules", "o": "optimizers", "p": "pipelines"}
+    found = re.findall(r"\b([mop])\d+\(\[(\w+)\]\)", picture)
+    return [f"{floors[floor]}.{room}" for floor, room in found]

@@ -35,7 +35,7 @@ from folkmoot.pipelines.lms.embedded import LocalEndpoint
 from folkmoot.pipelines.testing.server import first_option, wanted_fields
 
 ROOT = Path(folkmoot.__file__).parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
 READ_FIRST = {
     "README.md",
     "ci.md",
@@ -68,8 +68,8 @@ def blocks(language: str) -> list[tuple[str, str]]:
 def files() -> dict[str, dict[str, str]]:
     """The snippets of each page that begin with the name of the file they are, by that name."""
     found: dict[str, dict[str, str]] = {}
-    for page, code in blocks("python"):
-        named = re.match(r"# (\w+\.py)\n", code)
+    for page, code in [*blocks("python"), *blocks("yaml")]:
+        named = re.match(r"# (\w+\.(?:py|yaml))\n", code)
         if named:
             found.setdefault(page, {})[named[1]] = code
     return found
@@ -81,9 +81,13 @@ def option_or_letter(body: dict[str, Any]) -> str:
 
 
 def write_files(page: str, folder: Path) -> None:
-    """Write the files of a page where its commands run."""
+    """Write the files of a page where its commands run; the server that stands in for the provider
+    has no known price.
+    """
     for name, code in files().get(page, {}).items():
-        (folder / name).write_text(code)
+        of_money = name.endswith(".yaml") and "USD" in code
+        priced = 'price: ["openai/gpt-4o-mini=0.15,0.6"]\n' if of_money else ""
+        (folder / name).write_text(code + priced)
 
 
 def scripts() -> list[tuple[str, str]]:
@@ -141,6 +145,12 @@ def folder(tmp_path: Path) -> Path:
         for row in ROWS
     ]
     (tmp_path / "held-out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
+    for name, count in (("train", 20), ("test", 12)):
+        rows = [
+            {**ROWS[0], "id": f"{name}{number}", "question": f"Where is {name} {number} kept?"}
+            for number in range(count)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with (tmp_path / "questions.csv").open("w", newline="") as table:
         writer = csv.writer(table)
         writer.writerow(["id", "question", "choices", "answer"])
@@ -223,13 +233,15 @@ def test_the_readme_ends_its_contest_as_the_contest_does(
     assert pictures.animated([*looks, ending], "A contest") == picture
 
 
-def test_the_intervals_of_the_readme_are_those_of_the_atlas() -> None:
+def test_the_intervals_of_the_readme_are_those_of_the_atlases() -> None:
     table = (ROOT / "README.md").read_text().partition("**When are")[0].replace("−", "-")
     intervals = re.findall(r"(\S+) \[(\S+), (\S+)\]", table)
-    assert len(intervals) == 7
-    atlas = (ROOT / "docs" / "atlas.md").read_text().replace("+0.0 (", "0.0 (")
+    assert len(intervals) == 9
+    answers = (ROOT / "docs" / "atlas.md").read_text().replace("+0.0 (", "0.0 (")
+    acts = (ROOT / "docs" / "agents-atlas.md").read_text()
     for value, low, high in intervals:
-        assert f"{value} ({low} to {high})" in atlas
+        in_acts = f"{value} [{low}, {high}]" in acts
+        assert in_acts or f"{value} ({low} to {high})" in answers
 
 
 @pytest.mark.nightly
@@ -276,3 +288,31 @@ def test_the_api_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     make_api = importlib.import_module("make_api")
     assert make_api.page() == (ROOT / "docs" / "api.md").read_text(), "run make api"
+
+
+def test_the_list_of_pages_for_lms_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    make_llms = importlib.import_module("make_llms")
+    assert make_llms.page() == (ROOT / "docs" / "llms.txt").read_text(), "run make llms"
+
+
+def test_what_agents_read_is_short_and_names_what_exists() -> None:
+    """Its folders and files, and the targets of the Makefile."""
+    text = (ROOT / "AGENTS.md").read_text()
+    assert len(text.splitlines()) <= 60
+    for name in re.findall(r"`((?:docs|modules|pipelines|signatures|tests)/[\w./-]*)`", text):
+        assert (ROOT / name).exists(), name
+    makefile = (ROOT / "Makefile").read_text()
+    for targets in re.findall(r"`?make ((?:[a-z-]+ ?)+?)(?:`|  )", text):
+        for target in targets.split():
+            assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_every_supported_python_is_tested_and_told() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    supported = re.findall(r"Python :: (3\.\d+)", project)
+    assert f'requires-python = ">={supported[0]}"' in project
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    assert json.loads(re.search(r"python: (\[.*\])", workflow)[1]) == supported  # type: ignore[index]
+    for page in ("AGENTS.md", "CONTRIBUTING.md"):
+        assert all(version in (ROOT / page).read_text() for version in supported), page

@@ -36,7 +36,7 @@ FILES: dict[str, Callable[[Path], Iterator[tuple[str, Doctor]]]] = {
     "run.json": values(False, inner=("program", "settings", "lms", "versions")),
     "results.jsonl": values(True, inner=("usage", "transcript", "meta", "choices")),
     "summary.json": values(False, inner=("scores", "counts", "report", "paid", "usage")),
-    "ledger.jsonl": values(True),
+    ".folkmoot/ledger.jsonl": values(True),
 }
 
 
@@ -103,14 +103,17 @@ def test_every_command_refuses_doctored_runs_in_a_sentence(
     check_said(home, name, 25, ("push", "doctored"))
 
 
-@pytest.mark.parametrize("name", ["calls.jsonl", "results.jsonl", "ledger.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["calls.jsonl", "results.jsonl", "ledger.jsonl", ".folkmoot/calls.jsonl", ".folkmoot"]
+)
 def test_a_link_that_was_planted_in_a_run_is_not_followed(
     home: Path, name: str, scripted: ScriptedServer
 ) -> None:
     precious = home / "precious.txt"
     precious.write_text("precious")
-    (home / "new").mkdir()
-    (home / "new" / name).symlink_to(precious)
+    place = home / "new" / name
+    place.parent.mkdir(parents=True)
+    place.symlink_to(precious)
     result = evaluate(scripted, "questions.jsonl", "--out", "new", "--record", "new")
     assert result.exit_code == 2
     assert "is a link to another place" in result.stderr or name == "results.jsonl"
@@ -125,7 +128,7 @@ def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: Scripte
             assert evaluate(scripted, "questions.jsonl", *words).exit_code == 0
     finally:
         os.umask(before)
-    for name in ("new/results.jsonl", "new/ledger.jsonl", "kept/calls.jsonl"):
+    for name in ("new/results.jsonl", "new/.folkmoot/ledger.jsonl", "kept/calls.jsonl"):
         assert (home / name).stat().st_mode & 0o777 == 0o600, name
 
 
@@ -228,11 +231,11 @@ def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(
 ) -> None:
     """For every protocol and parameter, whatever YAML can say."""
     path, wrong = tmp_path / "program.yaml", []
-    for name in (*takes(PROTOCOLS[protocol]), "lms", "program", "environment", "strategy"):
+    found = PROTOCOLS.find(protocol)
+    assert found is not None
+    for name in (*takes(found), "lms", "program", "environment", "strategy"):
         for value in WRONG:
-            spec = (
-                "" if name == "program" else f"program: {PROTOCOLS[protocol].example or protocol}\n"
-            )
+            spec = "" if name == "program" else f"program: {found.example or protocol}\n"
             path.write_text(f"{spec}{name}: {value}\n")
             try:
                 with within(SECONDS):

@@ -7,30 +7,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
 
 import dspy
+from command_lines import commands
 from outcome_tables import words_of
 from planted import colours
 
 import folkmoot as fm
-from folkmoot.pipelines import cli
 from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.lms import engine
-
-
-def commands(lines: list[list[str]]) -> None:
-    """Run each command line, and keep their exit codes in codes.json."""
-    codes = []
-    for words in lines:
-        print(f"== {words[0]}", flush=True)
-        sys.argv = ["folkmoot", *words]
-        try:
-            cli.main()
-            codes.append(0)
-        except SystemExit as end:
-            codes.append(int(end.code or 0))
-    Path("codes.json").write_text(json.dumps(codes))
 
 
 def python(url: str, key: str) -> None:

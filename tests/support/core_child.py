@@ -1,5 +1,5 @@
 """The child process of test_core.py: command lines in turn, where no package of an extra can be
-imported.
+imported, or none of the attached rooms.
 """
 
 from __future__ import annotations
@@ -17,25 +17,29 @@ BLOCKED = {
         "safetensors",
         "networkx",
     ),
-    *("xllamacpp", "openpyxl", "psycopg", "grpc"),
+    *("xllamacpp", "psutil", "datasets", "openpyxl", "zipfile_zstd", "psycopg", "grpc"),
 }
 
 
+ROOMS = {f"folkmoot.{room}" for room in sys.argv[2:]}
+
+
 class Blocked:
-    """Finds none of these packages, installed or not."""
+    """Finds none of these packages and rooms, installed or not."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> None:
-        if name.partition(".")[0] in BLOCKED:
+        room = ".".join(name.split(".")[:3])
+        if (not ROOMS and name.partition(".")[0] in BLOCKED) or room in ROOMS:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 sys.meta_path.insert(0, Blocked)  # type: ignore[arg-type]
 
-import canary_child  # noqa: E402
+import command_lines  # noqa: E402
 
 import folkmoot as fm  # noqa: E402
 
-for public in fm.__all__:
+for public in fm._WHERE if ROOMS else fm.__all__:
     getattr(fm, public)
-canary_child.commands(json.loads(sys.argv[1]))
+command_lines.commands(json.loads(sys.argv[1]))

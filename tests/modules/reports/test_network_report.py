@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from dialogue_rows import error_row, result_row
 
-from folkmoot.modules.reports.network import network_report
+from folkmoot.modules.network.report import network_report
 
 Said = tuple[str | None, str, float]
 

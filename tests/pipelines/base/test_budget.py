@@ -72,7 +72,7 @@ def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) ->
         assert len(server.bodies) == calls == result.summary.paid["calls"] == totals(tmp_path).calls
         assert result.summary.stopped.startswith(f"budget {calls} calls spent")
         assert result.summary.counts["errors"] == 0
-        assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == calls
+        assert len((tmp_path / ".folkmoot" / "calls.jsonl").read_text().splitlines()) == calls
 
 
 @pytest.mark.parametrize("budget", ["6k tokens", "0.006 USD"])
@@ -87,7 +87,9 @@ def test_tokens_and_money_are_not_exceeded(budget: str, tmp_path: Path) -> None:
         else:
             assert 0.9 * limit.usd <= paid["cost_usd"] <= limit.usd
         assert paid["calls"] == len(server.bodies) < 200
-        assert len(server.bodies) == len((tmp_path / "calls.jsonl").read_text().splitlines())
+        assert len(server.bodies) == len(
+            (tmp_path / ".folkmoot" / "calls.jsonl").read_text().splitlines()
+        )
 
 
 def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> None:

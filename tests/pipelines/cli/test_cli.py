@@ -23,7 +23,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
     *("try", "forecast", "controls", "show", "ask", "serve", "evaluate", "compare", "compile"),
-    *("tune", "train", "report", "reproduce"),
+    *("tune", "pipeline", "train", "report", "reproduce"),
     *("runs", "data", "datasets", "lms", "doctor", "import", "push", "ui"),
 ]
 

@@ -38,7 +38,7 @@ def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
         if one.default is not inspect.Parameter.empty:
             assert one.default == told[one.name].default
     command = typer.main.get_command(cli.app).commands[name]  # type: ignore[attr-defined]
-    offered = {one.name for one in command.params} - {"help"}
+    offered = {one.name for one in command.params} - {"help", "all_help"}
     assert offered == {*command_options(request), *command_options(view)}
     assert not {*command_options(request)} & {*command_options(view)}
     for option in command_options(request):

@@ -48,7 +48,15 @@ def test_without_an_id_what_went_wrong_stands_first(scripted: ScriptedServer, te
     assert failed.stdout.splitlines()[-1] == "next: folkmoot show failed"
 
 
-def test_the_options_of_evaluate_stand_in_groups() -> None:
-    panels = re.findall(r"╭─ (\w+) ─", folkmoot("evaluate", "--help").stdout)
-    assert panels[0] == "Arguments"
-    assert {"Data", "Asking", "Budget", "Output"} <= {*panels}
+def test_help_shows_the_options_that_most_people_need_and_all_of_them_in_groups_when_asked() -> (
+    None
+):
+    shown, everything = (folkmoot("try", word).stdout for word in ("--help", "--help-all"))
+    assert len(shown.splitlines()) <= 50
+    assert len(everything.splitlines()) > 100
+    assert re.findall(r"╭─ (\w+) ─", shown) == ["Arguments", "Options"]
+    assert {"Data", "Asking", "Budget", "Output"} <= {*re.findall(r"╭─ (\w+) ─", everything)}
+    assert "--budget" in shown
+    assert "--permute" not in shown
+    assert "--permute" in everything
+    assert "<int range>" not in everything

@@ -402,3 +402,37 @@ def test_comparing_imports_nothing_heavy(run: Write) -> None:
             check=False,
         )
         assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "loaded"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "n", "margin", "shown"),
+    [
+        (range(100), 133, 0.02, True),  # no question differs: 133 are enough for 2 points
+        (range(100), 132, 0.02, False),
+        (range(100), 133, "2", True),  # the command line gives points
+        (range(50, 100), 1000, 0.02, False),  # 5 points worse
+        (range(50, 100), 1000, 0.1, True),
+    ],
+)
+def test_a_margin_asks_whether_a_run_is_at_most_so_much_worse(
+    run: Write, right: Iterable[int], n: int, margin: float | str, shown: bool
+) -> None:
+    team, one = run(range(100), n), run(right, n)
+    comparison = fm.compare(team, one, names=["team", "one"], margin=margin)
+    (pair,) = comparison
+    assert pair.no_worse is shown
+    assert pair.least is not None
+    assert pair.margin is not None
+    assert (pair.least > -pair.margin) is shown
+    (sentence,) = [line for line in comparison.lines() if "at most" in line]
+    assert sentence.startswith(f"one is {'shown' if shown else 'not shown'} to be at most")
+    assert fm.compare(team, one)[0].no_worse is None
+
+
+def test_a_margin_is_a_share_of_the_error_for_each_run_beside_the_reference(run: Write) -> None:
+    team, one, other = (run(range(100), 133) for _ in range(3))
+    pairs = fm.compare(team, one, other, margin=0.02)[:2]
+    assert [pair.no_worse for pair in pairs] == [False, False]
+    for wrong in (0, "-2", "x", 1.5, True):
+        with pytest.raises(fm.UserError, match="give points such as 5"):
+            fm.compare(team, one, margin=wrong)

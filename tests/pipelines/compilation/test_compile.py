@@ -203,7 +203,7 @@ def network() -> Any:
 
     from folkmoot.modules.network.config import NetworkConfig
     from folkmoot.modules.network.state import NetworkState
-    from folkmoot.modules.protocols.strategy_network import StrategyNetwork
+    from folkmoot.modules.network.strategy_network import StrategyNetwork
 
     config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1)
     return StrategyNetwork(
@@ -490,7 +490,7 @@ def test_two_compilations_at_once_leave_the_process_as_it_was(
         for done in [pool.submit(compile_in, tmp_path / name) for name in "ab"]:
             done.result()
     assert (sys.stdout, sys.stderr, logging.getLogger("dspy").handlers[:]) == before
-    assert all((tmp_path / name / "optimizer.log").read_text() for name in "ab")
+    assert all((tmp_path / name / ".folkmoot" / "optimizer.log").read_text() for name in "ab")
 
 
 @pytest.mark.parametrize("optimizer", ["bootstrap_rs", "simba", "copro"])

@@ -561,8 +561,17 @@ def test_the_winner_answers_with_the_lm_that_won(
     loaded = fm.load_program(tmp_path / "c")
     assert loaded(question="Where?", choices=["a", "b"]).answer in ("A", "B")
     version = MlflowClient().get_model_version_by_alias("bot", "champion")
-    assert version.description.startswith("Take one prompt: ")
+    assert version.description.lstrip("*").startswith("Take one prompt: ")
     assert version.tags["outcome"] == contest.outcome
+    client, words = MlflowClient(), fm.load_program(tmp_path / "c").predictors()[0].signature
+    (prompt,) = client.search_prompts()
+    assert client.load_prompt(prompt.name).template == words.instructions
+    run = client.get_run(version.run_id)
+    assert prompt.name in run.data.tags["mlflow.linkedPrompts"]
+    names = {file.path for file in client.list_artifacts(version.run_id)}
+    assert {"race.png", "report.html", "standings.json"} <= names
+    looks = client.get_metric_history(version.run_id, "race/one prompt")
+    assert [point.step for point in looks] == sorted({point.step for point in looks})
     model = mlflow.pyfunc.load_model("models:/bot/1")
     assert not model.predict([{"question": "Where?", "choices": ["a", "b"]}])["error"].any()
     saved = (tmp_path / "c" / "winner" / "lm.json").read_text()

@@ -244,6 +244,18 @@ def test_drawn_options_stand_in_every_place() -> None:
     first, again = load(rows), load(rows)
     assert [q.answer for q in first] == [q.answer for q in again]
     assert {question.answer for question in first} == set("ABCD")
+    marked = {"choices": ["r", "x", "y"], "labels": [1, 0, 0]}
+    same = load([{"question": f"{Q} {n}", "mc1_targets": marked} for n in range(60)])
+    assert {question.answer for question in same} == set("ABC")
+
+
+@pytest.mark.parametrize(("column", "none"), [("label", -1), ("label", "-1"), ("gold_label", "-")])
+def test_a_class_label_may_say_that_there_is_none(column: str, none: object) -> None:
+    rows = [{"question": f"{Q} {n}", "choices": ["x", "y"], column: n} for n in (0, 1)]
+    if column == "gold_label":
+        rows = [{**row, column: "xy"[row[column]]} for row in rows]
+    asked = load([*rows, {**rows[0], "question": Q, column: none}])
+    assert [question.answer for question in asked] == ["A", "B", None]
 
 
 # Cells of CSV that hold lists and objects

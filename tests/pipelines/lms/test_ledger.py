@@ -24,6 +24,7 @@ from mortal import (
 import folkmoot as fm
 from folkmoot.modules.base.calls import DETAILS, Usage
 from folkmoot.modules.base.connections import back_off
+from folkmoot.pipelines.base.run_files import books_of
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.endpoint import tokens_in
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
@@ -177,7 +178,7 @@ def test_replies_that_are_not_kept_were_paid_for_too(
     assert [line["kept"] for line in lines] == [False, False, False, True, False, True]
     assert [line["attempts"] for line in lines] == [1, 1, 2, 3, 1, 1]
     assert [line["prompt_tokens"] for line in lines] == [10, 10, None, 10, 10, 10]
-    assert len(CallStore(tmp_path)) == 2
+    assert len(CallStore(books_of(tmp_path))) == 2
 
 
 def test_failures_and_recorded_answers_cost_nothing(

@@ -585,3 +585,50 @@ def test_rows_of_equal_replies_are_filters_where_none_is_named(tmp_path: Path) -
         "model": 1.0,
         "model filter 2": 0.0,
     }
+
+
+def judged_by_promptfoo(number: int) -> dict[str, Any]:
+    """A result of the assertion `not-contains`, of which promptfoo keeps no text."""
+    right = number != 2
+    return {
+        "testIdx": number,
+        "provider": {"id": "openai:x"},
+        "vars": {"question": f"Q {number}?"},
+        "success": right,
+        "score": float(right),
+        "response": {"output": ""},
+    }
+
+
+RATED = [[{"question": f"Q {n}?"}, int(n != 2), 10 + n] for n in range(3)]
+WITHOUT_TEXT: dict[str, tuple[Any, str | None]] = {
+    "promptfoo": ({"results": {"results": [judged_by_promptfoo(n) for n in range(3)]}}, None),
+    "mlflow": (
+        {"columns": ["inputs", "correctness/value"], "data": [row[:2] for row in RATED]},
+        None,
+    ),
+    "mlflow, a named score": (
+        {"columns": ["inputs", "exact/value", "length/value"], "data": RATED},
+        "exact",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_TEXT)
+def test_other_logs_say_right_without_a_text_too(name: str, tmp_path: Path) -> None:
+    document, score = WITHOUT_TEXT[name]
+    (tmp_path / "log.json").write_text(json.dumps(document))
+    imported = fm.import_log(tmp_path / "log.json", out=tmp_path / "out", score=score)
+    (folder,) = imported.agents.values()
+    run = fm.load_run(imported.folder / folder)
+    assert [row["correct"] for row in run.rows] == [True, True, False]
+    assert {row["answer"] for row in run.rows} == {None}
+    assert run.summary.counts["unreadable"] == 1  # of the wrong one nothing is known
+
+
+def test_a_table_with_several_scores_asks_which(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_text(json.dumps(WITHOUT_TEXT["mlflow, a named score"][0]))
+    with pytest.raises(fm.UserError, match="Give it as --score; there is length, exact"):
+        fm.import_log(tmp_path / "log.json", out=tmp_path / "out")
+    with pytest.raises(fm.UserError, match="no column 'nope' with a score"):
+        fm.import_log(tmp_path / "log.json", out=tmp_path / "out", score="nope")

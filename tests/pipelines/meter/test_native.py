@@ -15,6 +15,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 import folkmoot as fm
+from folkmoot.pipelines.meter.native import MOST_RETURNED, PATHS
 from folkmoot.pipelines.testing.server import LoopbackServer
 
 QUESTION = [fm.Question(id="a", question="Is it?", choices={"A": "x", "B": "y"}, answer="A")]
@@ -350,27 +351,85 @@ def test_a_translated_request_is_one_that_a_strict_endpoint_takes(
     assert [message["role"] for message in sent["messages"][-2:]] == ["assistant", "tool"]
 
 
+# Of the package `anthropic` 2.14, whose clients have other requirements than LiteLLM.
+OF_MESSAGES = {
+    *("billing_policy", "cache_control", "compaction", "container", "context_management"),
+    *("diagnostics", "fallback_credit_token", "fallbacks", "inference_geo", "mcp_servers"),
+    *("output_config", "service_tier", "speed", "thread", "top_k", "user_profile_id"),
+    *("workspace_id", "a_field_of_tomorrow"),
+}
+
+
 @pytest.mark.parametrize(
-    ("path", "known"),
-    [("responses", set(ResponseCreateParamsBase.__annotations__))],
+    ("path", "known", "carried"),
+    [
+        (
+            "responses",
+            set(ResponseCreateParamsBase.__annotations__) - set(RESPONSES),
+            {"stream_options", "prompt_cache_retention", "reasoning"},
+        ),
+        ("messages", OF_MESSAGES, {"service_tier", "cache_control"}),
+    ],
 )
-def test_every_field_of_the_api_is_carried_or_refused(path: str, known: set[str]) -> None:
+def test_every_field_of_the_api_is_carried_or_refused(
+    path: str, known: set[str], carried: set[str]
+) -> None:
     """A field of the installed package that this test does not know is refused by name."""
+    asked: dict[str, Any] = (
+        {"input": "Is it?"}
+        if path == "responses"
+        else {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
+    )
     refused: dict[str, int] = {}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with httpx.AsyncClient() as ai:
-            for name in sorted(known - set(RESPONSES)):
-                asked = {"model": "x", "input": "Is it?", name: {"a": "b"}}
-                said = await ai.post(f"{endpoint.base_url}/{path}", json=asked, timeout=60)
+            for name in sorted(known):
+                body = {"model": "x", **asked, name: {"a": "b"}}
+                said = await ai.post(f"{endpoint.base_url}/{path}", json=body, timeout=60)
                 refused[name] = said.status_code
+                assert said.status_code != 400 or name in said.text
         return "A"
 
     with Provider(native=False) as provider:
         run(crew, provider)
-    assert {name for name, status in refused.items() if status != 400} <= {
-        *("stream_options", "prompt_cache_retention", "reasoning")
-    }
+    assert {name for name, status in refused.items() if status != 400} <= carried
+
+
+ASKS_TOOLS: dict[str, dict[str, Any]] = {
+    "chat/completions": {
+        "messages": [
+            {"role": "user", "content": "Is it?"},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "c0"}]},
+            {"role": "tool", "tool_call_id": "c0", "content": "older"},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": "c1"}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "yes"},
+        ]
+    },
+    "responses": {"input": RESPONSES["input"]},
+    "messages": {"messages": MESSAGES["messages"], "max_tokens": 9},
+}
+
+
+@pytest.mark.parametrize("path", ASKS_TOOLS)
+def test_a_transcript_has_what_tools_gave_back(path: str) -> None:
+    assert PATHS[path].tools(ASKS_TOOLS[path]) == ["yes"]
+    for damaged in (None, 3, "text", [None], [{"role": "tool"}], [{"content": [3]}], [[]]):
+        assert len(PATHS[path].tools({PATHS[path].field: damaged})) <= 1
+    long = json.loads(json.dumps(ASKS_TOOLS[path]).replace('"yes"', json.dumps("y" * 9000)))
+    assert len(PATHS[path].tools(long)[0]) == MOST_RETURNED
+
+
+def test_a_transcript_of_a_tool_loop_reads_as_what_was_done() -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            body = {"model": "x", **ASKS_TOOLS["chat/completions"]}
+            await ai.post(f"{endpoint.base_url}/chat/completions", json=body, timeout=60)
+        return "A"
+
+    with Provider() as provider:
+        row = run(crew, provider)
+    assert [turn["text"] for turn in row["transcript"]] == ["← yes\nA"]
 
 
 def test_a_stream_that_nobody_received_is_that_of_the_next_equal_request() -> None:
@@ -393,3 +452,94 @@ def test_a_stream_that_nobody_received_is_that_of_the_next_equal_request() -> No
         row = run(crew, provider, cache=False)
         assert len(provider.bodies) == 1
     assert (row["answer"], row["usage"]["calls"]) == ("A", 1)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_record_answers_what_was_passed_on_and_what_was_translated(
+    native: bool, tmp_path: Path
+) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with client(endpoint) as ai:
+            first = await ai.responses.create(model="x", input="Is it?", store=True)
+            said = await ai.responses.create(
+                model="x", input="Sure?", previous_response_id=first.id
+            )
+            return said.output_text
+
+    with Provider(native) as provider:
+        assert run(crew, provider, out=tmp_path, cache=False)["answer"] == "A"
+    again = fm.evaluate(crew, QUESTION, lm=f"replay/{tmp_path}", tracking=False, progress=False)
+    assert (again.rows[0]["answer"], again.rows[0]["error"]) == ("A", None)
+
+
+class Anthropic(LoopbackServer):
+    """Anthropic's API, as far as it goes."""
+
+    def __init__(self) -> None:
+        super().__init__(web.post("/v1/messages", self.messages))
+        self.seen: list[tuple[Any, dict[str, Any]]] = []
+
+    async def messages(self, request: web.Request) -> web.Response:
+        self.seen.append((request.headers.copy(), await request.json()))
+        content = [{"type": "text", "text": "A"}]
+        usage = {"input_tokens": 10, "output_tokens": 2}
+        return web.json_response(
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude",
+                "content": content,
+                "stop_reason": "end_turn",
+                "usage": usage,
+                "later": 7,
+            }
+        )
+
+
+def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "the-key")
+    asked = {**MESSAGES, "top_k": 5, "thinking": {"type": "adaptive"}}
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        head = {"anthropic-beta": "new-2027", "x-api-key": endpoint.api_key}
+        async with httpx.AsyncClient(headers=head) as ai:
+            said = await ai.post(f"{endpoint.base_url}/messages", json=asked, timeout=60)
+        assert said.json()["later"] == 7
+        return "A"
+
+    with Anthropic() as server:
+        lm = fm.lm("anthropic/claude-sonnet-4-5", api_base=f"http://127.0.0.1:{server.port}")
+        result = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False, cache=False)
+        ((headers, body),) = server.seen
+    assert body == {**asked, "model": "claude-sonnet-4-5"}
+    assert (headers["x-api-key"], headers["anthropic-beta"]) == ("the-key", "new-2027")
+    assert headers["anthropic-version"] == "2023-06-01"
+    assert "Authorization" not in headers
+    (row,) = result.rows
+    assert (row["error"], row["usage"]["prompt_tokens"]) == (None, 10)
+    assert "the-key" not in str(row)
+
+
+def test_a_reply_that_only_calls_tools_is_kept_however_it_says_that_it_ended(
+    tmp_path: Path,
+) -> None:
+    """Some servers say `stop`: it passed for an empty reply, and was paid for again."""
+
+    class Calls(Provider):
+        async def chat(self, request: web.Request) -> web.StreamResponse:
+            self.bodies.append(await request.json())
+            call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            message = {"role": "assistant", "content": None, "tool_calls": [call]}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            return web.json_response({"id": "1", "choices": [choice], "usage": USAGE})
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with client(endpoint) as ai:
+            await ai.responses.create(model="x", input="Is it?")
+        return "A"
+
+    with Calls(native=False) as provider:
+        for place in ("first", "again"):
+            run(crew, provider, out=tmp_path / place, record=tmp_path / "record", cache=False)
+        assert len(provider.bodies) == 1

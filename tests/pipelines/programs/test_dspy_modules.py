@@ -14,6 +14,7 @@ import optuna
 import pytest
 
 import folkmoot as fm
+from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "library"}
@@ -21,6 +22,7 @@ GIVEN = {
     "answer": "A",
     "next_tool_name": "finish",
     "next_tool_args": "{}",
+    "tool_calls": '{"tool_calls": [{"name": "submit", "args": {"answer": "A"}}]}',
     "generated_code": "print('A')",
     "code": "SUBMIT('A')",
 }
@@ -118,6 +120,7 @@ MODULES: dict[str, Callable[[], Any]] = {
     "BestOfN": lambda: dspy.BestOfN(dspy.ChainOfThought(CHAIN), **BETTER),
     "Refine": lambda: dspy.Refine(dspy.ChainOfThought(CHAIN), **BETTER),
     "ReAct": lambda: dspy.ReAct(CHAIN, tools=[]),
+    "ReActV2": lambda: dspy.ReActV2(CHAIN, tools=[]),
     "**kwargs": TakesAnything,
     "async forward": AsyncForward,
     "aforward": AForward,
@@ -130,7 +133,39 @@ WITH_CODE: dict[str, Callable[[], Any]] = {
     "ProgramOfThought": lambda: dspy.ProgramOfThought(CHAIN),
     "CodeAct": lambda: dspy.CodeAct(CHAIN, tools=[]),
     "RLM": lambda: dspy.RLM(CHAIN),
+    "Flex": lambda: dspy.Flex(CHAIN),
 }
+
+
+def test_the_table_has_all_modules_of_dspy() -> None:
+    kinds = {name: kind for name, kind in vars(dspy).items() if isinstance(kind, type)}
+    modules = {name for name, kind in kinds.items() if issubclass(kind, dspy.Module)}
+    assert modules - {"Module"} <= {*MODULES, *WITH_CODE}
+
+
+NOT_OFFERED = {
+    "AvatarOptimizer": "it compiles dspy.Avatar alone",
+    "BootstrapFinetune": "it changes the weights of an LM, not a prompt",
+    "Ensemble": "it joins programs, as fm.Ensemble does",
+    "Teleprompter": "the base class",
+}
+NAMED = {"BootstrapFewShot": "bootstrap", "BootstrapFewShotWithOptuna": "bootstrap_optuna"} | {
+    "BootstrapFewShotWithRandomSearch": "bootstrap_rs",
+    "BetterTogether": "better_together",
+    "InferRules": "infer_rules",
+    "KNNFewShot": "knn",
+    "LabeledFewShot": "labeled_few_shot",
+    "MIPROv2": "mipro",
+}
+
+
+def test_every_optimizer_of_dspy_is_offered_or_has_a_reason() -> None:
+    """Each that is offered is run by tests/pipelines/compilation."""
+    kinds = {name: kind for name, kind in vars(dspy.teleprompt).items() if isinstance(kind, type)}
+    base = dspy.teleprompt.Teleprompter
+    optimizers = {name for name, kind in kinds.items() if issubclass(kind, base)}
+    for name in optimizers - NOT_OFFERED.keys():
+        assert NAMED.get(name, name.lower()) in OPTIMIZERS, name
 
 
 @pytest.mark.parametrize("ours", [True, False])

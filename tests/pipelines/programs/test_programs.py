@@ -12,6 +12,7 @@ import pytest
 from outcome_tables import embed_words
 
 import folkmoot as fm
+from folkmoot.modules.protocols.declaration import Protocol
 from folkmoot.modules.protocols.registry import PROTOCOLS, written
 from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.programs.resolve import parse_sets, program_of
@@ -99,6 +100,13 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def protocol_of(name: str) -> Protocol:
+    """The protocol of that name, also where an attached room has it."""
+    protocol = PROTOCOLS.find(name)
+    assert protocol is not None
+    return protocol
+
+
 def test_every_protocols_example_is_a_spec(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,9 +114,9 @@ def test_every_protocols_example_is_a_spec(
     monkeypatch.chdir(tmp_path)
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
     network = fm.StrategyNetwork.untrained(config, Embedder("planted"))
-    network.save(PROTOCOLS["network"].example.partition(":")[2])
+    network.save(protocol_of("network").example.partition(":")[2])
     for name in written():
-        protocol = PROTOCOLS[name]
+        protocol = protocol_of(name)
         kind = fm.StrategyNetwork if name == "network" else protocol.program
         sets = {"environment": f"corpus:{corpus}"} if name == "team" else {}
         assert isinstance(program_of(protocol.example, sets), kind)

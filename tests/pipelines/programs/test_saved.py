@@ -510,6 +510,16 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
             saved_program(tmp_path, sets=sets)
 
 
+def test_a_setting_may_leave_an_agent_without_a_turn(tmp_path: Path) -> None:
+    """Without a judge, the prompts of the others are those that were saved."""
+    program = taught(fm.Deliberation(["intuitive", "reasoner"], tie_break="judge"))
+    program.save(tmp_path)
+    changed = saved_program(tmp_path, sets={"tie_break": "majority"})
+    assert set(changed.seats()) == set(program.seats()) - {"judge"}
+    for name, seat in changed.seats().items():
+        assert seat.predict.signature.equals(program.seats()[name].predict.signature)
+
+
 # The command line
 
 

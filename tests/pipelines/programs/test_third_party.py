@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,24 +14,35 @@ import dspy
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.base.registry import Registry
+from folkmoot.modules.base.registry import FUNCTIONS, Registry
 from folkmoot.modules.protocols.deliberation import TIE_BREAKS, replay
 from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, optimizer_of
+from folkmoot.pipelines.cli.command import ATTACHED
+from folkmoot.pipelines.logs.formats import OTHERS
 from folkmoot.pipelines.programs.build import ENVIRONMENTS, environment_of
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 SOURCE = '''
 """A small package that adds one of each."""
+from dataclasses import dataclass
+from typing import Annotated
+
 import dspy
+from typer import Option
 import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.environment import Environment, Page
 from folkmoot.modules.protocols.declaration import Protocol, comma_items
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.optimizers.prompts.optimizers import PromptOptimizer
+from folkmoot.pipelines.base.request import Request
+from folkmoot.pipelines.cli.command import Command
+from folkmoot.pipelines.cli.options import View
+from folkmoot.pipelines.logs.answers import LogAnswer
+from folkmoot.pipelines.logs.formats import Format
 from folkmoot.signatures.roles import ROLES
 from folkmoot.signatures.strategies import Answering
 
@@ -100,6 +113,25 @@ def last_word(turns):
     return turns[-1]["answer"]
 
 
+@dataclass
+class Greeting(Request):
+    """Say hello."""
+
+    example = "greet"
+    name: Annotated[str, Option(help="Whom to greet.")] = "all"
+
+
+greet = Command(Greeting, View, lambda request, view: print(f"hello {request.name}"))
+
+
+def _tally(path):
+    for place, line in enumerate(path.read_text().splitlines()[1:]):
+        yield LogAnswer(f"{path}, line {place}", f"q{place}", "me", line, line == "A")
+
+
+tally = Format("tally", (".tally",), frozenset(), _tally)
+
+
 first_demo = PromptOptimizer(
     "first_demo", "shows one question", {}, _first, lambda n: (0, 0), demonstrates=True, learns=True
 )
@@ -122,8 +154,20 @@ first_demo = {module}:first_demo
 
 [folkmoot.tie_breaks]
 last_word = {module}:last_word
+
+[folkmoot.commands]
+greet = {module}:greet
+
+[folkmoot.functions]
+last_word = {module}:last_word
+
+[folkmoot.logs]
+tally = {module}:tally
 """
-REGISTRIES: list[Registry] = [PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS, TIE_BREAKS]
+REGISTRIES: list[Registry] = [
+    *(PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS, TIE_BREAKS),
+    *(ATTACHED, FUNCTIONS, OTHERS),
+]
 TALK = ["intuitive", "reasoner"]
 
 
@@ -255,3 +299,21 @@ def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path
         "Quiet",
         "SingleAgent",
     ]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_function_and_a_format_of_logs_are_found_by_entry_point(tmp_path: Path) -> None:
+    assert fm.last_word([{"answer": "B"}]) == "B"
+    (tmp_path / "one.tally").write_text("answers\nA\nB\n")
+    imported = fm.import_log(tmp_path / "one.tally", out=tmp_path / "imported")
+    assert fm.load_run(imported.folder / "me").summary.scores["accuracy"]["value"] == 0.5
+
+
+def test_a_command_is_found_by_entry_point(installed: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "folkmoot", "greet", "--name", "you"],
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "hello you\n")

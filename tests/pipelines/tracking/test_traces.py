@@ -7,10 +7,15 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dspy
+import mlflow
+import mlflow.genai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +23,11 @@ from mortal import questions
 from stores import new_store
 
 import folkmoot as fm
+from folkmoot.pipelines.base.run_files import BOOKS
+from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.runs.traces import TRACES, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking import evaluation, push
+from folkmoot.pipelines.tracking import push
 from folkmoot.pipelines.tracking import traces as traces_send
 from folkmoot.pipelines.tracking.cursor import CURSOR
 from folkmoot.pipelines.tracking.traces import otel_spans
@@ -126,7 +133,7 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
     first = traced(scripted.url, out, n=6, budget="5 calls", concurrency=2)
     assert 0 < first.summary.counts["rows"] < 6
     assert found(out).keys() == {row["id"] for row in first.rows}
-    with open(out / TRACES, "ab") as file:
+    with open(out / BOOKS / TRACES, "ab") as file:
         file.write(b'{"row": {"id": "q5"')  # as a killed process leaves it
     traced(scripted.url, out, n=6)
     traced(scripted.url, out, n=6)
@@ -157,14 +164,46 @@ def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
 
 
-def test_many_traces_are_sent_by_a_thread_of_their_own(
+def test_the_store_is_complete_when_an_evaluation_returns(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    traced(scripted.url, tmp_path / "out", n=12)
+    assert not any(thread.name == "folkmoot-push" for thread in threading.enumerate())
+    assert len(found(tmp_path / "out")) == 12
+    assert json.loads((tmp_path / "out" / BOOKS / CURSOR).read_text())["clean"] is True
+
+
+def test_a_trace_says_whether_its_answer_is_right_and_what_was_right(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    traced(scripted.url, tmp_path / "out", n=3)
+    for trace in found(tmp_path / "out").values():
+        known = {one.name: one for one in trace.info.assessments}
+        assert known.keys() == {"correct", "expected_response"}
+        assert known["correct"].source.source_type == "CODE"
+        row = (
+            json.loads(trace.data.spans[0].attributes["mlflow.spanOutputs"])
+            if isinstance(trace.data.spans[0].attributes["mlflow.spanOutputs"], str)
+            else trace.data.spans[0].attributes["mlflow.spanOutputs"]
+        )
+        assert known["correct"].feedback.value is row["correct"]
+        assert known["expected_response"].expectation.value == row["gold"]
+
+
+def test_a_trace_that_was_cut_off_from_its_assessments_is_sent_again(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push, "MANY_BYTES", 3)
-    result = traced(scripted.url, tmp_path / "out", n=12)
-    assert result.wait_for_traces(60)
-    assert len(found(tmp_path / "out")) == 12
-    assert json.loads((tmp_path / "out" / CURSOR).read_text())["clean"] is True
+    def away(*_: Any) -> None:
+        raise OSError("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(traces_send.TracingClient, "log_assessment", away)
+        patched.setattr("folkmoot.pipelines.tracking.run.PAUSES", (0.0,))
+        with pytest.warns(RuntimeWarning, match="the store is away"):
+            traced(scripted.url, tmp_path / "out", n=3)
+    push.push(tmp_path / "out")
+    traces = found(tmp_path / "out").values()
+    assert [len(trace.info.assessments) for trace in traces] == [2, 2, 2]
 
 
 def test_one_trace_that_is_refused_keeps_no_other_back(
@@ -207,3 +246,78 @@ def test_samples_that_are_asked_at_once_have_their_own_calls(
     for agent in agents:
         (call,) = (span for span in trace.data.spans if span.parent_id == agent.span_id)
         assert agent.outputs["text"] in call.outputs["choices"][0]["message"]["content"]
+
+
+class Looks(dspy.Module):  # type: ignore[misc]
+    """A DSPy module with an agent and a tool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agent = dspy.ReAct("question -> answer", tools=[look_up])
+
+    def forward(self, question: str) -> Any:
+        return self.agent(question=question)
+
+
+def look_up(thing: str) -> str:
+    """Looks a thing up."""
+    return f"{thing} is known"
+
+
+def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: Path) -> None:
+    steps = iter([("look_up", '{"thing": "it"}'), ("finish", "{}")])
+
+    def reply(body: dict[str, Any]) -> Any:
+        said = {"next_thought": "so", "reasoning": "so", "answer": "A"}
+        if "next_tool_name" in json.dumps(body):
+            name, given = next(steps)
+            said |= {"next_tool_name": name, "next_tool_args": given}
+        wanted = re.findall(
+            r"`(\w+)`", body["messages"][0]["content"].partition("output fields")[2]
+        )
+        names = [name for name in dict.fromkeys(wanted) if name in said]
+        return "\n\n".join([f"[[ ## {name} ## ]]\n{said[name]}" for name in names])
+
+    scripted.reply = reply
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    asked = [fm.Question(id="q0", question="Is it?", choices=["a", "b"], answer="A")]
+    fm.evaluate(Looks(), asked, lm=lm, out=tmp_path / "out", progress=False)
+    (trace,) = found(tmp_path / "out").values()
+    spans = {span.span_id: span for span in trace.data.spans}
+
+    def path(span: Any) -> str:
+        above = spans.get(span.parent_id)
+        return f"{path(above)}/{span.name}" if above else span.name
+
+    paths = [path(span) for span in trace.data.spans]
+    assert any(one.endswith("Looks/ReAct/look_up") for one in paths), paths
+    assert any("ReAct/" in one and one.endswith("/openai/scripted") for one in paths), paths
+    assert {span.span_type for span in spans.values()} >= {"AGENT", "TOOL", "CHAT_MODEL"}
+    assert not any("foreign" in one.casefold() for one in paths)
+
+
+@pytest.mark.skipif(
+    not hasattr(mlflow.genai, "compare_evaluations"), reason="MLflow compares runs from 3.18 on"
+)
+def test_mlflows_own_comparison_of_two_runs_agrees(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    """MLflow 3.18 pairs the traces of two runs by their inputs, and tests what is `correct`."""
+    asked = [
+        fm.Question(id=f"q{n}", question=f"Is it {n}?", choices=["a", "b"], answer="A")
+        for n in range(40)
+    ]
+    runs = {}
+    for name, share in (("worse", 20), ("better", 36)):
+        scripted.reply = lambda body, share=share: json.dumps(
+            {"answer": "A" if int(re.findall(r"Is it (\d+)", str(body))[-1]) < share else "B"}
+        )
+        lm = fm.lm("openai/scripted", api_base=scripted.url)
+        runs[name] = fm.evaluate(
+            "single:simple", asked, lm=lm, out=tmp_path / name, cache=False, progress=False
+        )
+    (ours,) = fm.compare(runs["worse"], runs["better"], exact=True)
+    theirs = mlflow.genai.compare_evaluations(runs["better"].run_id, runs["worse"].run_id)
+    judged = theirs.scorers["correct"]
+    assert judged.diff == pytest.approx(ours.difference)
+    assert judged.p_value == pytest.approx(ours.p)

@@ -29,10 +29,12 @@ from tuned import killed_at
 from typer.testing import CliRunner
 
 import folkmoot as fm
+from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.cli.app import app
+from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import evaluation, stored_run, traces
 from folkmoot.pipelines.tracking import run as running
+from folkmoot.pipelines.tracking import stored_run, traces
 from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
 from folkmoot.pipelines.tracking.push import push
 from folkmoot.pipelines.tracking.stored_run import StoredRun
@@ -124,7 +126,7 @@ def check_complete(out: Path, n: int, traces: int) -> None:
     client = MlflowClient()
     run_id = json.loads((out / "run.json").read_text())["mlflow_run_id"]
     run = client.get_run(run_id)
-    assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", n)
+    assert (run.info.status, run.data.metrics["questions"]) == ("FINISHED", n)
     assert run.outputs is not None
     assert len(run.outputs.model_outputs) == 1
     names = {item.path for item in client.list_artifacts(run_id)}
@@ -135,7 +137,7 @@ def check_complete(out: Path, n: int, traces: int) -> None:
         [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
     )
     assert len(same) == 1
-    assert json.loads((out / CURSOR).read_text())["clean"] is True
+    assert json.loads((out / BOOKS / CURSOR).read_text())["clean"] is True
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
     out, n = tmp_path / "out", 60
     proxy.rule = no_traces
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
-        evaluated(scripted.url, out, n, traces=1).wait_for_traces(30)
+        evaluated(scripted.url, out, n, traces=1)
     assert waiting() == [out]
     assert pushed()[0] == 1
     proxy.rule = lambda *_: None
@@ -182,7 +184,7 @@ def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
     began = time.monotonic()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        evaluated(scripted.url, out, 60, traces=1).wait_for_traces(60)
+        evaluated(scripted.url, out, 60, traces=1)
     assert time.monotonic() - began < 60
     proxy.rule = lambda *_: None
     pushed()
@@ -210,11 +212,7 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     experiment = client.get_run(
         json.loads((out / "run.json").read_text())["mlflow_run_id"]
     ).info.experiment_id
-    mine = [
-        run
-        for run in client.search_runs([experiment])
-        if run.data.params["program.max_rounds"] == "1"
-    ]
+    mine = [run for run in client.search_runs([experiment]) if run.data.params["rounds"] == "1"]
     assert all("accuracy" in run.data.metrics for run in mine)
     assert all(model.status == "READY" for model in client.search_logged_models([experiment]))
 
@@ -288,7 +286,7 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         result = evaluated(scripted.url, out, 6, traces=1)
     assert result.summary.counts["rows"] == 6
-    store = json.loads((out / CURSOR).read_text())["store"]
+    store = json.loads((out / BOOKS / CURSOR).read_text())["store"]
     assert waiting(store) == waiting() == [out]
     assert waiting("sqlite:////elsewhere/mlflow.db") == []
     runner = CliRunner()
@@ -321,7 +319,7 @@ def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
     experiment = client.get_experiment_by_name("outage")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    assert sorted(run.data.metrics["rows"] for run in runs) == [2, 3, 4]
+    assert sorted(run.data.metrics["questions"] for run in runs) == [2, 3, 4]
 
 
 def test_the_same_command_sends_it_too(
@@ -345,7 +343,6 @@ def test_a_disk_that_is_full_keeps_nothing_from_the_store(
     out = tmp_path / "out"
     monkeypatch.setattr(Cursor, "save", lambda *_, **__: None)
     result = evaluated(scripted.url, out, 60, traces=1)
-    assert result.wait_for_traces(60)
     place = [MlflowClient().get_run(str(result.run_id)).info.experiment_id]
     shown = MlflowClient().search_traces(locations=place, run_id=result.run_id, max_results=100)
     assert len(shown) == 60
@@ -363,7 +360,7 @@ def killed(when: str, store: str, cache: str, url: str, out: Path) -> None:
     """An evaluation in a process of its own, which is killed on its way."""
     os.environ.update(MLFLOW_TRACKING_URI=store, FOLKMOOT_CACHE=cache)
     killed_at(*KILLED_IN[when])
-    evaluated(url, out, 45, traces=1).wait_for_traces(60)
+    evaluated(url, out, 45, traces=1)
 
 
 @pytest.mark.parametrize("when", KILLED_IN)
@@ -412,15 +409,14 @@ def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs
     client = MlflowClient()
     run = client.get_run(done.run_ids["compile.json"])
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["accuracy_after"] == first.after["scores"]["accuracy"]["value"]
+    assert run.data.metrics["accuracy"] == first.after["scores"]["accuracy"]["value"]
 
     def others() -> list[Any]:
         runs = client.search_runs([run.info.experiment_id])
         return [one for one in runs if one.info.run_id != run.info.run_id]
 
     assert {one.data.tags.get("mlflow.parentRunId") for one in others()} == {run.info.run_id}
-    kinds = [one.data.tags.get("folkmoot.kind", "evaluation") for one in others()]
-    assert kinds.count("candidate") == first.candidates
-    assert kinds.count("evaluation") == 2
+    kinds = [one.data.tags["folkmoot.kind"] for one in others()]
+    assert kinds == ["evaluate", "evaluate"], "before and after; the candidates are a table"
     push(out)
     assert len(others()) == len(kinds), "nothing is sent twice"

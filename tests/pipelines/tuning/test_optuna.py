@@ -7,9 +7,10 @@ from typing import Any
 
 import optuna
 import pytest
-from tuned import ORDERS, critic_first, lm_at, questions, scripted_by
+from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, study_at
 
 import folkmoot as fm
+from folkmoot.pipelines.plots.trials import PLOTS, draw_trials
 
 
 def tuned(url: str, **options: Any) -> fm.Study:
@@ -113,3 +114,21 @@ def test_what_cannot_be_used_is_refused_before_a_call(
     with pytest.raises(fm.UserError, match=said):
         tuned(scripted.url, **options)
     assert scripted.requests == []
+
+
+def test_a_study_is_a_table_and_draws_itself(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = scripted_by(critic_first)
+    study = study_at(scripted.url, tmp_path / "out", trials=6, tracking=False)
+    frame = study.to_pandas()
+    assert list(frame["trial"]) == [entry["trial"] for entry in study.trials]
+    assert {"roles", "max_rounds", "accuracy", "state"} <= {*frame.columns}
+    assert study.plot(tmp_path / "history.png").is_file()
+    for name in PLOTS:
+        assert draw_trials(study.report, name, tmp_path / f"{name}.png"), name
+    try:
+        import plotly  # noqa: F401
+    except ImportError:
+        with pytest.raises(fm.UserError, match=r"pip install 'folkmoot\[plots\]'"):
+            study.plot(tmp_path / "trials.html")
+    else:
+        assert "<html>" in study.plot(tmp_path / "trials.html").read_text()

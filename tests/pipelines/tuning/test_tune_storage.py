@@ -137,7 +137,7 @@ def test_machines_with_folders_of_their_own_share_a_study(
     has_lost_nothing(study, lost=0, trials=8)
     judged = [(tmp_path / name / "validation").exists() for name in ("mine", "other")]
     assert judged.count(True) == 1
-    homes = {path.parent.name for path in tmp_path.glob("*/ledger.jsonl")}
+    homes = {path.parts[-3] for path in tmp_path.glob("*/*/ledger.jsonl")}
     assert homes == {"mine", "other"}
 
 

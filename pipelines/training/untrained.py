@@ -1,10 +1,12 @@
-"""Untrained strategy networks, which a study trains."""
+"""What a study and the command line know of strategy networks: those that are still to be trained,
+and how they are trained and scored.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +17,21 @@ from ...modules.base.errors import UserError
 from ...modules.base.saved_file import Described
 from ...modules.network import space
 from ...modules.network.config import NetworkConfig
-from ...modules.protocols.declaration import Protocol
+from ...modules.network.strategy_network import StrategyNetwork, trained_network
+from ...modules.protocols.declaration import Plot, Protocol, Trainable
 from ...modules.protocols.program import LAYOUT
-from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.reading.question import Question
 from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
-from .build import embedder
+from ..programs.build import embedder
+from ..runs.outcomes import Outcomes
+from .live import live
+from .plots import network_plot
+from .replay import rescore
+from .shown import Rescored
 
 OF_PROGRAM = ("samples", "sampling", "tie_break", "own_prompts", "prompt_layout", "prompts")
 WIDTH = 1  # of the placeholder's embeddings: the model's own is not known before it is loaded
-
-
-class Unanswered(UserError):  # noqa: N818
-    """A training cannot go on, since a question has no answer; `what` says which and why."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: finished work is kept, and the same command resumes")
-        self.what = what
 
 
 class Untrained(StrategyNetwork):
@@ -81,6 +81,30 @@ class Untrained(StrategyNetwork):
         network = StrategyNetwork(NetworkState.fresh(config, embed.width), embed, **self.options)
         network.assign({name: seat.predict.lm for name, seat in self.seats().items()})
         return network
+
+    def train(
+        self,
+        questions: Sequence[Question],
+        folder: Path,
+        *,
+        lm: Any,
+        cache: bool,
+        tracking: bool,
+        parent: str | None,
+    ) -> None:
+        """Train the network by asking LMs, and save it; see `live`."""
+        settings = self.describe()
+        live(
+            self.fresh(),
+            questions,
+            self.learning,
+            folder,
+            lm=lm,
+            options={name: value for name, value in settings.items() if name != "program"},
+            cache=cache,
+            tracking=tracking,
+            parent=parent,
+        )
 
 
 def _nothing(texts: Sequence[str]) -> npt.NDArray[np.floating]:
@@ -141,3 +165,40 @@ def default_embedding() -> tuple[str, str | None]:
 def _here(model: str) -> bool:
     """Whether a model is installed or was fetched before, and needs no download."""
     return isinstance(Embedder(model)._where(), Path) or fetched(model)
+
+
+def _with_embedding(values: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The values with the embedding model, and a warning when it is not the paper's."""
+    if "embedding" in values:
+        return dict(values), None
+    model, warning = default_embedding()
+    return {**values, "embedding": model}, warning
+
+
+def _check(values: Mapping[str, Sequence[Any]]) -> None:
+    """Raise UserError for an embedding model that cannot be loaded."""
+    for model in values.get("embedding", ()):
+        _ = Embedder(model).width
+
+
+def _rescored(folder: Path, test: Outcomes, settings: Mapping[str, Any]) -> Rescored:
+    model = settings.get("embedding")
+    return Rescored(rescore(folder, test, embed=Embedder(str(model)) if model else None))
+
+
+NETWORK = replace(
+    StrategyNetwork.protocol,
+    program=trained_network,
+    plot=Plot(
+        network_plot,
+        "How sure the group was beside how often it was right, and which strategy each agent used.",
+    ),
+    learning=Trainable(
+        TO_TRAIN,
+        settled=_with_embedding,
+        check=_check,
+        of_turns=("agents", "strategies", "samples", "top", "epochs"),
+        rescored=_rescored,
+    ),
+)
+"""The programs that are found as `network`: trained ones in their folders."""

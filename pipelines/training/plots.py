@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
+from ..plots.figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
 
 MOST_GRAPHS = 6
 """How many moments of a training the plot of graphs shows."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...optimizers.statistics.statistics import Estimate
-from .figure import BLUE, GREY, ORANGE, new_figure, saved
+from ..plots.figure import BLUE, GREY, ORANGE, new_figure, saved
 
 
 def waterfall_plot(

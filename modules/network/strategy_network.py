@@ -18,21 +18,21 @@ from ..base.calls import ASKER, ROLLOUTS, Rollouts, asking, bound, with_usage
 from ..base.errors import UserError
 from ..base.saved_file import Described
 from ..base.together import together
-from ..network.config import NetworkConfig
-from ..network.selector import Embed, StrategySelector
+from ..protocols.declaration import Protocol
+from ..protocols.foreign import Foreign
+from ..protocols.program import Program, SeatTurns, prediction_of, solved_by
+from ..protocols.single import SingleAgent
+from ..protocols.strategies import STRATEGIES, strategy_of
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, weighted_consensus
-from ..reports.network import network_report
-from .declaration import Plot, Protocol
-from .foreign import Foreign
-from .program import Program, SeatTurns, prediction_of, solved_by
-from .single import SingleAgent
-from .strategies import STRATEGIES, strategy_of
+from .config import NetworkConfig
+from .report import network_report
+from .selector import Embed, StrategySelector
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
-    from ..network.state import NetworkState
+    from .state import NetworkState
 
 _ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
 _AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
@@ -121,7 +121,7 @@ class StrategyNetwork(Program):
         """A network that has learned nothing yet, for `fm.train`; options are those of the
         constructor.
         """
-        from ..network.state import NetworkState
+        from .state import NetworkState
 
         for warning in config.idle():
             warnings.warn(warning, stacklevel=2)
@@ -367,7 +367,7 @@ def trained_network(
     Raises UserError for a folder without a network, one whose strategies are not prompting
     strategies, and one that names a folder as its embedding model.
     """
-    from ..network.state import NetworkState
+    from .state import NetworkState
 
     state = NetworkState.load(folder)
     embed = (
@@ -407,10 +407,5 @@ StrategyNetwork.protocol = Protocol(
     "network",
     "network:runs/network",
     lambda parts: {"folder": ":".join(parts)},
-    plot=Plot(
-        "network_plot",
-        "How sure the group was beside how often it was right, and which strategy each agent used.",
-    ),
     fixed=("folder", "config", "learned"),
-    program=trained_network,
 )

@@ -6,23 +6,19 @@ from dataclasses import asdict
 
 from rich.table import Table as Shown
 
-from ..reproduction.lines import Line, Reproduction
-from ..reproduction.plan import ReproductionPlan, plan_reproduction
-from ..reproduction.presets import Row, Table, models, select, tables
-from ..reproduction.reproduce import reproduce_as_planned, reproduced_so_far
-from ..reproduction.request import ReproduceRequest
-from .life import live
-from .options import ReproduceView
-from .show import console, finish, plain_table, show_lines
+from ..cli.life import live
+from ..cli.options import Confirmed
+from ..cli.show import console, finish, plain_table, show_lines
+from .lines import Line, Reproduction
+from .plan import ReproductionPlan, plan_reproduction
+from .presets import Row, Table, models, select, tables
+from .reproduce import reproduce_as_planned, reproduced_so_far
+from .request import ReproduceRequest
 
 LOST = ("errors", "unreadable", "truncated")
 
 
-def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
-    if view.show_list:
-        _list(request.spec, view)
-        return
-
+def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
     def show(result: Reproduction) -> None:
         _show(view, result, plan)
 
@@ -36,7 +32,7 @@ def _left(plan: ReproductionPlan) -> Reproduction | None:
     return done if any(line.measured is not None for line in done.lines) else None
 
 
-def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan) -> None:
+def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None:
     """Show the figures side by side, then the folders."""
     heads = ("measured [95%]", "n", "lost", "difference", "published inside")
     table = plain_table("row", "figure", "published", *heads)
@@ -68,7 +64,7 @@ def _cells(line: Line) -> list[str]:
     ]
 
 
-def _list(spec: str | None, view: ReproduceView) -> None:
+def list_presets(spec: str | None, view: Confirmed) -> None:
     """All tables, those of a PAPER, or the rows of PAPER/TABLE[/ROW]."""
     wanted = (spec or "").strip("/")
     found = [one for one in tables().values() if not wanted or one.name.startswith(f"{wanted}/")]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..network.selector import Embed
 from ..reading.row import ResultRow
-from .counting import Figures, Reading
+from ..reports.counting import Figures, Reading
+from .selector import Embed
 
 BINS = 10
 TOPICS = ("subject", "topic", "domain", "type", "grade")

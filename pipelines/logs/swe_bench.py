@@ -1,0 +1,183 @@
+"""Reports of SWE-bench's harness and leaderboard, and the predictions of mini-SWE-agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from .answers import (
+    LogAnswer,
+    json_document,
+    log_amount,
+    log_count,
+    log_left_out,
+    log_list,
+    log_name,
+    log_object,
+    log_text,
+    right,
+)
+from .terminal_bench import entrant_of
+
+_RESOLVED = ("resolved_ids", "resolved")
+_LISTS = (
+    *("submitted_ids", "completed_ids", "incomplete_ids", "unresolved_ids", "empty_patch_ids"),
+    *("error_ids", "unresolved", "no_generation", "no_logs", "generated", "with_logs", "applied"),
+    *("no_apply", "install_fail", "reset_failed", "test_errored", "test_timeout"),
+)
+"""The lists of a report, all of tasks: one that is in none of them is unknown."""
+
+_TASK = re.compile(r"(?P<owner>.+?)(?:__|/)(?P<name>.+?)(?:-|:pr-)\d+")
+
+
+def repository_of(task: str) -> str | None:
+    """The repository of a task, such as `astropy/astropy` of `astropy__astropy-12907`, or `cli/cli`
+    of `cli/cli:pr-1`: its tasks resemble one another.
+    """
+    found = _TASK.fullmatch(task)
+    return None if found is None else f"{found['owner']}/{found['name']}"
+
+
+def is_report(document: Mapping[str, object]) -> bool:
+    return any(isinstance(document.get(name), list) for name in _RESOLVED)
+
+
+def swe_bench_report(path: Path) -> Iterator[LogAnswer]:
+    """A report of the harness, or a submission's `results.json`. The agent is the file's name, or
+    of `results.json` the folder's.
+    """
+    resolved, tasks = _verdicts(json_document(path), str(path))
+    for task in tasks:
+        yield _outcome(str(path), task, entrant_of(path), task in resolved)
+
+
+def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], list[str]]:
+    """The tasks that are resolved, and all of which the report says whether they are."""
+    named = next(name for name in _RESOLVED if isinstance(document.get(name), list))
+    resolved = {log_name(task, named, where) for task in log_list(document[named], named, where)}
+    tasks = set(resolved)
+    for name in _LISTS:
+        if isinstance(document.get(name), list):
+            tasks.update(
+                log_name(task, name, where) for task in log_list(document[name], name, where)
+            )
+    return resolved, sorted(tasks)
+
+
+def has_details(document: Mapping[str, object]) -> bool:
+    first = next(iter(document.values()), None)
+    if isinstance(first, bool):
+        return all(isinstance(value, bool) for value in document.values())
+    return isinstance(first, Mapping) and "resolved" in first
+
+
+def swe_bench_details(path: Path) -> Iterator[LogAnswer]:
+    """`per_instance_details.json`: the outcome, price and calls of each task; or its outcome alone,
+    as in `eval_results.json` of SWE-bench Pro and in the `report.json` of each task.
+    """
+    yield from _details(json_document(path), entrant_of(path), str(path))
+
+
+def leaderboards(path: Path) -> Iterator[LogAnswer]:
+    """`leaderboards.json` of SWE-bench's site: its entries that say what became of each task."""
+    document = json_document(path)
+    where = str(path)
+    told: set[str] = set()
+    for board in log_list(document.get("leaderboards"), "leaderboards", where):
+        entries = log_object(board, "leaderboards", where).get("results")
+        for entry in log_list(entries, "results", where):
+            fields = log_object(entry, "results", where)
+            agent = log_name(fields.get("name"), "name", where)
+            details = log_object(fields.get("per_instance_details"), "per_instance_details", where)
+            # The same entry stands on several boards.
+            if details and agent not in told:
+                told.add(agent)
+                yield from _details(details, agent, where)
+
+
+def _details(details: Mapping[str, Any], agent: str, where: str) -> Iterator[LogAnswer]:
+    for task, value in details.items():
+        found = {"resolved": value} if isinstance(value, bool) else log_object(value, task, where)
+        cost = log_amount(found.get("cost"), "cost", where)
+        calls = log_count(found.get("api_calls"), "api_calls", where)
+        resolved = right(found.get("resolved"), "resolved", f"{where}, {task}")
+        yield _outcome(where, task, agent, resolved, cost, calls)
+
+
+def is_predictions(document: Mapping[str, object]) -> bool:
+    first = next(iter(document.values()), None)
+    return isinstance(first, Mapping) and "model_patch" in first
+
+
+def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
+    """`preds.json` with a trajectory a task beside it. What became of a patch stands in a report of
+    the harness in the same folder or in `results` below it; without one, only tasks without a patch
+    are known to be failed.
+    """
+    report = _report_beside(path)
+    for task, value in json_document(path).items():
+        where = f"{path}, {task}"
+        predicted = log_object(value, task, where)
+        patch = log_text(predicted.get("model_patch"))
+        if report is not None and task in report[1]:
+            resolved = task in report[0]
+        elif patch is None:
+            resolved = False
+        else:
+            yield log_left_out(where, "whose patch no report of the harness beside it judges")
+            continue
+        info = _trajectory(path.parent, task)
+        used = log_object(info.get("model_stats"), "model_stats", where)
+        agent = log_name(predicted.get("model_name_or_path") or entrant_of(path), "agent", where)
+        cost = log_amount(used.get("instance_cost"), "instance_cost", where)
+        calls = log_count(used.get("api_calls"), "api_calls", where)
+        ended = log_text(info.get("exit_status"))
+        yield _outcome(where, task, agent, resolved, cost, calls, ended)
+
+
+def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
+    beside = [*sorted(path.parent.glob("*.json")), *sorted(path.parent.glob("results/*.json"))]
+    for other in beside:
+        if other == path or other.is_symlink():
+            continue
+        try:
+            document = json_document(other)
+        except UserError:  # some other file of JSON
+            continue
+        if is_report(document):
+            return _verdicts(document, str(other))
+    return None
+
+
+def _trajectory(folder: Path, task: str) -> Mapping[str, Any]:
+    """The `info` of a task's trajectory; empty where there is none."""
+    for place in (folder / task / f"{task}.traj.json", folder / f"{task}.traj.json"):
+        if place.is_file() and folder.resolve() in place.resolve().parents:
+            return log_object(json_document(place).get("info"), "info", str(place))
+    return {}
+
+
+def _outcome(
+    where: str,
+    task: str,
+    agent: str,
+    resolved: bool,
+    cost: float | None = None,
+    calls: int | None = None,
+    text: str | None = None,
+) -> LogAnswer:
+    return LogAnswer(
+        where,
+        log_name(task, "task", where),
+        log_name(agent, "agent", where),
+        None,
+        resolved,
+        cost=cost,
+        calls=calls,
+        text=text,
+        cluster=repository_of(task),
+        outcome=True,
+    )

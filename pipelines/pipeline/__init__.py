@@ -1,0 +1,1 @@
+"""Pipelines: one file from data to a registered winner."""

@@ -1,0 +1,117 @@
+"""The trials of a study as Optuna's own plots and as a table, from its report."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.run_files import StudyReport
+from .figure import saved
+
+if TYPE_CHECKING:
+    import optuna
+    import pandas as pd
+
+DONE = ("complete", "told")
+PLOTS = ("importances", "parallel_coordinates")
+
+
+def trials_frame(report: StudyReport) -> pd.DataFrame:
+    """A row for each trial: its number, its state, a column for each setting and each objective."""
+    import pandas as pd
+
+    rows = []
+    for entry in report["table"]:
+        scores = {goal: score["value"] for goal, score in entry.get("scores", {}).items()}
+        setting = entry["setting"] or {}
+        rows.append({"trial": entry["trial"], "state": entry["state"], **setting, **scores})
+    return pd.DataFrame(rows)
+
+
+def as_optuna(report: StudyReport) -> optuna.Study:
+    """The finished trials as an Optuna study in memory. Every setting is a choice there, since
+    Optuna's plots need to know what the values of all trials are.
+    """
+    import optuna
+
+    goal = report["objectives"][0]
+    done = [
+        one for one in report["table"] if one["state"] in DONE and goal in one.get("scores", {})
+    ]
+    settings = [{name: _plain(one) for name, one in (e["setting"] or {}).items()} for e in done]
+    names = list(dict.fromkeys(name for setting in settings for name in setting))
+    choices = {
+        name: list(dict.fromkeys(setting[name] for setting in settings if name in setting))
+        for name in names
+    }
+    study = optuna.create_study(direction="maximize")
+    for entry, setting in zip(done, settings, strict=True):
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=setting,
+                distributions={
+                    name: optuna.distributions.CategoricalDistribution(choices[name])
+                    for name in setting
+                },
+                value=entry["scores"][goal]["value"],
+            )
+        )
+    return study
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else json.dumps(value)
+
+
+def draw_trials(report: StudyReport, name: str, path: Path) -> bool:
+    """Draw one of PLOTS as PNG, or as interactive HTML where the path says so. False where there
+    are too few trials, or for HTML without plotly (`pip install 'folkmoot[plots]'`).
+    """
+    study = as_optuna(report)
+    varied = {key for trial in study.trials for key in trial.params}
+    if len(study.trials) < 2 or not varied:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna's plots are experimental
+        try:
+            return _HTML[name](study, path) if path.suffix == ".html" else _png(study, name, path)
+        except (ImportError, RuntimeError, ValueError):
+            # No plotly, or nothing that varied apart.
+            return False
+
+
+def _evaluator() -> Any:
+    from optuna.importance import PedAnovaImportanceEvaluator
+
+    return PedAnovaImportanceEvaluator(evaluate_on_local=False)
+
+
+def _png(study: optuna.Study, name: str, path: Path) -> bool:
+    from optuna.visualization import matplotlib as drawn
+
+    if name == "importances":
+        axes = drawn.plot_param_importances(study, evaluator=_evaluator())
+    else:
+        axes = drawn.plot_parallel_coordinate(study)
+    return saved(axes.figure, path)
+
+
+def _html(draw: Callable[[Any, Any], Any]) -> Callable[[Any, Path], bool]:
+    def write(study: optuna.Study, path: Path) -> bool:
+        from optuna import visualization
+
+        draw(visualization, study).write_html(path)
+        return True
+
+    return write
+
+
+_HTML: dict[str, Callable[[Any, Path], bool]] = {
+    "importances": _html(
+        lambda shown, study: shown.plot_param_importances(study, evaluator=_evaluator())
+    ),
+    "parallel_coordinates": _html(lambda shown, study: shown.plot_parallel_coordinate(study)),
+}

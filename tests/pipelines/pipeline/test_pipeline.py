@@ -1,0 +1,292 @@
+"""Pipelines: one file, steps that start from what the one before made, one budget, one folder."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pytest
+import yaml
+from cli_helpers import child, folkmoot, isolate, write
+from stores import new_store
+
+import folkmoot as fm
+from folkmoot.modules.protocols.saved import hashes
+from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.pipeline.card import steps_in
+from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tuning.report import study_lines
+
+TEAM = "deliberation:intuitive,reasoner:judge"
+TUNED = "tune-2-deliberation-intuitive-reasoner-judge"
+SPACE = {"max_rounds": [1, 2], "tie_break": ["judge", "majority"]}
+
+
+def rows(first: int, count: int) -> list[dict[str, Any]]:
+    choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
+    return [
+        {
+            "id": f"q{number}",
+            "question": f"May a tenant keep {number} dogs?",
+            "choices": choices,
+            "answer": "ABC"[number % 3],
+        }
+        for number in range(first, first + count)
+    ]
+
+
+@pytest.fixture
+def document(tmp_path: Path, scripted: ScriptedServer) -> dict[str, Any]:
+    write(tmp_path / "train.jsonl", *rows(0, 24))
+    write(tmp_path / "test.jsonl", *rows(100, 16))
+    return {
+        "data": {"train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")},
+        "lm": "openai/scripted",
+        "api_base": scripted.url,
+        "programs": ["single:cot", TEAM],
+        "compile": {"optimizer": "bootstrap"},
+        "tune": {"space": SPACE, "trials": 2},
+        "contest": {"margin": 5},
+    }
+
+
+def run(document: dict[str, Any], **given: Any) -> Any:
+    return fm.pipeline(document, **{"tracking": False, "progress": False, **given})
+
+
+def test_each_step_starts_from_what_the_one_before_made(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    result = run(document, out=out)
+    assert [folder.name for folder in steps_in(out)] == [
+        "compile-1-single-cot",
+        "compile-2-deliberation-intuitive-reasoner-judge",
+        TUNED,
+        "contest",
+    ]
+    study = (steps_in(out)[2] / "study.json").read_text()
+    assert "compile-2-deliberation" in study
+    report = json.loads(study)
+    by_choice = {effect["choice"]: effect for effect in report["effects"]}
+    assert set(by_choice) == set(SPACE)
+    # The scripted LM answers alike whatever is set; replays make pairs of all settings.
+    for effect in by_choice.values():
+        assert (effect["difference"], effect["questions"]) == (0, 17)
+        assert effect["pairs"] > 0
+    assert study_lines(report)["effect 1"].startswith("max_rounds 2 instead of 1: 0.0 points [")
+    contest = json.loads((out / "contest" / "contest.json").read_text())
+    assert set(contest["field"]) == {"one prompt", "one prompt, 3 times", "single:cot", TEAM}
+    for name, program in (
+        ("single:cot", "compile-1-single-cot/program"),
+        (TEAM, f"{TUNED}/winner"),
+    ):
+        made = fm.load_program(out / program)
+        assert contest["field"][name]["program_hash"] == hashes(made)["program_hash"]
+    assert result.winner in ("one prompt", "single:cot", TEAM)
+    assert isinstance(fm.load_program(out), fm.Program)
+    assert len(result.sentences) == 4
+    paid = totals(*steps_in(out))
+    assert result.calls == paid.calls > 0
+    card = result.card
+    assert (card.calls, len(card.children), card.kind) == (paid.calls, 4, "pipeline")
+
+
+def test_the_same_call_again_pays_nothing_and_the_questions_of_the_test_are_not_learned_from(
+    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    first = run(document, out=tmp_path / "out")
+    asked = len(scripted.bodies)
+    again = run(document, out=tmp_path / "out")
+    assert len(scripted.bodies) == asked
+    assert (again.winner, again.sentences, again.calls) == (
+        first.winner,
+        first.sentences,
+        first.calls,
+    )
+    for folder in steps_in(tmp_path / "out")[:3]:
+        for file in folder.rglob("results.jsonl"):
+            ids = {json.loads(line)["id"] for line in file.read_text().splitlines()}
+            assert not ids & {row["id"] for row in rows(100, 16)}
+    with pytest.raises(fm.UserError, match="holds another pipeline"):
+        run({**document, "seed": 1}, out=tmp_path / "out")
+
+
+def test_what_the_contest_adds_runs_beside_the_pipelines_own_programs(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    del document["tune"], document["compile"]
+    for programs in (["single:cot"], ["single:cot", TEAM]):
+        out = tmp_path / str(len(programs))
+        run({**document, "programs": programs, "contest": {"added": ["single:simple"]}}, out=out)
+        field = json.loads((out / "contest" / "contest.json").read_text())["field"]
+        assert {*programs, "single:simple"} <= set(field)
+
+
+def test_one_budget_is_shared_by_all_steps(document: dict[str, Any], tmp_path: Path) -> None:
+    result = run({**document, "budget": "120 calls"}, out=tmp_path / "out")
+    assert 0 < result.calls <= 120
+    assert result.stopped is not None
+    assert "stopped early" in result.stopped
+
+
+def test_a_larger_budget_goes_on_from_a_step_that_ended_on_its_share(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    short = run({**document, "budget": "120 calls"}, out=tmp_path / "out")
+    longer = run({**document, "budget": "2000 calls"}, out=tmp_path / "out")
+    assert longer.sentences[:3] == short.sentences[:3]
+    assert short.calls < longer.calls <= 2000
+    assert longer.winner is not None
+
+
+@pytest.mark.parametrize("fails_in", [0, 100])
+def test_a_pipeline_goes_on_where_the_account_was_empty_from_the_start_of_a_step(
+    fails_in: int, document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    """Of the compilation (0), or of the contest (100), before anything is answered there."""
+    answer = scripted.reply
+    broke = 402, {}, {"error": {"message": "the account is empty", "type": "insufficient_quota"}}
+    questions = [row["question"] for row in rows(fails_in, 24)]
+    scripted.reply = lambda body: (
+        broke if any(text in str(body["messages"]) for text in questions) else answer(body)
+    )
+    document["concurrency"] = 1
+    with pytest.raises(Exception, match="the account is empty"):
+        run(document, out=tmp_path / "out")
+    assert not (tmp_path / "out" / "winner").exists()
+    scripted.reply = answer
+    done = run(document, out=tmp_path / "out")
+    assert (done.stopped, len(done.sentences)) == (None, 4)
+
+
+def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
+    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    answer = scripted.reply
+    broke = 402, {}, {"error": {"message": "the account is empty", "type": "insufficient_quota"}}
+    of_contest = [row["question"] for row in rows(100, 16)]
+    asked = []
+
+    def empty_after_some(body: dict[str, Any]) -> Any:
+        if any(text in str(body["messages"]) for text in of_contest):
+            asked.append(body)
+        return broke if len(asked) > 12 else answer(body)
+
+    scripted.reply = empty_after_some
+    # One call at a time: else the account may be empty before the first answer is noted.
+    document["concurrency"] = 1
+    paused = run(document, out=tmp_path / "out")
+    assert (paused.paused, paused.winner) == (True, None)
+    assert "paused" in str(paused.stopped)
+    assert not (tmp_path / "out" / "winner").exists()
+    scripted.reply = answer
+    done = run(document, out=tmp_path / "out")
+    assert (done.paused, done.stopped, len(done.sentences)) == (False, None, 4)
+    assert done.sentences[:3] == paused.sentences[:3]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"program": []}, r"unknown key 'program' \(did you mean 'programs'\?\)"),
+        ({"compile": {"optimiser": "x"}}, r"compile has an unknown key 'optimiser' \(did you mean"),
+        ({"data": {"test": "x"}}, "data has no train"),
+        ({"data": {"training": "x"}}, r"unknown key 'training' \(did you mean 'train'"),
+        ({"programs": []}, "programs is empty"),
+        ({"programs": "single:cot"}, "no list of programs"),
+        ({"compile": "bootstrap"}, "give its options"),
+        ({"register": "x"}, "register needs MLflow"),
+        ({"budget": "5"}, "cannot be read"),
+    ],
+)
+def test_faults_are_one_sentence(
+    document: dict[str, Any], change: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(fm.UserError, match=said) as problem:
+        run({**document, **change}, out=tmp_path / "out")
+    assert "\n" not in str(problem.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_plan_has_every_step_and_asks_nothing(
+    document: dict[str, Any],
+    tmp_path: Path,
+    scripted: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    document["budget"] = "5 USD"
+    document["price"] = ["openai/scripted=1,2"]
+    monkeypatch.setenv("OPENAI_API_KEY", "no key")
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump(document))
+    done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")
+    assert done.exit_code == 0, done.stderr
+    for words in ("1. compile single:cot", f"3. tune {TEAM}", "4. contest", "budget of all steps"):
+        assert words in done.stderr
+    assert "single:cot is not tuned: it has no max_rounds" in done.stderr
+    assert not scripted.bodies
+
+
+def test_a_new_file_names_only_keys_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.setenv("OPENAI_API_KEY", "no key")
+    done = folkmoot("pipeline", "--new")
+    document = yaml.safe_load(done.stdout)
+    write(tmp_path / "train.jsonl", *rows(0, 24))
+    write(tmp_path / "test.jsonl", *rows(100, 16))
+    (tmp_path / "pipeline.yaml").write_text(done.stdout)
+    assert set(document) == {
+        *("data", "lm", "budget", "programs", "compile", "tune", "contest", "register")
+    }
+    done = folkmoot("pipeline", "pipeline.yaml", "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    assert "the winner is registered as support-bot" in done.stderr
+
+
+def test_mlflow_has_a_parent_with_a_run_for_each_step_and_the_winner_is_registered(
+    document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    store = new_store(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    mlflow.set_tracking_uri(store)
+    del document["tune"]
+    result = run({**document, "register": "legal"}, out=tmp_path / "out", tracking=True)
+    assert result.registered == "legal"
+    client = mlflow.MlflowClient(store)
+    assert client.get_registered_model("legal").name == "legal"
+    experiments = [each.experiment_id for each in client.search_experiments()]
+    runs = client.search_runs(experiments)
+    parents = [each for each in runs if each.data.tags.get("folkmoot.kind") == "pipeline"]
+    assert len(parents) == 1
+    of_parent = f"tags.mlflow.parentRunId = '{parents[0].info.run_id}'"
+    below = client.search_runs(experiments, of_parent)
+    kinds = sorted(each.data.tags["folkmoot.kind"] for each in below)
+    assert kinds == ["compile", "compile", "try"]
+
+
+@pytest.mark.nightly
+def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(
+    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    whole = run(document, out=tmp_path / "whole")
+    expected = len(scripted.bodies)
+    scripted.delay = 0.02
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump({**document, "cache": False}))
+    words = ["pipeline", tmp_path / "p.yaml", "--out", tmp_path / "out", "--no-track", "--yes"]
+    for seconds in (8, 10):
+        with subprocess.Popen(child(*words)) as started:
+            time.sleep(seconds)
+            started.send_signal(signal.SIGKILL)
+    done = subprocess.run(child(*words), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert fm.load_program(tmp_path / "out").describe() == whole.program.describe()
+    # What was in flight at a kill is asked again.
+    assert len(scripted.bodies) <= 2 * expected + 2 * 64
