@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    __all__: list[str]
     from .modules.agents.exchange import Exchange as Exchange
     from .modules.agents.exchange import Hear as Hear
     from .modules.agents.exchange import hear_all as hear_all

@@ -19,7 +19,7 @@ from itertools import combinations, pairwise
 from math import comb
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from atlas import table  # type: ignore[import-not-found]
 
@@ -367,7 +367,7 @@ PICK_HEAD = [
 
 def picks(path: Path) -> list[Line]:
     groups: dict[str, list[tuple[str, float, float, float]]] = defaultdict(list)
-    sets: dict[tuple[str, str, str], list[dict[str, object]]] = defaultdict(list)
+    sets: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     with open(path, encoding="utf-8") as lines:
         for row in map(json.loads, lines):
             sets[row["lm"], row["benchmark"], row["judge"]].append(row)

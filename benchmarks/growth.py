@@ -14,7 +14,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from throughput import HERE, LATENCY, questions, row, server
+from throughput import (  # type: ignore[import-not-found]
+    HERE,
+    LATENCY,
+    questions,
+    row,
+    server,
+)
 
 import folkmoot as fm
 
@@ -41,7 +47,7 @@ def over_questions() -> list[tuple[float, float]]:
 
 def over_in_flight() -> list[float]:
     """Calls per second with each number in flight, eight waves of each."""
-    found = []
+    found: list[float] = []
     with tempfile.TemporaryDirectory() as folder, server(f"--latency={LATENCY}") as url:
         os.environ["FOLKMOOT_CACHE"] = folder
         for number in (IN_FLIGHT[0], *IN_FLIGHT):  # the first run imports

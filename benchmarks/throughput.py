@@ -84,8 +84,8 @@ def engines(url: str, n: int, names: list[str]) -> None:
         found[name] = measured
     wire = found["bare"]["wall"]
     for name, one in found.items():
-        share = f"{one['calls'] / one['wall']:.0f} calls/s, {wire / one['wall']:.0%}"
-        row(name, share, {"folkmoot": "≥ 90%"}.get(name, ""))
+        rate = f"{one['calls'] / one['wall']:.0f} calls/s, {wire / one['wall']:.0%}"
+        row(name, rate, {"folkmoot": "≥ 90%"}.get(name, ""))
         limit = {"folkmoot": "≤ 1 ms", "folkmoot, tracked": "≤ 2 ms"}.get(name, "")
         row("  its CPU per LM call", f"{1000 * one['cpu'] / one['calls']:.2f} ms", limit)
     # Milliseconds are those of the reference machine, where dspy.Evaluate takes 3.2: a ratio holds
