@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .modules.network.config import NetworkConfig as NetworkConfig
     from .modules.protocols.calibration import RouterCalibration as RouterCalibration
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
+    from .modules.protocols.declared import Declared as Declared
     from .modules.protocols.deliberation import Deliberation as Deliberation
     from .modules.protocols.deliberation import replay as replay
     from .modules.protocols.ensemble import Ensemble as Ensemble
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from .pipelines.training.train import Trained as Trained
     from .pipelines.tuning.tune import Study as Study
     from .pipelines.tuning.tune import tune as tune
+    from .signatures.roles import Signature as Signature
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
@@ -93,6 +95,7 @@ _WHERE = {
     "Compilation": ".pipelines.compilation.outcome",
     "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
+    "Declared": ".modules.protocols.declared",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
     "Endpoint": ".pipelines.meter.server",
@@ -112,6 +115,7 @@ _WHERE = {
     "Rows": ".pipelines.runs.rows",
     "STRATEGIES": ".modules.protocols.strategies",
     "Seat": ".modules.agents.seat",
+    "Signature": ".signatures.roles",
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
     "Study": ".pipelines.tuning.tune",
