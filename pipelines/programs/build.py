@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry, refuse_from_file
 from ...modules.environment import (
     CorpusEnvironment,
     Environment,
+    FunctionEnvironment,
     RecordingEnvironment,
     ReplayEnvironment,
     WikipediaEnvironment,
@@ -23,6 +25,7 @@ from ..base.settings import settings
 from ..data import embeddings
 from ..meter.programs import own_program
 
+_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
 """A function of the text after the environment's name and a colon, if any, that makes it."""
@@ -43,17 +46,20 @@ def made(
     check_names(protocol, parameters)
     embedding = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
     try:
-        program = protocol.make(**parameters, **embedding)
+        made_by_it = protocol.make(**parameters, **embedding)
     except UserError:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
-    if parameters.get("environment") is not None and getattr(program, "retrieval", None) is None:
+    program: Program = (
+        made_by_it if isinstance(made_by_it, Program) else own_program(made_by_it, spec=name)
+    )
+    if parameters.get("environment") is not None and not environments_in(program):
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the "
             "environment"
         )
-    return program if isinstance(program, Program) else own_program(program, spec=name)
+    return program
 
 
 def embedder(model: str) -> Any:
@@ -110,9 +116,14 @@ def no_protocol(spec: str) -> UserError:
 
 def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
     if not callable(maker):
-        raise UserError(f"{name} is not an environment: name a class, or a function that makes one")
+        raise UserError(
+            f"{name} is not an environment: name a class, a function that makes one, or a search, "
+            "a function of a query"
+        )
 
     def make(*rest: str) -> Any:
+        if not rest and inspect.isfunction(maker) and _asked_with(maker) == 1:
+            return FunctionEnvironment(maker, name)
         try:
             environment = maker(*rest)
         except TypeError as problem:
@@ -124,6 +135,12 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
         return environment
 
     return make
+
+
+def _asked_with(function: Callable[..., Any]) -> int:
+    """How many arguments a function cannot do without: a search has one, the query."""
+    parameters = inspect.signature(function).parameters.values()
+    return sum(one.default is one.empty and one.kind in _PLACED for one in parameters)
 
 
 def _wikipedia(address: str = "") -> WikipediaEnvironment:
@@ -144,7 +161,7 @@ def _recording(rest: str) -> RecordingEnvironment:
 
 _FORMS = (
     "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
-    "record:PATH:ENVIRONMENT or replay:PATH"
+    "record:PATH:ENVIRONMENT, replay:PATH or module:function"
 )
 _BUILT_IN: dict[str, MakeEnvironment] = {
     "corpus": lambda path: CorpusEnvironment(path, index_dir=settings().cache),

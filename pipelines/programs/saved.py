@@ -23,6 +23,7 @@ from ...modules.base.saved_file import FILE, Described, read_document
 from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
 from ..base.cards import result_kind
 from ..base.journal import read_object, write_json
@@ -30,6 +31,7 @@ from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
 from ..meter.programs import COMMAND
 from .build import MakeLM, environment_of, made
+from .own_roles import roles as roles_of
 
 EVERY = "*"
 LM_FILE = "lm.json"
@@ -46,6 +48,7 @@ def load_program(
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
     environment: Any = None,
     embedding: Any = None,
+    roles: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
     """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile`
@@ -59,6 +62,8 @@ def load_program(
             text form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
         embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where
             that was a function, or a model in a folder.
+        roles: roles of your own by name, in place of the saved ones; needed where an output is no
+            text, so that the folder has the name of the signature alone.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
@@ -66,7 +71,12 @@ def load_program(
     protocol, or not a saved program.
     """
     program = saved_program(
-        folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
+        folder,
+        sets={} if roles is None else {"own_roles": roles},
+        lms=lms,
+        environment=environment,
+        embedding=embedding,
+        protocols=protocols,
     )
     with_own_lm(program, folder)
     if not isinstance(program, Foreign):
@@ -106,6 +116,7 @@ def saved_program(
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
+    own = changed.pop("own_roles", None)
     environment = changed.pop("environment", environment)
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
@@ -122,6 +133,7 @@ def saved_program(
         )
     try:
         builder = _Builder(place, saved, environment, embedding, protocols or {})
+        builder.own = roles_of(own, make_lm=make_lm)
         program = builder.build({**saved.program, **changed}, place)
     except RecursionError:
         raise UserError(f"{where} is nested too deeply: save the program again") from None
@@ -139,7 +151,8 @@ def saved_program(
             "those whose prompts are saved: leave it out"
         ) from None
     described, elsewhere = program.describe(), environment is not None
-    kept = {key: value for key, value in saved.program.items() if key not in changed}
+    given = {*changed, *(["own_roles"] if builder.own else [])}
+    kept = {key: value for key, value in saved.program.items() if key not in given}
     other = [key for key in kept if not _same(described, {key: kept[key]}, elsewhere)]
     if other:
         raise UserError(
@@ -294,6 +307,7 @@ class _Builder:
         self.override, self.used = environment, False
         self.embedding, self.embeds = embedding, False
         self.opened: dict[str, Any] = {}
+        self.own: dict[str, Any] = {}
 
     def build(self, described: Described, place: Path) -> Program:
         fields = {str(key): value for key, value in described.items()}
@@ -319,6 +333,8 @@ class _Builder:
                 fields[key] = self._inner(value)
             elif isinstance(value, list) and any(map(_is_program, value)):
                 fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
+        if "own_roles" in fields:
+            fields["own_roles"] = self._roles(fields["own_roles"])
         if "environment" in fields and (fields["environment"], self.override) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
@@ -352,7 +368,24 @@ class _Builder:
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
         )
 
+    def _roles(self, own: Any) -> Any:
+        """The user's own roles, with their tools in place of fingerprints; those that are given
+        as they are.
+        """
+        made = dict(own) if isinstance(own, Mapping) else {}
+        for name, role in made.items():
+            if name in self.own:
+                made[name] = self.own[name]
+            elif isinstance(role, Mapping) and isinstance(role.get("tools"), list):
+                tools = [one if one == HERE else self._environment(one) for one in role["tools"]]
+                made[name] = {**role, "tools": tools}
+        with names_from(self.where, "with roles={…}, or --set own_roles='{NAME: module:Class}'"):
+            return roles_of(made)
+
     def _environment(self, fingerprint: Any) -> Any:
+        if isinstance(self.override, Mapping):
+            self.used = True
+            return self.override[str(fingerprint)]
         if self.override is not None:
             self.used = True
             self.override = environment_of(self.override)
@@ -401,7 +434,7 @@ def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
     """
     if isinstance(saved, Mapping) and isinstance(described, Mapping):
         return all(
-            (key == "environment" and elsewhere)
+            (key in ("environment", "tools") and elsewhere)
             or key == "code"  # a module of the user's own may have a new version
             or _same(described.get(key), value, elsewhere)
             for key, value in saved.items()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dspy
 
 from ....signatures import team as prompts
 from ....signatures.examples import Worked
 from ...agents.demonstration import demo_of
+from ...agents.retrieval import Retrieval
 from ...agents.seat import Seat, forget, problem_of
 from ...agents.transcript import Task, Turn
 from ...base.calls import metered
@@ -34,29 +36,34 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
 
     Args:
         name: what the supervisor calls it.
-        role: `bold`, `cautious` or `neutral`.
+        role: the name of its role, such as `bold`.
+        signature: what it is told, with the outputs `thought` and `action`.
         max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
         sampling: LM settings of its seats.
         rollout: tells its calls apart from those of another worker that says the same.
         limits: whether long thoughts, observations and traces are cut.
+        place: where it looks things up, if not where the team does.
     """
 
     def __init__(
         self,
         name: str,
         role: str,
+        signature: type[Any],
         max_steps: int,
         sampling: Mapping[str, object],
         rollout: int | None = None,
         limits: bool = True,
+        place: Environment | None = None,
     ) -> None:
         super().__init__()
+        self.retrieval = Retrieval(place)
         self.limits = limits
         self.name = name
         self.role = role
         self.rollout = rollout
         self.max_steps = max_steps
-        self.act = Seat(name, prompts.WORKERS[role], sampling=sampling)
+        self.act = Seat(name, signature, sampling=sampling)
         self.conclude = Seat(f"{name}.conclude", prompts.Concluding, sampling=sampling)
 
     def demonstrate(self, worked: Worked) -> None:
@@ -81,7 +88,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
     async def attempt(
         self,
         task: Task,
-        environment: Environment,
+        environment: Environment | None,
         *,
         number: int = 1,
         earlier: Turn | None = None,
@@ -96,7 +103,10 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         """
         before = _before(earlier, suggestion)
         most = {} if self.limits else {"most": UNCUT}
-        session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
+        own = self.retrieval.environment
+        place = environment if own is None else own
+        assert place is not None
+        session = place.open() if self.limits else place.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:
             answer, raw = None, None
