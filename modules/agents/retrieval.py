@@ -69,7 +69,6 @@ class InformedSeat(Seat):
     ) -> None:
         super().__init__(name, signature, sampling=sampling)
         self.retrieval, self.max_queries = Retrieval(environment), max_queries
-        self.query: Seat | None = None
         if environment is not None and retrieval == RETRIEVALS[0]:
             desc = QUERIES.format(most=max_queries)
             querying = Querying.with_updated_fields("queries", desc=desc)
@@ -110,35 +109,30 @@ def check_retrieval(retrieval: str, max_queries: int) -> None:
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     """The seats, each with the one that writes its queries."""
-    both: list[Seat] = []
-    for seat in seats:
-        query = getattr(seat, "query", None)
-        both += [seat] if query is None else [seat, query]
-    return both
+    return [each for seat in seats for each in (seat, seat.query) if each is not None]
+
+
+def environment_named(environment: Environment | None) -> dict[str, Any]:
+    """A program's source of pages, None without one."""
+    return {"environment": None if environment is None else environment.fingerprint}
 
 
 def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -> dict[str, Any]:
-    """The program's source of pages, None without one, and what seats look up: so many queries at
-    most, or the question; empty where no seat looks anything up.
+    """The program's source of pages, and what seats look up: so many queries at most, or the
+    question; empty where no seat looks anything up.
     """
     informed = [seat for seat in seats if isinstance(seat, InformedSeat)]
-    if not informed:
-        return {}
-    source = {"environment": None if environment is None else environment.fingerprint}
+    settings = environment_named(environment) if informed else {}
     if any(seat.query for seat in informed):
-        most = informed[0].max_queries
-        return {**source, "retrieval": "queries", "max_queries": most}
-    places = any(seat.retrieval.environment is not None for seat in informed)
-    return {**source, "retrieval": "question"} if places else source
+        settings |= {"retrieval": "queries", "max_queries": informed[0].max_queries}
+    elif any(seat.retrieval.environment is not None for seat in informed):
+        settings |= {"retrieval": "question"}
+    return settings
 
 
 def environments_in(program: dspy.Module) -> list[Environment]:
     """Where the parts of a program look things up, each place of several by itself."""
-    retrievals = [
-        getattr(part, "retrieval", None) for _, part in program.named_sub_modules(dspy.Module)
-    ]
-    places: list[Environment] = []
-    for one in retrievals:
-        if isinstance(one, Retrieval) and one.environment is not None:
-            places += getattr(one.environment, "parts", (one.environment,))
-    return places
+    parts = [part for _, part in program.named_sub_modules(dspy.Module)]
+    retrievals = [getattr(part, "retrieval", None) for part in parts]
+    places = [one.environment for one in retrievals if isinstance(one, Retrieval)]
+    return [part for one in places if one is not None for part in getattr(one, "parts", (one,))]

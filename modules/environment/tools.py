@@ -7,35 +7,23 @@ from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
-from ..base.errors import said_by
 from ..base.sync import in_thread
 from ..base.together import together
 from .base import Environment, Page
 
 
 class FunctionEnvironment(Environment):
-    """Asks a function, also a coroutine function, for each text that an agent looks up.
+    """Asks a function, (query) → a text, several, or nothing, for all that an agent looks up."""
 
-    Args: function: (query) → a text, texts, or nothing.
-        source: its name; None: `module:function`.
-    """
-
-    def __init__(self, function: Callable[[str], Any], source: str | None = None) -> None:
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self.function = function
         name = getattr(function, "__qualname__", type(function).__qualname__)
-        self.function, self.source = function, source or f"{function.__module__}:{name}"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FunctionEnvironment:
-        return self
+        self.source = f"{function.__module__}:{name}"
 
     async def fetch(self, title: str) -> Page | None:
-        """What the function says, as one page. Raises RuntimeError where it fails."""
-        try:
-            if inspect.iscoroutinefunction(self.function):
-                found = await self.function(title)
-            else:
-                found = await in_thread(self.function, title)
-        except Exception as problem:  # of somebody else's code
-            raise RuntimeError(f"the tool {self.source} failed: {said_by(problem)}") from problem
+        found = await in_thread(self.function, title)
+        if inspect.isawaitable(found):
+            found = await found
         text = found if isinstance(found, str) else "\n".join(map(str, found or ()))
         return Page(title, text, self.source) if text.strip() else None
 
@@ -53,19 +41,11 @@ class SeveralEnvironments(Environment):
         self.parts = tuple(parts)
         self.source = " + ".join(part.source for part in self.parts)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SeveralEnvironments:
-        return self
-
     async def fetch(self, title: str) -> Page | None:
-        for part in self.parts:
-            if (page := await part.fetch(title)) is not None:
-                return page
-        return None
+        found = await together(part.fetch(title) for part in self.parts)
+        return next((page for page in found if page is not None), None)
 
     async def closest(self, query: str, n: int) -> list[str]:
         found = await together(part.closest(query, n) for part in self.parts)
         in_turn = chain.from_iterable(zip_longest(*found))
         return list(dict.fromkeys(title for title in in_turn if title is not None))[:n]
-
-    async def close(self) -> None:
-        await together(part.close() for part in self.parts)

@@ -121,12 +121,7 @@ class CausalConsistency(Program):
             Seat(name, reasoning, sampling=settings) for name in distinct(["reasoner"] * reasoners)
         ]
         self.evaluators = [
-            seat_of(
-                name,
-                replace(evaluator, signature=evaluating),
-                frame=CausalEvaluator,
-                sampling=settings,
-            )
+            seat_of(name, replace(evaluator, signature=evaluating), sampling=settings)
             for name in distinct(["evaluator"] * evaluators)
         ]
         if demonstration is not None:

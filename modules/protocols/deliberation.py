@@ -19,7 +19,7 @@ from ..agents.exchange import Exchange, Hear, hear_all
 from ..agents.retrieval import check_retrieval, retrieval_settings, with_queries
 from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, total
-from ..base.errors import UserError, checked_whole
+from ..base.errors import UserError, checked_whole, did_you_mean
 from ..base.registry import Registry
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
@@ -36,8 +36,8 @@ from .declaration import (
     Replays,
     items_and,
 )
-from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
-from .roles import SEATS, SPEAKERS, Role, cast_of, own_seat, roles_given, seat_of, seats_of
+from .program import LAYOUT, Program, SeatTurns, prediction_of
+from .roles import SEATS, SPEAKERS, Role, cast_of, own_seat, roles_given, seat_of, seated
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
@@ -175,8 +175,8 @@ class Deliberation(Program):
         own = roles_given(own_roles)
         cast = cast_of("roles", roles, own, "give a list of roles in speaking order")
         self.roles = _checked_roles(roles)
-        seated = seats_of(cast, self.roles)
-        self.names = distinct(seated)
+        self.seated = seated(cast, self.roles)
+        self.names = [seat.name for seat in self.seated]
         if not 1 <= len(self.names) <= MAX_AGENTS:
             raise UserError(
                 f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(self.names)}: name its "
@@ -196,11 +196,7 @@ class Deliberation(Program):
             "max_queries": max_queries,
             "sampling": sampling,
         }
-        self.agents = [
-            seat_of(name, cast[role], **how) for name, role in zip(self.names, seated, strict=True)
-        ]
-        # seats of one role are samples of their own
-        self.rollouts = [seated[:place].count(role) or None for place, role in enumerate(seated)]
+        self.agents = [seat_of(name, cast[role], **how) for name, role, _ in self.seated]
         self.judge = None
         if self.tie_rule.rule is None:
             cast["judge"] = own_seat("judge", own) or Role(Judge)
@@ -309,7 +305,7 @@ class Deliberation(Program):
 
     async def _speak(self, place: int, task: Task, round: int, discussion: Sequence[Turn]) -> Turn:
         return await self.agents[place].ask(
-            task, round=round, discussion=discussion, rollout=self.rollouts[place]
+            task, round=round, discussion=discussion, rollout=self.seated[place].sample
         )
 
 
@@ -468,7 +464,8 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
         return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", rule
     if rule is None or rule.names_agent != bool(role):
         raise UserError(
-            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or "
+            f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "
+            f"{_choices()}, a function of yours, or "
             f"one "
             "that a package registers (entry point folkmoot.tie_breaks)"
         )

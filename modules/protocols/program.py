@@ -155,11 +155,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         own = (
             {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
         )
-        described = {"program": self.protocol.name, **own, **self.wording()}
-        if self.own_roles:
-            roles = {name: role.describe() for name, role in self.own_roles.items()}
-            described["own_roles"] = roles
-        return described
+        roles = {name: role.describe() for name, role in self.own_roles.items()}
+        more = {"own_roles": roles} if roles else {}
+        return {"program": self.protocol.name, **own, **self.wording(), **more}
 
     def wording(self) -> dict[str, Any]:
         """The arguments of `word`, as constructor parameters."""

@@ -398,10 +398,11 @@ class LMs(SharedByLMs, Seats, Commands):
     def __post_init__(self) -> None:
         folded = {"demonstration": self.demonstration, "own_roles": self.roles}
         given = {name: value for name, value in folded.items() if value is not None}
-        if isinstance(self.sets, Mapping) or (not self.sets and isinstance(self.roles, Mapping)):
-            self.sets = {**(self.sets or {}), **given}
+        sets: Any = self.sets or {}
+        if isinstance(self.sets or self.roles, Mapping):
+            self.sets = {**sets, **given}
         elif given:
-            self.sets = [*(self.sets or ()), *pairs_text(given)]
+            self.sets = [*sets, *pairs_text(given)]
         self.demonstration = self.roles = None
 
     def parameters(self) -> Pairs:

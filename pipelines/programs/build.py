@@ -25,7 +25,6 @@ from ..base.settings import settings
 from ..data import embeddings
 from ..meter.programs import own_program
 
-_PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
 """A function of the text after the environment's name and a colon, if any, that makes it."""
@@ -46,14 +45,12 @@ def made(
     check_names(protocol, parameters)
     embedding = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
     try:
-        made_by_it = protocol.make(**parameters, **embedding)
+        made_of = protocol.make(**parameters, **embedding)
     except UserError:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
-    program: Program = (
-        made_by_it if isinstance(made_by_it, Program) else own_program(made_by_it, spec=name)
-    )
+    program: Program = made_of if isinstance(made_of, Program) else own_program(made_of, spec=name)
     if parameters.get("environment") is not None and not environments_in(program):
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the "
@@ -122,8 +119,9 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
         )
 
     def make(*rest: str) -> Any:
-        if not rest and inspect.isfunction(maker) and _asked_with(maker) == 1:
-            return FunctionEnvironment(maker, name)
+        wanted = inspect.signature(maker).parameters.values() if inspect.isfunction(maker) else ()
+        if not rest and sum(one.default is one.empty for one in wanted) == 1:
+            return FunctionEnvironment(maker)  # of a query
         try:
             environment = maker(*rest)
         except TypeError as problem:
@@ -135,12 +133,6 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
         return environment
 
     return make
-
-
-def _asked_with(function: Callable[..., Any]) -> int:
-    """How many arguments a function cannot do without: a search has one, the query."""
-    parameters = inspect.signature(function).parameters.values()
-    return sum(one.default is one.empty and one.kind in _PLACED for one in parameters)
 
 
 def _wikipedia(address: str = "") -> WikipediaEnvironment:

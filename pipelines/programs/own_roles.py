@@ -15,7 +15,7 @@ from ...modules.protocols.roles import HERE, ROLES, Role, roles_given
 from ..lms.named import lm
 from .build import MakeLM, environment_of
 
-INSTEAD = "with --set: environment=… for a tool, own_roles='{NAME: module:Class}' for a role"
+INSTEAD = "with --set, too: environment=… for a tool, own_roles='{NAME: module:Class}' for a role"
 """Advice on how a user can give a name of code that a file of roles may not hold."""
 
 
@@ -23,60 +23,47 @@ def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     """Roles of your own by name, for `own_roles`.
 
     Args: given: the path of a YAML file, or what such a file holds: by name, `instruction`,
-        `outputs` (field: description; `answer` is the last), `tools` (such as `corpus:PATH`,
-        `environment` for the program's own, or in Python `module:function`), `lm` and `repeats`.
-        In Python also signatures, and functions of a query as tools.
+        `outputs` (field: description; `answer` is the last), `tools` (such as `corpus:PATH`, or
+        `environment` for the program's own), `lm` and `repeats`. In Python also signatures, and
+        functions of a query as tools.
 
     Raises UserError naming the file and the role.
     """
-    if not isinstance(given, str | Path):
-        return _roles(given, make_lm)
-    content = _content(given)
+    document = role_document(given)
+    file = None if document is given else str(given)
     try:
-        with names_from(given, INSTEAD):
-            return _roles(content, make_lm)
+        with names_from(file, INSTEAD):
+            if isinstance(document, Mapping):
+                document = {name: _made(name, one, make_lm) for name, one in document.items()}
+            return roles_given(document)
     except UserError as problem:
-        if str(given) in str(problem):
+        if file is None or file in str(problem):
             raise
-        raise UserError(f"{given}: {problem}") from None
+        raise UserError(f"{file}: {problem}") from None
 
 
-def role_document(given: Any, make_lm: MakeLM = lm) -> dict[str, Any]:
-    """What a user gives as roles, without a file: its content, once it is checked."""
-    roles(given, make_lm=make_lm)
-    return dict(_content(given) if isinstance(given, str | Path) else given)
-
-
-def _content(file: str | Path) -> dict[str, Any]:
-    content = read_yaml(Path(file).expanduser(), "role", "lawyer: {instruction: …, outputs: …}")
-    check_document(content, str(file))
-    return content
-
-
-def _roles(given: Any, make_lm: MakeLM) -> dict[str, Role]:
-    if isinstance(given, Mapping):
-        given = {name: _made(name, thing, make_lm) for name, thing in given.items()}
-    return roles_given(given)
+def role_document(given: Any) -> Any:
+    """What the file of that path says, or what is no path as it is. Raises UserError."""
+    if not isinstance(given, str | Path):
+        return given
+    such = "lawyer: {instruction: …, outputs: {answer: …}}"
+    document = read_yaml(Path(given).expanduser(), "role", such)
+    check_document(document, str(given))
+    return document
 
 
 def _made(name: Any, thing: Any, make_lm: MakeLM) -> Any:
-    """What is said of a role with signatures, tools and LMs in place of their names."""
+    """What is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)
         return thing if named is None else named.thing
     if not isinstance(thing, Mapping):
         return thing
-    made = dict(thing)
-    if "signature" in made:
-        made["signature"] = _made(name, made["signature"], make_lm)
-    if "tools" in made:
-        tools = [made["tools"]] if isinstance(made["tools"], str) else made["tools"]
-        if not isinstance(tools, list | tuple):
-            raise UserError(f"the role {name!r} has tools that are no list: write [corpus:PATH]")
-        made["tools"] = [
-            tool if tool == HERE or callable(tool) else environment_of(tool) for tool in tools
-        ]
+    made, tools = dict(thing), thing.get("tools", [])
+    if not isinstance(tools, list | tuple):
+        raise UserError(f"the role {name!r} has tools that are no list: write [corpus:PATH]")
+    made["tools"] = [one if one == HERE or callable(one) else environment_of(one) for one in tools]
     if isinstance(made.get("lm"), str):
-        seated = {"seat": name} if "seat" in inspect.signature(make_lm).parameters else {}
-        made["lm"] = make_lm(made["lm"], **seated)
+        seat = {"seat": name} if "seat" in inspect.signature(make_lm).parameters else {}
+        made["lm"] = make_lm(made["lm"], **seat)
     return made

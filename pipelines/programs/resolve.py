@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ...modules.base.errors import UserError, closest
+from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.deliberation import TIE_BREAKS
-from ...modules.protocols.ensemble import VOTES
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.protocols.registry import PROTOCOLS, written
-from ...modules.protocols.roles import ROLES
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
 from ..base.request import Pairs
 from ..lms.named import lm
@@ -70,7 +67,7 @@ def program_of(
         return with_own_lm(saved_program(path, sets=sets, make_lm=make_lm), path, make_lm)
     if not named and (path.suffix.casefold() in YAML_SUFFIXES or path.is_file()):
         return _build(text, read_program(path), sets or {}, make_lm, text)
-    return _build(text, {"program": text}, sets or {}, make_lm)
+    return _build(text, {"program": text}, sets or {}, make_lm, None)
 
 
 def read_program(path: Path) -> dict[str, object]:
@@ -133,34 +130,6 @@ def parse_sets(pairs: Pairs) -> dict[str, object]:
 
 
 def _build(
-    where: str,
-    document: Mapping[str, object],
-    sets: Mapping[str, object],
-    make_lm: MakeLM,
-    file: str | None = None,
-) -> Program:
-    """Build the program. For a misspelled short spec, the error suggests the right one."""
-    try:
-        return _built(where, document, sets, make_lm, file)
-    except UserError as problem:
-        spec = document.get("program")
-        meant = _respelled(spec) if isinstance(spec, str) else spec
-        if meant == spec or "did you mean" in str(problem):
-            raise
-        try:
-            _built(where, {**document, "program": meant}, sets, make_lm, file)
-        except UserError:
-            raise problem from None
-        raise UserError(f"{problem}; did you mean {meant!r}?") from None
-
-
-def _respelled(spec: str) -> str:
-    """The spec with similar words replaced by known names."""
-    names = {*written(), *STRATEGIES.names(), *ROLES.names(), *TIE_BREAKS, *VOTES}
-    return re.sub(r"[\w-]+", lambda word: closest(word[0], names) or word[0], spec)
-
-
-def _built(
     where: str,
     document: Mapping[str, Any],
     sets: Mapping[str, Any],

@@ -31,7 +31,6 @@ from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
 from ..meter.programs import COMMAND
 from .build import MakeLM, environment_of, made
-from .own_roles import roles as roles_of
 
 EVERY = "*"
 LM_FILE = "lm.json"
@@ -48,7 +47,6 @@ def load_program(
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
     environment: Any = None,
     embedding: Any = None,
-    roles: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
     """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile`
@@ -62,8 +60,6 @@ def load_program(
             text form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
         embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where
             that was a function, or a model in a folder.
-        roles: roles of your own by name, in place of the saved ones; needed where an output is no
-            text, so that the folder has the name of the signature alone.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
@@ -71,12 +67,7 @@ def load_program(
     protocol, or not a saved program.
     """
     program = saved_program(
-        folder,
-        sets={} if roles is None else {"own_roles": roles},
-        lms=lms,
-        environment=environment,
-        embedding=embedding,
-        protocols=protocols,
+        folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
     )
     with_own_lm(program, folder)
     if not isinstance(program, Foreign):
@@ -116,7 +107,7 @@ def saved_program(
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
-    own = changed.pop("own_roles", None)
+    changed.pop("own_roles", None)  # the folder has all of its roles
     environment = changed.pop("environment", environment)
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
@@ -133,7 +124,6 @@ def saved_program(
         )
     try:
         builder = _Builder(place, saved, environment, embedding, protocols or {})
-        builder.own = roles_of(own, make_lm=make_lm)
         program = builder.build({**saved.program, **changed}, place)
     except RecursionError:
         raise UserError(f"{where} is nested too deeply: save the program again") from None
@@ -151,8 +141,7 @@ def saved_program(
             "those whose prompts are saved: leave it out"
         ) from None
     described, elsewhere = program.describe(), environment is not None
-    given = {*changed, *(["own_roles"] if builder.own else [])}
-    kept = {key: value for key, value in saved.program.items() if key not in given}
+    kept = {key: value for key, value in saved.program.items() if key not in changed}
     other = [key for key in kept if not _same(described, {key: kept[key]}, elsewhere)]
     if other:
         raise UserError(
@@ -307,7 +296,6 @@ class _Builder:
         self.override, self.used = environment, False
         self.embedding, self.embeds = embedding, False
         self.opened: dict[str, Any] = {}
-        self.own: dict[str, Any] = {}
 
     def build(self, described: Described, place: Path) -> Program:
         fields = {str(key): value for key, value in described.items()}
@@ -333,8 +321,9 @@ class _Builder:
                 fields[key] = self._inner(value)
             elif isinstance(value, list) and any(map(_is_program, value)):
                 fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
-        if "own_roles" in fields:
-            fields["own_roles"] = self._roles(fields["own_roles"])
+        own = fields.get("own_roles")
+        if isinstance(own, dict):
+            fields["own_roles"] = {name: self._role(role) for name, role in own.items()}
         if "environment" in fields and (fields["environment"], self.override) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
@@ -368,19 +357,12 @@ class _Builder:
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
         )
 
-    def _roles(self, own: Any) -> Any:
-        """The user's own roles, with their tools in place of fingerprints; those that are given
-        as they are.
-        """
-        made = dict(own) if isinstance(own, Mapping) else {}
-        for name, role in made.items():
-            if name in self.own:
-                made[name] = self.own[name]
-            elif isinstance(role, Mapping) and isinstance(role.get("tools"), list):
-                tools = [one if one == HERE else self._environment(one) for one in role["tools"]]
-                made[name] = {**role, "tools": tools}
-        with names_from(self.where, "with roles={…}, or --set own_roles='{NAME: module:Class}'"):
-            return roles_of(made)
+    def _role(self, role: Any) -> Any:
+        """A role of the user's own, with its tools in place of fingerprints."""
+        tools = role.get("tools") if isinstance(role, Mapping) else None
+        if not isinstance(tools, list):
+            return role
+        return {**role, "tools": [one if one == HERE else self._environment(one) for one in tools]}
 
     def _environment(self, fingerprint: Any) -> Any:
         if isinstance(self.override, Mapping):

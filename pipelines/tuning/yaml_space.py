@@ -34,7 +34,7 @@ from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ..base.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
-from ..programs.own_roles import role_document
+from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
@@ -163,10 +163,11 @@ def _branch(
     named = values.keys() & protocol.space.keys()
     declared = settled(protocol.space, named) if named else protocol.space
     if own_roles is not None:
-        own_roles = role_document(own_roles, make_lm)
-        declared = _with_roles(declared, [name for name in own_roles if name not in SEATS])
+        names = [name for name in roles(own_roles, make_lm=make_lm) if name not in SEATS]
+        declared = _with_roles(declared, names)
     space, fixed = _narrowed(where, protocol, declared, values)
-    fixed |= {} if own_roles is None else {"own_roles": own_roles}
+    if own_roles is not None:  # as the file is now, whatever becomes of it
+        fixed["own_roles"] = role_document(own_roles)
     mine = frozenset(key.partition(".")[0] for key in own)
     return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms, mine=mine)
 

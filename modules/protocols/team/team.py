@@ -17,7 +17,7 @@ from ....signatures.examples import WORKED, Worked
 from ...agents.demonstration import Demonstration, demo_of, held, worked_example
 from ...agents.exchange import Exchange, Hear
 from ...agents.own_prompts import meant_for
-from ...agents.retrieval import Retrieval
+from ...agents.retrieval import Retrieval, environment_named
 from ...agents.seat import Seat, forget
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER, metered
@@ -31,8 +31,8 @@ from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Plot, Protocol, comma_items
-from ..program import LAYOUT, Program, SeatTurns, distinct, prediction_of
-from ..roles import HERE, WORKERS, Role, acting_as, cast_of, own_seat, roles_given, seats_of
+from ..program import LAYOUT, Program, SeatTurns, prediction_of
+from ..roles import HERE, WORKERS, Role, acting_as, cast_of, own_seat, roles_given, seated
 from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
@@ -125,20 +125,20 @@ class SupervisedTeam(Program):
         self.max_steps = checked_whole("max_steps", max_steps)
         self.max_retries = checked_whole("max_retries", max_retries, 0)
         settings = {**GREEDY, **(sampling or {})}
-        seated = seats_of(cast, self.roles)
-        names = distinct(seated)
+        seats = seated(cast, self.roles)
+        names = [seat.name for seat in seats]
         self.workers = [
             TeamWorker(
-                name,
-                role,
-                acting_as(cast[role]),
+                seat.name,
+                seat.role,
+                acting_as(cast[seat.role]),
+                cast[seat.role].place(environment) if cast[seat.role].tools else environment,
                 self.max_steps,
                 settings,
-                seated[:place].count(role) or None,
+                seat.sample,
                 limits,
-                cast[role].place(environment),
             )
-            for place, (name, role) in enumerate(zip(names, seated, strict=True))
+            for seat in seats
         ]
         supervised = len(names) > 1 or self.max_retries > 0
         supervisor = own_seat("supervisor", own)
@@ -177,7 +177,7 @@ class SupervisedTeam(Program):
             **({} if self.limits else {"limits": False}),
             **({} if self.ties == Ties() else self.ties.described()),
             "sampling": self.workers[0].act.predict.config,
-            "environment": None if self._place is None else self._place.fingerprint,
+            **environment_named(self.retrieval.environment),
         }
 
     def turns(self) -> list[SeatTurns]:
@@ -212,7 +212,7 @@ class SupervisedTeam(Program):
         return team_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        first = await together(worker.attempt(task, self._place) for worker in self.workers)
+        first = await together(worker.attempt(task) for worker in self.workers)
         transcript, latest = list(first), {turn.agent: turn for turn in first}
         agreed = 1 if all_agree([turn.answer for turn in first], task.kind) else None
         if self.last_word is None:
@@ -237,7 +237,7 @@ class SupervisedTeam(Program):
             worker = next(worker for worker in self.workers if worker.name == decision.worker)
             old = latest[worker.name]
             retried = await worker.attempt(
-                task, self._place, number=old.round + 1, earlier=old, suggestion=decision.suggestion
+                task, number=old.round + 1, earlier=old, suggestion=decision.suggestion
             )
             transcript.append(retried)
             latest[worker.name] = retried
@@ -263,17 +263,12 @@ class SupervisedTeam(Program):
             transcript.append(
                 await worker.attempt(
                     task,
-                    self._place,
                     number=old.round + 1,
                     earlier=old,
                     suggestion=suggestion,
                 )
             )
         return transcript
-
-    @property
-    def _place(self) -> Environment | None:
-        return self.retrieval.environment
 
     def _demonstrate(self, worked: Worked) -> None:
         if not worked.trace:

@@ -38,11 +38,11 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         name: what the supervisor calls it.
         role: the name of its role, such as `bold`.
         signature: what it is told, with the outputs `thought` and `action`.
+        environment: where it looks things up.
         max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
         sampling: LM settings of its seats.
         rollout: tells its calls apart from those of another worker that says the same.
         limits: whether long thoughts, observations and traces are cut.
-        place: where it looks things up, if not where the team does.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         name: str,
         role: str,
         signature: type[Any],
+        environment: Environment | None,
         max_steps: int,
         sampling: Mapping[str, object],
         rollout: int | None = None,
         limits: bool = True,
-        place: Environment | None = None,
     ) -> None:
         super().__init__()
-        self.retrieval = Retrieval(place)
+        self.retrieval = Retrieval(environment)
         self.limits = limits
         self.name = name
         self.role = role
@@ -88,7 +88,6 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
     async def attempt(
         self,
         task: Task,
-        environment: Environment | None,
         *,
         number: int = 1,
         earlier: Turn | None = None,
@@ -103,10 +102,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         """
         before = _before(earlier, suggestion)
         most = {} if self.limits else {"most": UNCUT}
-        own = self.retrieval.environment
-        place = environment if own is None else own
-        assert place is not None
-        session = place.open() if self.limits else place.open(max_chars=UNCUT)
+        environment = self.retrieval.environment
+        assert environment is not None
+        session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:
             answer, raw = None, None
