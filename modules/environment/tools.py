@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from itertools import chain, zip_longest
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from ..base.sync import in_thread
 from ..base.together import together
-from .base import Environment, Page
+from .base import MAX_CHARS, Environment, Observation, Page
+
+T = TypeVar("T")
 
 
 class FunctionEnvironment(Environment):
@@ -33,7 +35,7 @@ class FunctionEnvironment(Environment):
 
 
 class SeveralEnvironments(Environment):
-    """Looks in several places: a page is the first that has it, the closest come from each in
+    """Looks in several places: a page is the first that has it, what fits best comes from each in
     turn.
     """
 
@@ -42,10 +44,23 @@ class SeveralEnvironments(Environment):
         self.source = " + ".join(part.source for part in self.parts)
 
     async def fetch(self, title: str) -> Page | None:
-        found = await together(part.fetch(title) for part in self.parts)
-        return next((page for page in found if page is not None), None)
+        for part in self.parts:
+            if (page := await part.fetch(title)) is not None:
+                return page
+        return None
 
     async def closest(self, query: str, n: int) -> list[str]:
-        found = await together(part.closest(query, n) for part in self.parts)
-        in_turn = chain.from_iterable(zip_longest(*found))
-        return list(dict.fromkeys(title for title in in_turn if title is not None))[:n]
+        return _in_turn(await together(part.closest(query, n) for part in self.parts))[:n]
+
+    async def evidence(
+        self, query: str, *, passages: int = 3, max_chars: int = MAX_CHARS
+    ) -> list[Observation]:
+        most = {"passages": passages, "max_chars": max_chars}
+        return _in_turn(await together(part.evidence(query, **most) for part in self.parts))[
+            :passages
+        ]
+
+
+def _in_turn(found: Sequence[Sequence[T]]) -> list[T]:
+    """The first of each place, then the second of each, and so on."""
+    return [one for each in zip_longest(*found) for one in each if one is not None]

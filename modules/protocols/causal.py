@@ -31,7 +31,7 @@ from ..reading.voting import Ties
 from ..reports.causal import causal_report
 from .declaration import Plot, Protocol, known_names
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
-from .roles import Role, own_seat, roles_given, seat_of
+from .roles import Role, roles_given, seat_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
 """The sampling of single answers by default (CaCo-CoT, experiment details)."""
@@ -115,7 +115,7 @@ class CausalConsistency(Program):
         self.without = list(dict.fromkeys(named))
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
         reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
-        evaluator = own_seat("evaluator", own) or Role(CausalEvaluator)
+        evaluator = own.get("evaluator") or Role(CausalEvaluator)
         evaluating = _trimmed(evaluator.signature, EVALUATOR_PARTS, self.without)
         self.reasoners = [
             Seat(name, reasoning, sampling=settings) for name in distinct(["reasoner"] * reasoners)

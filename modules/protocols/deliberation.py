@@ -37,7 +37,7 @@ from .declaration import (
     items_and,
 )
 from .program import LAYOUT, Program, SeatTurns, prediction_of
-from .roles import SEATS, SPEAKERS, Role, cast_of, own_seat, roles_given, seat_of, seated
+from .roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
@@ -199,7 +199,7 @@ class Deliberation(Program):
         self.agents = [seat_of(name, cast[role], **how) for name, role, _ in self.seated]
         self.judge = None
         if self.tie_rule.rule is None:
-            cast["judge"] = own_seat("judge", own) or Role(Judge)
+            cast["judge"] = own.get("judge") or Role(Judge)
             self.judge = seat_of("judge", cast["judge"], **how)
         self.word(prompts, prompt_layout)
         self.take(cast, own)

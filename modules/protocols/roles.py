@@ -116,8 +116,9 @@ def role_of(name: str, thing: Any) -> Role:
         )
     if not isinstance(role.lm, dspy.BaseLM | None):
         raise UserError(f"the role {name!r} has the lm {role.lm!r}: give one such as fm.lm('…')")
-    if checked_whole(f"repeats of the role {name!r}", role.repeats) > MAX_REPEATS:
-        raise UserError(f"the role {name!r} takes {MAX_REPEATS} seats at most: give fewer repeats")
+    most = 1 if name in SEATS else MAX_REPEATS
+    if checked_whole(f"repeats of the role {name!r}", role.repeats) > most:
+        raise UserError(f"the role {name!r} has {role.repeats} repeats: give {most} at most")
     tools = [FunctionEnvironment(tool) if callable(tool) else tool for tool in role.tools]
     for tool in tools:
         if tool != HERE and not isinstance(tool, Environment):
@@ -206,16 +207,6 @@ def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
     roles = [name for name in names for _ in range(cast[name].repeats)]
     samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
     return [Seated(*each) for each in zip(distinct(roles), roles, samples, strict=True)]
-
-
-def own_seat(seat: str, own: Mapping[str, Role]) -> Role | None:
-    """The user's own role for one of SEATS, if there is any. Raises UserError for one of several
-    seats.
-    """
-    role = own.get(seat)
-    if role is not None and role.repeats > 1:
-        raise UserError(f"the role {seat!r} repeats, but it has one seat: drop repeats")
-    return role
 
 
 def seat_of(

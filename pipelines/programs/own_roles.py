@@ -15,7 +15,9 @@ from ...modules.protocols.roles import HERE, ROLES, Role, roles_given
 from ..lms.named import lm
 from .build import MakeLM, environment_of
 
-INSTEAD = "with --set, too: environment=… for a tool, own_roles='{NAME: module:Class}' for a role"
+INSTEAD = (
+    "with --set environment=… too (a tool), or --set own_roles='{NAME: module:Class}' (a role)"
+)
 """Advice on how a user can give a name of code that a file of roles may not hold."""
 
 

@@ -32,7 +32,7 @@ from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Plot, Protocol, comma_items
 from ..program import LAYOUT, Program, SeatTurns, prediction_of
-from ..roles import HERE, WORKERS, Role, acting_as, cast_of, own_seat, roles_given, seated
+from ..roles import HERE, WORKERS, Role, acting_as, cast_of, roles_given, seated
 from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
@@ -141,7 +141,7 @@ class SupervisedTeam(Program):
             for seat in seats
         ]
         supervised = len(names) > 1 or self.max_retries > 0
-        supervisor = own_seat("supervisor", own)
+        supervisor = own.get("supervisor")
         if supervisor is not None:
             if supervisor.tools:
                 raise UserError("a supervisor looks nothing up: drop the tools of its role")
