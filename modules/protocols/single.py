@@ -20,7 +20,7 @@ from ..base.space import Parameter, Space, When
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .program import LAYOUT, Program, SeatTurns
-from .roles import cast_of, roles_given, seat_of
+from .roles import Role, cast_of, roles_given, seat_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
 SELF_CONSISTENCY = "self_consistency"
@@ -98,17 +98,14 @@ class SingleAgent(Program):
         settings = {**self.plan.sampling, **(sampling or {})}
         check_retrieval(retrieval, max_queries)
         self.environment = environment
-        if role is None:
-            self.seat = Seat(name, self.plan.signature, sampling=settings)
-        else:
-            self.seat = seat_of(
-                name,
-                cast[name],
-                environment=environment,
-                sampling=settings,
-                retrieval=retrieval,
-                max_queries=max_queries,
-            )
+        self.seat = seat_of(
+            name,
+            cast.get(name) or Role(self.plan.signature),
+            environment=environment,
+            sampling=settings,
+            retrieval=retrieval,
+            max_queries=max_queries,
+        )
         self.steps = {
             step: Seat(f"{name}.{step}", signature, sampling=settings)
             for step, signature in self.plan.steps.items()

@@ -51,7 +51,9 @@ def made(
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
     program: Program = made_of if isinstance(made_of, Program) else own_program(made_of, spec=name)
-    if parameters.get("environment") is not None and not environments_in(program):
+    given: Any = parameters.get("environment")
+    used = {place.fingerprint for place in environments_in(program)}
+    if given is not None and given.fingerprint not in used:
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the "
             "environment"

@@ -272,6 +272,37 @@ def test_code_is_named_by_the_user_and_not_by_a_file(
     run(scripted, "evaluate", "deliberation:advocate:majority", *named, "--out", "r")
     (row,) = fm.load_run("r").rows
     assert row["transcript"][0]["evidence"][0]["text"] == "The court on theft."
+    unused = {"own_roles": "roles.yaml", "environment": "corpus:laws.jsonl"}
+    with pytest.raises(fm.UserError, match="has an environment but no retriever to use it"):
+        program_of("single:role=advocate", unused)
     own = {"advocate": "pleading:Lawyer"}
     program = program_of("single:role=advocate", {"own_roles": own})
     assert program.describe()["own_roles"]["advocate"]["instruction"] == "You plead."
+
+
+def test_defaults_of_a_file_stand_beside_a_file_of_roles(scripted: ScriptedServer) -> None:
+    own = Path("own/folkmoot/folkmoot.toml")
+    own.parent.mkdir(parents=True)
+    own.write_text('[evaluate]\nset = ["max_rounds=1"]\n')
+    run(scripted, "evaluate", "deliberation:doctor:majority", "--data", "test.jsonl", "--out", "r")
+    described = fm.load_run("r").summary.run["program"]
+    assert (described["roles"], described["max_rounds"]) == (["doctor"], 1)
+
+
+def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
+    from folkmoot.pipelines.pipeline.plan import plan_pipeline
+    from folkmoot.pipelines.pipeline.request import PipelineRequest
+
+    document = {
+        "data": {"train": "train.jsonl", "test": "test.jsonl"},
+        "lm": ["openai/scripted"],
+        "api_base": [scripted.url],
+        "roles": "roles.yaml",
+        "programs": ["single:role=doctor", "deliberation:lawyer,doctor:judge"],
+        "compile": {"optimizer": "bootstrap"},
+        "contest": {"margin": 5},
+    }
+    plan = plan_pipeline(PipelineRequest(document))
+    assert [step.title for step in plan.steps][-1] == "contest"
+    with pytest.raises(fm.UserError, match="there is no role 'doctor'"):
+        plan_pipeline(PipelineRequest({key: document[key] for key in document if key != "roles"}))
