@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .modules.protocols.ensemble import Ensemble as Ensemble
     from .modules.protocols.program import Program as Program
     from .modules.protocols.program import prediction_of as prediction_of
+    from .modules.protocols.roles import ROLES as ROLES
+    from .modules.protocols.roles import Role as Role
     from .modules.protocols.router import Router as Router
     from .modules.protocols.single import SingleAgent as SingleAgent
     from .modules.protocols.strategies import STRATEGIES as STRATEGIES
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from .pipelines.meter.server import Endpoint as Endpoint
     from .pipelines.pipeline.pipeline import Pipeline as Pipeline
     from .pipelines.pipeline.pipeline import pipeline as pipeline
+    from .pipelines.programs.own_roles import roles as roles
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
@@ -108,8 +111,10 @@ _WHERE = {
     "Profile": ".modules.agents.profile",
     "Program": ".modules.protocols.program",
     "Question": ".modules.reading.question",
+    "ROLES": ".modules.protocols.roles",
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
+    "Role": ".modules.protocols.roles",
     "Router": ".modules.protocols.router",
     "RouterCalibration": ".modules.protocols.calibration",
     "Rows": ".pipelines.runs.rows",
@@ -143,6 +148,7 @@ _WHERE = {
     "prediction_of": ".modules.protocols.program",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",
+    "roles": ".pipelines.programs.own_roles",
     "together": ".modules.base.together",
     "tune": ".pipelines.tuning.tune",
     "worked": ".pipelines.compilation.worked",

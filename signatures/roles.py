@@ -90,11 +90,3 @@ class Picker(Answering):
     notes: list[dict[str, Any]] | None = dspy.InputField(default=None)
     comparison: str = dspy.OutputField()
     best: str = dspy.OutputField(desc="the number of the candidate, alone")
-
-
-ROLES: dict[str, type[Any]] = {
-    "intuitive": Intuitive,
-    "reasoner": Reasoner,
-    "retriever": Retriever,
-    "critic": Critic,
-}

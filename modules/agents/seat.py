@@ -97,6 +97,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
     Raises UserError for an unknown sampling setting.
     """
 
+    query: Seat | None = None
+    """The seat that writes what this one looks up."""
+
     def __init__(
         self,
         name: str,
