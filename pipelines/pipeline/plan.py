@@ -152,7 +152,8 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         raise UserError("several programs and no contest: add contest, or leave one program")
     data = _data(document, home)
     steps, notes = list[PipelineStep](), list[str]()
-    for step in _steps(document, data, programs):
+    roles = {"roles": _place(document["roles"], home)} if "roles" in document else {}
+    for step in _steps({**document, **roles}, data, programs):
         if step.name == "tune" and len(programs) > 1 and (why := _misfit(step)):
             notes.append(f"{step.program} is not tuned: it has no {why}")
         else:
