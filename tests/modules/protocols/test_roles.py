@@ -60,7 +60,8 @@ def answered(program: Any, scripted: ScriptedServer) -> Any:
 
 
 def test_the_table_has_the_roles_of_the_papers() -> None:
-    assert [*ROLES] == ["intuitive", "reasoner", "retriever", "critic", *WORKERS]
+    named = [name for name in ROLES if ":" not in name]  # others are of other tests
+    assert named == ["intuitive", "reasoner", "retriever", "critic", *WORKERS]
     assert SPEAKERS == ("intuitive", "reasoner", "retriever", "critic")
     assert WORKERS == ("bold", "cautious", "neutral")
 
