@@ -308,6 +308,5 @@ def test_own_roles_stand_in_a_file_beside_the_pipeline(
     result = fm.pipeline(home / "p.yaml", out=tmp_path / "out", tracking=False)
     (home / "roles.yaml").unlink()
     assert len(result.sentences) == 3
-    assert list(fm.load_program(tmp_path / "out/tune-1-deliberation-lawyer-clerk-judge").seats())[
-        :2
-    ] == list(OWN_ROLES)
+    winner = fm.load_program(tmp_path / "out/tune-1-deliberation-lawyer-clerk-judge")
+    assert set(winner.seats()) >= set(OWN_ROLES)
