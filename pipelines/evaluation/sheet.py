@@ -94,10 +94,10 @@ class AnswerSheet:
         folder must be locked. `earlier` gets the rows that are there.
         """
         request, folder, manifest = plan.request, run.folder, run.about
-        written = read_object(folder / MANIFEST)
         if isinstance(plan.metric, JudgeMetric):
+            written = read_object(folder / MANIFEST) or {}
             not_checked: JudgeFields = {"lm": str(plan.metric.lm.model), "checked": False}
-            manifest["judge"] = (written or {}).get("judge") or not_checked
+            manifest["judge"] = written.get("judge") or not_checked
         wanted = frozenset[str]()
         if request.tracking:
             wanted = traced_ids([question.id for question in plan.questions], request.traces)
@@ -112,8 +112,7 @@ class AnswerSheet:
                 rows = RowFile(folder, known, retry_errors=request.retry_errors)
                 held.enter_context(closing(rows))
                 traced = held.enter_context(closing(TraceFile(folder, wanted, folder / RESULTS)))
-                if written != manifest:
-                    write_json(folder / MANIFEST, manifest)
+                write_json(folder / MANIFEST, manifest)
                 _save_program(plan, folder)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
