@@ -161,7 +161,9 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
     plans = list[Plan]()
     for step in steps:
-        asked = step.request
+        # What earlier steps leave is shared again, so that this is the least that a step gets.
+        share = None if budget is None else budget.part(1 / len(steps))
+        asked = replace(step.request, budget=share)
         if step.name == "contest":
             asked = entered(asked, {each: each for each in programs})
         plans.append(PLANS[step.name](asked))

@@ -203,6 +203,7 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
         ({"compile": "bootstrap"}, "give its options"),
         ({"register": "x"}, "register needs MLflow"),
         ({"budget": "5"}, "cannot be read"),
+        ({"budget": "5 USD", "lm": "openai/unpriced"}, "the price of openai/unpriced is unknown"),
     ],
 )
 def test_faults_are_one_sentence(
