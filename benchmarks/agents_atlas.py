@@ -626,6 +626,8 @@ incomplete and are left out.
   of several tries.
 - Tasks of one repository are alike: of 500 tasks of SWE-bench Verified, 231 are Django's.
   Intervals without clusters are too narrow.
+- `folkmoot compare` of repeated trials adds half a win and half a loss, so that few tasks do not
+  look too sure; its intervals are a little wider than those here.
 
 ## Sources and licences
 

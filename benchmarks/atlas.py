@@ -130,7 +130,7 @@ def own_data_sets(logs: Sequence[str]) -> Iterator[tuple[DataSet, dict[str, Any]
                 made = import_log(log, out=Path(scratch) / "import")
                 imported, gains = made.outcomes, gains_of(made)
             outcomes = outcomes_in(imported)
-        answers, _, _ = vote_codes(outcomes)
+        answers, *_ = vote_codes(outcomes)
         wrong = None if outcomes.options is None else outcomes.options - 1
         yield DataSet(Path(log).name, "yours", answers, options=wrong), gains
 

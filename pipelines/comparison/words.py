@@ -42,6 +42,7 @@ def _sentences() -> Any:
         "size": _size,
         "times": price_times,
         "amount": "{:,.4g}".format,
+        "clusters": lambda name: "clusters" if name == "cluster" else f"clusters of {name}",
         "usd": lambda usd: f"{usd:,.0f}" if usd >= 10 else f"{usd:.2g}",
         "unit": _unit,
     }

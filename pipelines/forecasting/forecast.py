@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     import pandas
 
 FEWEST_AGENTS, FEWEST_QUESTIONS = 2, 10
+OUTCOMES_ALONE = (
+    "answers: none are recorded, so all who failed are taken to agree, the worst for a vote; a "
+    "pick among them is bounded by the share that any of them gets right"
+)
 SHOWN = (2, 3, 5, 7, 10, 15, 20, 30)
 
 
@@ -47,6 +51,8 @@ class Forecast:
     """How many questions were left out, since not every agent has answered them."""
 
     vote: VoteForecast
+    without_answers: bool = False
+    """Whether only outcomes are known, as of tasks: then all who failed are taken to agree."""
 
     @property
     def gain(self) -> pandas.DataFrame:
@@ -100,6 +106,7 @@ class Forecast:
             f"{missing}: {self.accuracy:.0%} right on average, worth {self.effective:.1f} "
             f"independent agents, any of them right on {self.ceiling:.0%}",
             "not covered: talk between agents, and LMs unlike these",
+            *([OUTCOMES_ALONE] if self.without_answers else []),
         ]
 
     def __repr__(self) -> str:
@@ -120,7 +127,7 @@ def forecast(request: ForecastRequest) -> Forecast:
     if not sizes or sizes[0] < 1:
         raise UserError("sizes are numbers of agents from 1 up, such as range(2, 31)")
     outcomes, one_lm = _outcomes(request)
-    answers, agents, left_out = vote_codes(outcomes)
+    answers, agents, left_out, without_answers = vote_codes(outcomes)
     if len(agents) < FEWEST_AGENTS or len(answers) < FEWEST_QUESTIONS:
         raise UserError(
             f"a forecast needs {FEWEST_AGENTS} agents and {FEWEST_QUESTIONS} questions that all of "
@@ -129,7 +136,7 @@ def forecast(request: ForecastRequest) -> Forecast:
         )
     wrong = None if outcomes.options is None else outcomes.options - 1
     vote = forecast_vote(answers, wrong, sizes, one_lm=one_lm, seed=request.seed)
-    return Forecast(agents, len(answers), left_out, vote)
+    return Forecast(agents, len(answers), left_out, vote, without_answers)
 
 
 def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
@@ -165,8 +172,9 @@ def _table(answers: Any) -> tuple[Outcomes, bool]:
     return outcomes, len(outcomes.agents) == 1
 
 
-def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
-    """Answers as `forecast_vote` takes them, the agents, and how many questions are left out.
+def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int, bool]:
+    """Answers as `forecast_vote` takes them, the agents, how many questions are left out, and
+    whether only outcomes are known.
 
     An agent is a pair of agent and strategy that the table has; a question counts if all have
     answered it.
@@ -181,7 +189,7 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
     raw = outcomes.answers.reshape(shape)[np.ix_(whole, used)]
     right = outcomes.correct.reshape(shape)[np.ix_(whole, used)]
     # Of tasks only the outcome is known. That those who failed agree is the worst for a vote.
-    outcomes_alone = (right & (raw < 0)).any()
+    outcomes_alone = bool((right & (raw < 0)).any())
     without_answer = 1 if outcomes_alone else ABSTAINED
     # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.
     answers = np.where(right, RIGHT, np.where(raw < 0, without_answer, raw + 1))
@@ -189,4 +197,4 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
         kinds = {code: place for place, code in enumerate(sorted(set(row[row > 0])), 1)}
         row[row > 0] = [kinds[code] for code in row[row > 0]]
     agents = tuple(name for name, there in zip(names, used, strict=True) if there)
-    return answers, agents, int((~whole).sum())
+    return answers, agents, int((~whole).sum()), outcomes_alone

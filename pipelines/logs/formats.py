@@ -27,7 +27,7 @@ from .swe_bench import (
     swe_bench_details,
     swe_bench_report,
 )
-from .terminal_bench import harbor, is_run, terminal_bench
+from .terminal_bench import harbor, harbor_job, is_run, terminal_bench
 from .wide import agents_by_task, is_agents_row, outcomes_by_task, wide
 
 
@@ -73,6 +73,7 @@ _FORMATS = (
     Format("terminal-bench", (".json",), frozenset({"results"}), terminal_bench, fits=is_run),
     Format("terminal-bench", (".json",), frozenset({"is_resolved", "task_id"}), terminal_bench),
     Format("harbor", (".json",), frozenset({"trial_name", "task_name", "verifier_result"}), harbor),
+    Format("harbor job", (".json",), frozenset({"n_total_trials", "stats"}), harbor_job),
     Format("swe-bench leaderboards", (".json",), frozenset({"leaderboards"}), leaderboards),
     Format("swe-bench", (".json",), frozenset(), swe_bench_report, fits=is_report),
     Format("swe-bench", (".json",), frozenset(), swe_bench_details, fits=has_details),

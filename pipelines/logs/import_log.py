@@ -349,8 +349,9 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "text": answered.text or "",
     }
     choices = answered.choices
+    # An answer took a call at least; how many an agent made to act is known from its log alone.
     usage: UsageFields = {
-        "calls": answered.calls or len(turns) or 1,
+        "calls": answered.calls or len(turns) or (None if answered.outcome else 1),
         "prompt_tokens": answered.prompt_tokens,
         "completion_tokens": answered.completion_tokens,
         "cached_calls": 0,

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.errors import UserError
 from ..base.journal import read_object
 from .answers import (
     LogAnswer,
@@ -141,6 +142,15 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
         repeat=f"{path.absolute().parents[1]}/{trial.get('trial_name')}",
         outcome=True,
     )
+
+
+def harbor_job(path: Path) -> Iterator[LogAnswer]:
+    """`result.json` of a job: its trials, each in a folder beside it."""
+    trials = sorted(path.parent.glob("*/result.json"))
+    if not trials:
+        raise UserError(f"{path} has no trial beside it: name a job's whole folder")
+    for trial in trials:
+        yield from harbor(trial)
 
 
 def _reward(verdict: Mapping[str, Any], where: str) -> float:

@@ -141,7 +141,7 @@ class Runs(Contract):
 
         with ScriptedServer(mixed(questions)) as server, _folder() as folder:
             undisturbed = list(self.run(server).rows)
-            server.delay = 0.03
+            server.delay = 0.1
             with nothing_left_running("after the run was interrupted"), suppress(Interrupted):
                 self.run(server, out=folder, concurrency=4, progress=interrupt)
             kept = list(read_rows(folder / RESULTS))

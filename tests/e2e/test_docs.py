@@ -35,7 +35,7 @@ from folkmoot.pipelines.lms.embedded import LocalEndpoint
 from folkmoot.pipelines.testing.server import first_option, wanted_fields
 
 ROOT = Path(folkmoot.__file__).parent
-PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READ_FIRST = {
     "README.md",
     "ci.md",

@@ -96,7 +96,7 @@ def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None
 def test_members_are_asked_at_the_same_time_and_vote(
     scripted: Any, answers: str, weights: Any, winner: str | None, decided_by: str
 ) -> None:
-    scripted.delay = 0.02
+    scripted.delay = 0.2
     models = [f"m{i}" for i in range(len(answers))]
     scripted.reply = by_model(**dict(zip(models, answers, strict=True)))
     vote = "weighted" if weights else "majority"

@@ -154,6 +154,11 @@ def test_a_job_of_harbor(tmp_path: Path) -> None:
     (run,) = found.runs.values()
     assert run.summary.is_rate
     assert run.summary.usage["cost_usd"] == 0.75
+    named = fm.import_log(job / "result.json", tmp_path / "named")
+    assert solved(named) == solved(found)
+    alone = write_json(tmp_path / "elsewhere" / "result.json", {"n_total_trials": 4, "stats": {}})
+    with pytest.raises(fm.UserError, match="no trial beside it"):
+        fm.import_log(alone)
 
 
 def test_a_job_that_was_run_again_has_trials_of_the_same_tasks(tmp_path: Path) -> None:
@@ -315,6 +320,8 @@ def test_tasks_of_a_repository_are_a_cluster_and_nothing_is_asked(tmp_path: Path
     assert pair.clustered is not None
     forecast = fm.forecast(found.outcomes)
     assert 0 < forecast.accuracy < 1
+    assert "all who failed are taken to agree" in forecast.lines()[-1]
+    assert pair.call_ratio is None  # how often an agent asked its LM is not in the table
     fm.report(list(found.runs.values()), out=tmp_path / "r.html")
     assert (tmp_path / "r.html").is_file()
 
