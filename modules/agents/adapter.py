@@ -8,10 +8,10 @@ from typing import Any
 
 import dspy
 from dspy.lm15 import Config, Message, Request
-from dspy.utils.exceptions import AdapterParseError
 
 from ..base.calls import counted_once
 from ..base.sync import in_thread
+from .dspy_lm import arguments_of, can_be_awaited, reply_text
 from .profile import DEFAULT_PROFILE, Profile, Wording
 from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
 from .reply import parse_reply
@@ -38,7 +38,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     """The DSPy adapter of every folkmoot program; what it writes depends on `lm.profile` alone.
 
     An LM without a profile (a plain `dspy.LM`, a `DummyLM`) is asked with the default one, through
-    its own messages interface. `wording` says where in a chat request the instructions stand.
+    DSPy. `wording` says where in a chat request the instructions stand.
     """
 
     def __init__(self, wording: Wording = DEFAULT_WORDING) -> None:
@@ -54,11 +54,11 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         inputs: dict[str, object],
     ) -> list[dict[str, object]]:
         if profile_of(lm) is None:
-            try:
-                with counted_once():
-                    return list(super().__call__(lm, lm_kwargs, signature, demos, inputs))
-            except AdapterParseError:  # an empty reply
-                return [self.parse(signature, "")]
+            messages = self.messages(signature, demos, inputs)
+            request, settings = arguments_of(lm, messages, lm_kwargs)
+            with counted_once():
+                text = reply_text(lm(*request, **settings))
+            return [parse_reply(signature, text, DEFAULT_PROFILE)]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         return [asked.read(lm(asked.request(), **asked.rollout()).text)]
 
@@ -71,40 +71,30 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         inputs: dict[str, object],
     ) -> list[dict[str, object]]:
         if profile_of(lm) is None:
-            try:
-                if not can_be_awaited(lm):
-                    return await in_thread(self, lm, lm_kwargs, signature, demos, inputs)
-                with counted_once():
-                    return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
-            except AdapterParseError:
-                return [self.parse(signature, "")]
+            if not can_be_awaited(lm):
+                return await in_thread(self, lm, lm_kwargs, signature, demos, inputs)
+            messages = self.messages(signature, demos, inputs)
+            request, settings = arguments_of(lm, messages, lm_kwargs)
+            with counted_once():
+                text = reply_text(await lm.acall(*request, **settings))
+            return [parse_reply(signature, text, DEFAULT_PROFILE)]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own method passes every call through two threads, which is not needed here.
             return [await asked.directly()]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
-    def format(
-        self, signature: Any, demos: list[Any], inputs: dict[str, object]
-    ) -> list[dict[str, object]]:
-        messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
-        system = ("system", system_text(signature, self.wording))
-        return [{"role": role, "content": text} for role, text in [system, *messages]]
-
-    def parse(self, signature: Any, completion: str) -> dict[str, object]:
-        return parse_reply(signature, completion, DEFAULT_PROFILE)
+    def messages(
+        self, signature: Any, demos: Sequence[Any], inputs: Mapping[str, object]
+    ) -> list[tuple[str, str]]:
+        """What an LM without a profile is asked, as (role, text)."""
+        asked = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
+        return [("system", system_text(signature, self.wording)), *asked]
 
 
 def profile_of(lm: Any) -> Profile | None:
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
-
-
-def can_be_awaited(lm: Any) -> bool:
-    """Whether an LM can be asked asynchronously; others are asked in threads."""
-    if isinstance(lm, dspy.LM):
-        return isinstance(lm.engine, str)
-    return type(lm).aforward is not dspy.BaseLM.aforward
 
 
 def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:

@@ -140,8 +140,14 @@ def settled(space: Space, varied: Iterable[str] = ()) -> Space:
 
 def options(values: Distribution) -> list[Any] | None:
     """All values in order; None for infinitely many."""
+    found = _coded_options(values)
+    return None if found is None else [decoded(value) for value in found]
+
+
+def _coded_options(values: Distribution) -> Sequence[Any] | None:
+    """The same, as Optuna is given them."""
     if isinstance(values, CategoricalDistribution):
-        return [decoded(value) for value in values.choices]
+        return values.choices
     if isinstance(values, IntDistribution):
         return list(range(values.low, values.high + 1, values.step))
     if values.low == values.high:
@@ -172,9 +178,9 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
                 items = dict.fromkeys(sorted(items, key=str))
                 key = f"{name} of {'+'.join(map(str, items))}"
             values = choice(*items)
-        possible = options(values)
+        possible = _coded_options(values)
         one = possible is not None and len(possible) == 1
-        setting[name] = possible[0] if one and possible else decoded(draw(key, values))
+        setting[name] = decoded(possible[0] if one and possible else draw(key, values))
     return setting
 
 
@@ -190,13 +196,13 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
         sizes: list[int] = []
 
         def draw(key: str, values: Distribution, sizes: list[int] = sizes) -> Any:
-            possible = options(values)
+            possible = _coded_options(values)
             if possible is None:
                 raise ValueError(key)
             if len(sizes) == len(path):
                 path.append(0)
             sizes.append(len(possible))
-            return coded(possible[path[len(sizes) - 1]])
+            return possible[path[len(sizes) - 1]]
 
         yield point(draw)
         while path and path[-1] + 1 == sizes[len(path) - 1]:

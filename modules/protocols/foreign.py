@@ -23,7 +23,7 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.saving import get_dependency_versions as versions
 from pydantic import BaseModel
 
-from ..agents.adapter import can_be_awaited
+from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
 from ..base.calls import CARRIED, metered

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, cast
@@ -242,7 +243,7 @@ def state_of(program: Saveable) -> SavedProgram:
     }
     document = {
         "format": FORMAT,
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": dict(_versions()),
         "program": program.describe(),
         "environments": {each.fingerprint: each.text_form for each in environments_in(program)},
         "predictors": predictors,
@@ -251,6 +252,11 @@ def state_of(program: Saveable) -> SavedProgram:
         **hashes(program),
     }
     return _checked(_plain(document), "the program")
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    return {name: version(name) for name in PACKAGES}
 
 
 def saved_lm(lm: Any) -> SavedLM:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..base.usage import numbers_of
@@ -40,10 +40,21 @@ class Figures:
     def __init__(self) -> None:
         self._totals: dict[tuple[str, ...], float] = {("questions",): 0, ("errors",): 0}
         self._chances: Counter[tuple[str, ...]] = Counter()
+        self._listed: set[tuple[str, ...]] = set()
 
     def count(self, number: float, *path: str) -> None:
         """Add to a count; 0 makes it appear."""
         self._totals[path] = self._totals.get(path, 0) + number
+
+    def one_of(self, names: Collection[str], happened: str | None, *path: str) -> None:
+        """Count what happened under its name; those of the names that never happen are worth a
+        zero.
+        """
+        for name in () if path in self._listed else names:
+            self.count(0, *path, name)
+        self._listed.add(path)
+        if happened is not None and happened in names:
+            self.count(1, *path, happened)
 
     def mean(self, value: float, *path: str) -> None:
         """Add a value to a mean, a bool to a rate."""

@@ -102,8 +102,7 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
                 figures.mean(revised is not None, *place, "rate")
                 if revised is not None:
                     figures.mean(revised == "wrong_to_right", *place, "share_to_right")
-                for name in CHANGES:  # those that never happened are worth a zero
-                    figures.count(revised == name, *place, name)
+                figures.one_of(CHANGES, revised, *place)
 
 
 def _revision(before: str | None, after: str | None, reading: Reading) -> str | None:

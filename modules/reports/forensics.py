@@ -136,12 +136,11 @@ class ForensicTally:
         self._vote(row, answers_by_agent, reading)
         for move in moves(row, reading):
             for speaker in () if move.was and move.now else move.towards:
-                for change, way in _MOVES.items():
-                    figures.count(change == (move.was, move.now), "sway", speaker, move.agent, way)
+                way = _MOVES.get((move.was, move.now))
+                figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
 
     def _change(self, before: str, after: str, *path: str) -> None:
-        for change in CHANGES:
-            self._figures.count(change == f"{before}_to_{after}", *path, change)
+        self._figures.one_of(CHANGES, f"{before}_to_{after}", *path)
 
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading

@@ -325,7 +325,8 @@ def knn(bench: Bench) -> list[Student]:
     depth=(2, 3, 4),
 )
 def copro(bench: Bench) -> list[Student]:
-    made = dspy.COPRO(prompt_model=bench.proposer, metric=bench.metric, **bench.settings)
+    proposer = bench.proposer.as_lm(at_once=bench.settings["breadth"] - 1)
+    made = dspy.COPRO(prompt_model=proposer, metric=bench.metric, **bench.settings)
     quiet = {"num_threads": bench.threads, "display_progress": False, "display_table": 0}
     return [bench.compiled(made, selecting=False, trainset=list(bench.select), eval_kwargs=quiet)]
 
@@ -358,7 +359,7 @@ def simba(bench: Bench) -> list[Student]:
         num_candidates=bench.settings["candidates"],
         max_steps=bench.settings["steps"],
         max_demos=bench.settings["demos"],
-        prompt_model=bench.proposer,
+        prompt_model=bench.proposer.as_lm(),
         num_threads=bench.threads,
     )
     best = bench.compiled(made, selecting=False, seed=bench.seed)
@@ -376,7 +377,7 @@ def gepa(bench: Bench) -> list[Student]:
     made = dspy.GEPA(
         metric=bench.metric,
         max_metric_calls=bench.settings["evaluations"] * max(len(bench.select), 6),
-        reflection_lm=bench.proposer,
+        reflection_lm=bench.proposer.as_lm(),
         reflection_minibatch_size=min(3, len(bench.learn)),
         instruction_proposer=_reflected,
         num_threads=bench.threads,
@@ -407,7 +408,7 @@ def infer_rules(bench: Bench) -> list[Student]:
         metric=bench.metric,
         **bench.shown,
     )
-    made.rules_induction_program.teacher_settings = {"lm": bench.proposer}
+    made.rules_induction_program.teacher_settings = {"lm": bench.proposer.as_lm()}
     return [bench.compiled(made, student=student.deepcopy())]
 
 
@@ -445,7 +446,7 @@ def _random_search(bench: Bench) -> Any:
 def _mipro(bench: Bench, **shown: int) -> Any:
     return dspy.MIPROv2(
         metric=bench.metric,
-        prompt_model=bench.proposer,
+        prompt_model=bench.proposer.as_lm(),
         task_model=dspy.settings.lm,
         auto=PRESETS[bench.settings["auto"]],
         num_threads=bench.threads,

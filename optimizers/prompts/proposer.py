@@ -7,16 +7,19 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import dspy
 import json_repair
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError, LMError
 
 from ...modules.agents.adapter import SAMPLING, request_of
+from ...modules.agents.dspy_lm import arguments_of, can_be_awaited, reply_text, texts_of
 from ...modules.base.calls import asking
-from ...modules.base.sync import run_sync
+from ...modules.base.sync import in_thread, run_sync
 from ...modules.base.together import together
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
@@ -34,6 +37,9 @@ SOURCE = "program_code"
 THOUGHTS = ("reasoning", "discussion")
 """Output fields of DSPy's signatures that precede a proposal."""
 
+Texts: TypeAlias = Sequence[tuple[str, str]]
+"""The role and text of each message of a request."""
+
 
 class Kept(Protocol):
     """Proposals by the hash of their request, which a resumed run reuses."""
@@ -43,8 +49,9 @@ class Kept(Protocol):
     def put(self, key: str, text: str) -> None: ...
 
 
-class Proposer(dspy.BaseLM):  # type: ignore[misc]
-    """A prompt LM as DSPy's optimizers call it: several samples of one request (`n`), and rollouts.
+class Proposer:
+    """The engine of the LM that DSPy's optimizers ask for proposals. They get independent samples
+    by asking the same again: how often a request came is part of its key.
 
     Args: lm: the LM behind it, made by `fm.lm` or not. control: the control of the run, which ends
     the calls when the run is stopped. kept: proposals of an earlier attempt. Unlike a record of
@@ -53,72 +60,88 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
     the run.
     """
 
+    supports_response_schema = False
+    supported_params = frozenset(SAMPLING)
+
     def __init__(self, lm: Any, control: CallControl, kept: Kept) -> None:
-        super().__init__(lm.model, cache=False)
-        self.kwargs = dict(lm.kwargs)
         self.lm, self.control, self.kept = lm, control, kept
+        self.takes: Sequence[str] = getattr(lm, "takes", SAMPLING)
+        # How many samples of a new request are asked at once, for an optimizer that will ask for at
+        # least as many, one after the other.
+        self.at_once = 1
+        self._replies: dict[str, list[str | None]] = {}
+        self._given: Counter[str] = Counter()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proposer:
         return self
 
-    def __call__(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> list[str]:
-        settings = {**self.kwargs, **kwargs}
-        rollout = settings.get("rollout_id")
-        asked = _texts(messages) if messages else [("user", str(prompt))]
-        takes = getattr(self.lm, "takes", SAMPLING)
-        sampling = {key: settings[key] for key in takes if settings.get(key) is not None}
-        keys = [_key(asked, sampling, rollout, place) for place in range(settings.get("n") or 1)]
+    def as_lm(self, at_once: int = 1) -> dspy.LM:
+        """The LM to hand to an optimizer."""
+        self.at_once = at_once
+        sampling = {name: self.lm.kwargs.get(name) for name in self.takes}
+        return dspy.LM(self.lm.model, engine=self, cache=False, num_retries=0, **sampling)
+
+    def complete(self, request: Request) -> Response:
+        settings = {name: getattr(request.config, name) for name in self.takes}
+        asked = texts_of(request)
+        sampling = {name: value for name, value in settings.items() if value not in (None, ())}
+        request_key = _key(asked, sampling)
+        replies = self._replies.setdefault(request_key, [])
+        place = self._given[request_key]
+        self._given[request_key] += 1
+        if place == len(replies):
+            replies += self._next(asked, sampling, place)
+        return Response(
+            id=None,
+            model=self.lm.model,
+            message=Message.assistant([TextPart(replies[place] or NOTHING)]),
+            finish_reason="stop",
+            usage=Usage(),
+        )
+
+    def _next(self, asked: Texts, sampling: Mapping[str, object], place: int) -> list[str | None]:
+        """The next replies to a request, of which some may be known from an earlier attempt."""
+        places = range(place, place + (1 if place else self.at_once))
+        keys = [_key(asked, sampling, number) for number in places]
         texts = [self.kept.get(key) for key in keys]
-        missing = [place for place, text in enumerate(texts) if text is None]
-        if missing:
-            replies = self._ask(asked, sampling, [(rollout, place) for place in missing])
-            for place, text in zip(missing, replies, strict=True):
-                texts[place] = text
-                if text is not None:
-                    self.kept.put(keys[place], text)
-        return [text or NOTHING for text in texts]
-
-    async def acall(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> list[str]:
-        raise NotImplementedError("optimizers ask for proposals one after the other")
-
-    def inspect_history(self, n: int = 1, file: Any = None) -> None:
-        return None
+        missing = [number for number, text in enumerate(texts) if text is None]
+        if not missing:
+            return texts
+        replies = self._ask(asked, sampling, [places[number] for number in missing])
+        for number, text in zip(missing, replies, strict=True):
+            texts[number] = text
+            if text is not None:
+                self.kept.put(keys[number], text)
+        return texts
 
     def _ask(
-        self,
-        asked: list[tuple[str, str]],
-        sampling: Mapping[str, object],
-        samples: Sequence[tuple[Any, int]],
+        self, asked: Texts, sampling: Mapping[str, object], places: Sequence[int]
     ) -> Sequence[str | None]:
         async def answer() -> list[str]:
             with asking(seat=SEAT):
-                return await together(self._sample(asked, sampling, *sample) for sample in samples)
+                return await together(self._sample(asked, sampling, place) for place in places)
 
         with self.control.working():
             try:
                 replies = run_sync(self.control.attended, answer)
             except LMError as problem:
                 self.control.failed(problem)
-                return [None] * len(samples)
+                return [None] * len(places)
         self.control.succeeded()
         return list(replies)
 
-    async def _sample(
-        self, asked: list[tuple[str, str]], sampling: Mapping[str, object], rollout: Any, place: int
-    ) -> str:
+    async def _sample(self, asked: Texts, sampling: Mapping[str, object], place: int) -> str:
         engine = getattr(self.lm, "direct", None)
-        number = None if rollout is None and not place else f"{rollout or 0}/{place}"
-        if engine is not None:
-            system = "\n\n".join(text for role, text in asked if role == "system") or None
-            rest = [(role, text) for role, text in asked if role != "system"]
-            extra = {} if number is None else {"rollout": number}
-            request = request_of(self.lm.model, system, rest, sampling, extra)
-            return str((await engine.complete(request)).text)
-        messages = [{"role": role, "content": text} for role, text in asked]
-        outputs = await self.lm.acall(messages=messages, **sampling)
-        return str(
-            outputs[0].get("text") or "" if isinstance(outputs[0], dict) else outputs[0] or ""
-        )
+        if engine is None:
+            request, settings = arguments_of(self.lm, asked, sampling)
+            if can_be_awaited(self.lm):
+                return reply_text(await self.lm.acall(*request, **settings))
+            return reply_text(await in_thread(self.lm, *request, **settings))
+        system = "\n\n".join(text for role, text in asked if role == "system") or None
+        rest = [(role, text) for role, text in asked if role != "system"]
+        extra = {"rollout": place} if place else {}
+        asked_now = request_of(self.lm.model, system, rest, sampling, extra)
+        return str((await engine.complete(asked_now)).text)
 
 
 class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
@@ -201,20 +224,6 @@ def _named(completion: str, fields: Mapping[str, object]) -> dict[str, str]:
     )
 
 
-def _texts(messages: Sequence[Mapping[str, object]]) -> list[tuple[str, str]]:
-    """Role and text of each message; the parts of a message are joined."""
-    texts = []
-    for message in messages:
-        content = message.get("content") or ""
-        parts = (
-            [part.get("text") or "" for part in content] if isinstance(content, list) else [content]
-        )
-        texts.append((str(message["role"]), "".join(map(str, parts))))
-    return texts
-
-
-def _key(
-    asked: Sequence[tuple[str, str]], sampling: Mapping[str, object], rollout: Any, place: int
-) -> str:
-    text = json.dumps([asked, sampling, rollout, place], sort_keys=True, default=str)
+def _key(asked: Texts, sampling: Mapping[str, object], place: int | None = None) -> str:
+    text = json.dumps([asked, sampling, place], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

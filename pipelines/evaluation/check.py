@@ -123,13 +123,15 @@ def check_train(train: Sequence[Question], questions: Sequence[Question]) -> lis
 
     Raises UserError where the same question is in both.
     """
+    if not train:
+        return []
     same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
     if same:
         raise UserError(
             f"{len(same)} of {len(questions)} test questions are training questions (the first is "
             f"{same[0]!r}): evaluate on another split than --train"
         )
-    warning = data.check_overlap(train, questions) if train else None
+    warning = data.check_overlap(train, questions)
     return [warning] if warning else []
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -256,9 +256,15 @@ def _proxy_to(base_url: str) -> str | None:
     return proxies.get(parts.scheme) or proxies.get("all")
 
 
+@cache
+def _trusting(authorities: str) -> ssl.SSLContext:
+    """Read once for all endpoints: a bundle takes some 60 ms."""
+    return ssl.create_default_context(cafile=authorities)
+
+
 def _session(timeout: float, fresh: bool) -> aiohttp.ClientSession:
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    trusted = ssl.create_default_context(cafile=authorities) if authorities else True
+    trusted = _trusting(authorities) if authorities else True
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted, force_close=fresh)
     return aiohttp.ClientSession(
         connector=connector,

@@ -17,9 +17,11 @@ from typing import Any
 
 import dspy
 from dspy.clients.base_lm import GLOBAL_HISTORY
+from dspy.lm15 import Request
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMTimeoutError, LMTransportError
 
+from ...modules.agents.dspy_lm import reply_text, texts_of
 from ...modules.base.calls import (
     ASKER,
     CARRIED,
@@ -111,8 +113,7 @@ class _Call:
             self.booked.append((ledger, ledger.send(self.entry)))
         seen: Seen | None = WATCHED.get()
         if seen is not None:
-            prompt = [{"role": "user", "content": str(inputs.get("prompt") or "")}]
-            self.watched = SeenCall(asker, model, {"messages": inputs.get("messages") or prompt})
+            self.watched = SeenCall(asker, model, {"messages": _messages(inputs)})
             seen.append(self.watched)
 
     def listen(self) -> None:
@@ -149,7 +150,7 @@ class _Call:
                 if isinstance(problem, Exception):
                     self.watched.error = without_keys(said_by(problem), [self.lm])
                 elif outputs is not None:
-                    self.watched.text = _first_text(outputs)
+                    self.watched.text = reply_text(outputs)
 
     def _bill(self, problem: BaseException | None) -> tuple[Entry | None, Usage | None]:
         """The call as counted by the ledgers and by its question; None where nothing was paid."""
@@ -177,7 +178,7 @@ class _Call:
         plain = json.loads(
             json.dumps(usage, default=lambda part: getattr(part, "__dict__", None), skipkeys=True)
         )
-        tokens = tokens_in(plain, _first_text(noted.get("outputs")))
+        tokens = tokens_in(plain, reply_text(noted.get("outputs")))
         spent = replace(ended, **tokens)
         contradictory = bool(usage) and spent.tokens is None
         if contradictory or not isinstance(cost, int | float):
@@ -310,10 +311,12 @@ def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
             lm.callbacks = [one for one in lm.callbacks if one is not meter]
 
 
-def _first_text(outputs: Any) -> str:
-    """The text of the first of an LM's outputs, as DSPy hands them on."""
-    first = outputs[0] if isinstance(outputs, list) and outputs else outputs
-    return str((first.get("text") if isinstance(first, Mapping) else first) or "")
+def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
+    """What an LM was asked, from the arguments of DSPy's call."""
+    asked = inputs.get("prompt")
+    if isinstance(asked, Request):
+        return [{"role": role, "content": text} for role, text in texts_of(asked)]
+    return inputs.get("messages") or [{"role": "user", "content": str(asked or "")}]
 
 
 def _get(value: Any, name: str) -> Any:

@@ -19,6 +19,7 @@ def agents_atlas(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return pytest.importorskip("agents_atlas")
 
 
+@pytest.mark.nightly
 def test_the_page_is_made_anew(
     agents_atlas: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,11 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = "scienceqa-"
+BY_DAY = {
+    *("csqa-simple", "csqa-cot", "csqa-talk", "csqa-samples", "csqa-network", "csqa-tuned"),
+    *("csqa-small-mipro", "csqa-small-worked", "gsm8k-causal", "hotpot-team"),
+}
+"""One of each kind of program; the others are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
     r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```",
@@ -98,7 +103,14 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     return known
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(UNSHIPPED)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly)
+        for name in NAMES
+        if not name.startswith(UNSHIPPED)
+    ],
+)
 def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
     replayed(name, folder, "--data", folder / name / "questions.jsonl", "--seed", 1)
 

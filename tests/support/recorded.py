@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tarfile
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import folkmoot
@@ -12,8 +15,21 @@ PLACE = Path(folkmoot.__file__).parent / "examples" / "recorded"
 ARCHIVES = sorted(PLACE.glob("*.tar.xz"))
 
 
-def unpack(folder: Path) -> None:
+def unpack(folder: Path, wanted: str | None = None) -> None:
+    """Put the contests there: all, or those that a text names."""
+    for archive in ARCHIVES:
+        name = archive.name.removesuffix(".tar.xz")
+        if wanted is None or name in wanted:
+            shutil.copytree(_unpacked() / name, folder / name)
+    shutil.copytree(PLACE / "words", folder / "words")
+
+
+@cache
+def _unpacked() -> Path:
+    """Where this process has unpacked all of them, once."""
+    folder = Path(tempfile.mkdtemp(prefix="folkmoot-recorded-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for archive in ARCHIVES:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
-    shutil.copytree(PLACE / "words", folder / "words")
+    return folder

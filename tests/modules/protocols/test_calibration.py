@@ -186,6 +186,7 @@ def test_recorded_answers_are_not_asked_again() -> None:
         calibrated(recorded=few)
 
 
+@pytest.mark.nightly
 def test_the_page_shows_what_the_benchmark_prints_and_the_mark_is_held() -> None:
     root = Path(fm.__file__).parent
     data = Path(os.environ.get("FOLKMOOT_DATA", "nowhere")).parent / "recorded"

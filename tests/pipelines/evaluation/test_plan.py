@@ -15,6 +15,7 @@ from mortal import questions
 
 import folkmoot as fm
 from folkmoot.pipelines.cli import show as cli_show
+from folkmoot.pipelines.evaluation.check import check_train
 from folkmoot.pipelines.evaluation.estimate import estimate
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -174,3 +175,14 @@ def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
     assert planned.cost_usd[0] <= done["cost_usd"] <= planned.cost_usd[1]
     other = fm.SingleAgent("cot")
     assert estimate(other, asked, lm, out=tmp_path / "other").pilot is None  # of another program
+
+
+def test_no_question_is_both_trained_on_and_tested() -> None:
+    train, test = questions(4)[:2], questions(4)[2:]
+    assert check_train([], test) == []
+    assert check_train(train, test) == []
+    with pytest.raises(fm.UserError, match="1 of 2 test questions are training questions"):
+        check_train([*train, test[0]], test)
+    renamed = fm.Question(**{**test[0].toDict(), "id": "another"})
+    (warning,) = check_train([renamed], test)
+    assert warning.startswith("1 of 2 test questions have the text of a training question")

@@ -213,6 +213,9 @@ SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
 }
 
 
+SAMPLERS_BY_DAY = {"TPESampler", "GPSampler", "GridSampler"}
+
+
 def tuned(server: ScriptedServer, sampler: optuna.samplers.BaseSampler) -> Any:
     lm = fm.lm("openai/x", api_base=server.url)
     given: dict[str, Any] = {"tracking": False, "progress": False, "trials": 5}
@@ -227,7 +230,13 @@ def test_the_table_has_all_samplers_of_optuna() -> None:
     assert set(SAMPLERS) == {name for name in dir(S) if name.endswith("Sampler")} - base
 
 
-@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in SAMPLERS_BY_DAY else pytest.mark.nightly)
+        for name in SAMPLERS
+    ],
+)
 def test_a_sampler_of_optuna_finishes_its_study(name: str) -> None:
     if name == "GPSampler":
         pytest.importorskip("torch")

@@ -1,0 +1,82 @@
+"""Asks an LM that folkmoot did not make, through DSPy.
+
+DSPy asks by a `Request`, the only way from 3.5 on. Up to 3.4 it also knows messages as
+dictionaries, which LMs that subclass `BaseLM` need, and settings that only LiteLLM takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dspy
+from dspy.lm15 import LM15Error, Request, Response, request_from_openai_chat
+
+from ..base.saved_file import ADDRESSES
+
+CONNECTION = ADDRESSES | frozenset(
+    (
+        *("timeout", "api_version", "azure_ad_token_provider", "organization", "project"),
+        *("extra_query", "custom_llm_provider"),
+    )
+)
+"""Settings of an LM by which DSPy reaches it; they are no part of a request."""
+
+OF_A_CALL = frozenset(("n", "num_generations", "rollout_id", "cache"))
+"""Settings by which DSPy asks several times, or reads its cache."""
+
+
+def can_be_awaited(lm: Any) -> bool:
+    """Whether an LM can be asked asynchronously; others are asked in threads."""
+    if isinstance(lm, dspy.LM):
+        return isinstance(lm.engine, str)
+    unset = getattr(dspy.BaseLM, "aforward", None)
+    return getattr(type(lm), "aforward", None) is not unset
+
+
+def arguments_of(
+    lm: Any, messages: Sequence[tuple[str, str]], settings: Mapping[str, Any]
+) -> tuple[list[Request], dict[str, Any]]:
+    """The arguments of a call of an LM that ask for one reply to these messages (role, text)."""
+    chat = [{"role": role, "content": text} for role, text in messages]
+    request = _request(lm, chat, {**lm.kwargs, **settings})
+    if request is None:
+        return [], {"messages": chat, **settings}
+    rollout = settings.get("rollout_id", lm.kwargs.get("rollout_id"))
+    return [request], {} if rollout is None else {"rollout_id": rollout}
+
+
+def texts_of(request: Request) -> list[tuple[str, str]]:
+    """Role and text of each message; the parts of a message are joined."""
+    system = request.system or ""
+    if not isinstance(system, str):
+        system = "".join(getattr(part, "text", "") for part in system)
+    texts = [(message.role, message.text or "") for message in request.messages]
+    return [("system", system), *texts] if system else texts
+
+
+def reply_text(outputs: Any) -> str:
+    """The text of the first reply, as DSPy hands it on."""
+    first = outputs[0] if isinstance(outputs, list) and outputs else outputs
+    if isinstance(first, Mapping):
+        first = first.get("text")
+    elif isinstance(first, Response):
+        first = first.text
+    return str(first or "")
+
+
+def _request(
+    lm: Any, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
+) -> Request | None:
+    """None where only messages will do, up to DSPy 3.4."""
+    if not isinstance(lm, dspy.LM) and hasattr(dspy.BaseLM, "forward"):
+        return None
+    sent = {
+        name: value
+        for name, value in settings.items()
+        if value is not None and name not in CONNECTION | OF_A_CALL
+    }
+    try:
+        return request_from_openai_chat({"model": lm.model, "messages": chat, **sent})
+    except (LM15Error, TypeError, ValueError):
+        return None
