@@ -18,6 +18,7 @@ from ...modules.network.state import NetworkState
 from .batches import PolicyTraining, TrainingLog
 from .checkpoint import restore_checkpoint, save_checkpoint, training_fingerprint
 from .known_answers import Answer, KnownAnswers, TrainingQuestion
+from .rivals import fit_rival
 from .settings import AUTO, TrainingSettings
 from .vote_weights import fit_vote
 
@@ -78,6 +79,8 @@ def train_policies(
             if progress is not None:
                 progress({"stage": "training", "step": training.done, "steps": steps, **entry})
         training.close()
+        if config.policy != "gat":
+            state.policies = fit_rival(state, vectors, answers)
         state.vote = fit_vote(config, vectors, answers)
     return training.log
 
@@ -93,8 +96,8 @@ def _held_out(
     folds. It uses the probabilities of all strategies, which change more smoothly than the
     likeliest strategy.
     """
-    if len(state.config.strategies) == 1:
-        return [float(answers.correct.mean())]  # nothing to choose with any number of epochs
+    if len(state.config.strategies) == 1 or state.config.policy != "gat":
+        return [float(answers.correct.mean())]  # the policy is the same after any number of epochs
     count = min(settings.folds, len(vectors))
     if count < 2:
         raise UserError(

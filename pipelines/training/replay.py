@@ -6,6 +6,7 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,8 @@ def train_by_replay(
     Raises UserError for the folder of another training.
     """
     config, vectors = network.state.config, network.embed(outcomes.questions)
+    if config.policy != "gat":  # what learns from all answers at once gets all that are recorded
+        training = replace(training, full_information=True)
     answers, correct = (
         for_all_copies(outcomes.answers, config),
         for_all_copies(outcomes.correct, config),
@@ -201,7 +204,7 @@ def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) ->
     sampled.
     """
     config = state.config
-    sampled = config.choice == "sample" and len(config.strategies) > 1
+    sampled = config.sampled and len(config.strategies) > 1
     scores = state.scores(vectors)
     shape = (DRAWS if sampled else 1, len(ids), config.agents)
     picks, weights = np.zeros(shape, dtype=np.int64), np.zeros(shape)
