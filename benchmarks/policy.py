@@ -3,14 +3,20 @@
 `python benchmarks/policy.py` prints the ratio of the two for graphs of degree 2 and 4 and the
 complete one, and how far their logits are apart, all in one run on one thread with the same
 weights, data and losses; `--fast` takes fewer steps.
+
+`python benchmarks/policy.py FOLDER` prints instead what the graph adds on recorded answers: the
+folder's `faithful_cot.wide.jsonl`, of 200 training and up to 1,000 test questions for each seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,12 +24,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GATConv  # type: ignore[import-untyped]
 
+import folkmoot as fm
 from folkmoot.modules.network.config import PolicyConfig
 from folkmoot.modules.network.graph import Limits, small_world
 from folkmoot.modules.network.policy import AgentGraph, Policies
 
 AGENTS, BATCH = 16, 8
 TARGET = 5.0
+CASES = {
+    "one LM, five data sets": (["text003"], ["GSM8K", "AQUA", "date", "sports", "CLUTRR"]),
+    "four LMs, GSM8K alone": (["code001", "code002", "text002", "text003"], ["GSM8K"]),
+}
+SCORES = (
+    *("best_fixed", "best_per_group", "knn", "regression", "individual"),
+    *("majority", "consensus", "vote_plain", "vote_conditional", "oracle"),
+)
+Row = dict[str, Any]
 
 
 class Alone(nn.Module):
@@ -108,6 +124,53 @@ def measure(k: int, fast: bool) -> None:
     )
 
 
+def recorded(folder: Path, lms: list[str], sets: list[str], seed: int) -> list[list[Row]]:
+    """Outcome rows of training and test questions, as many of each data set."""
+    rng = np.random.default_rng(seed)
+    rows: list[list[Row]] = [[], []]
+    with open(folder / "faithful_cot.wide.jsonl", encoding="utf-8") as lines:
+        agents = json.loads(next(lines))["agents"]
+        asked = [json.loads(line) for line in lines]
+    learn, test = 200 // len(sets), 1000 // len(sets)
+    for name in sets:
+        of_set = [question for question in asked if question["dataset"] == name]
+        for place, number in enumerate(rng.permutation(len(of_set))[: learn + test]):
+            question = of_set[number]
+            for agent, answer, flag in zip(
+                agents[name], question["answers"], question["correct"], strict=True
+            ):
+                lm, way = agent.split("|")
+                if lm in lms:
+                    row = {
+                        "question_id": f"{name}/{question['question_id']}",
+                        "question": question["question"],
+                        "group": name,
+                        "agent": lm,
+                        "strategy": way,
+                        "answer": answer,
+                        "correct": flag == "1",
+                    }
+                    rows[place >= learn].append(row)
+    return rows
+
+
+def rivals(folder: Path, seeds: int) -> None:
+    for case, (lms, sets) in CASES.items():
+        found = []
+        for seed in range(seeds):
+            train, test = recorded(folder, lms, sets, seed)
+            how: Any = {"embedding": "all-MiniLM-L6-v2", "preset": "beyond", "seed": seed}
+            network = fm.train(train, test=test, tracking=False, progress=False, **how)
+            found.append(network.training.scores)
+            print(*network.training.scores["verdict"][-2:], sep="\n", flush=True)
+        print(f"{case}, {seeds} seeds:")
+        for name in SCORES:
+            values = [100 * scores[name]["value"] for scores in found]
+            each = " ".join(f"{value:.1f}" for value in values)
+            calls = found[0][name]["calls"]
+            print(f"  {name:18}{statistics.mean(values):6.1f}  {calls:4.1f} calls  ({each})")
+
+
 def main(fast: bool) -> None:
     torch.set_num_threads(1)
     print(f"{AGENTS} agents, batch {BATCH}, 768 -> 64 x 4 heads; target: ratio >= {TARGET:.0f} at")
@@ -118,5 +181,11 @@ def main(fast: bool) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--fast", action="store_true")
-    main(parser.parse_args().fast)
+    parser.add_argument("--seeds", type=int, default=4)
+    given = parser.parse_args()
+    if given.folder is not None:
+        rivals(given.folder, given.seeds)
+    else:
+        main(given.fast)

@@ -68,9 +68,11 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
       `add` as in `Limits`, changed every `evolve_every` questions. From `k` = N - 1 on it is
       complete.
     - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
-    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in
-      `PolicySettings`;
-      `centred`: it sees embeddings less the mean of those it learned from.
+    - Policy: `policy`, the paper's graph attention (`gat`), or without graph and tracker the
+      strategy that was most often right on the most similar questions (`knn`), or the likeliest by
+      a logistic `regression` on the embedding. For `gat`, `hidden`, `heads`, `dropout`, `features`,
+      `trust_edges` as in `PolicySettings`; `centred`: it sees embeddings less the mean of those it
+      learned from.
     - `copies_temperature`: agents with one LM are asked at it, unless their sampling or the LM's
       own is set; None: as the LM is.
     - `seed` of graph, weights and draws; `embedding`: name of the model that makes the vectors.
@@ -81,6 +83,7 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
     agents: Whole = 5
     strategies: Annotated[tuple[str, ...], Field(min_length=1)] = PAPER_STRATEGIES
     alike: bool = False
+    policy: Literal["gat", "knn", "regression"] = "gat"
     gamma: float = 0.1
     choice: Literal["sample", "argmax"] = "sample"
     distinct: bool = False
@@ -105,7 +108,12 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
             raise UserError(f"a strategy is named twice in {', '.join(names)}: name each once.")
         super().__post_init__()
 
-    def policy(self, width: int) -> PolicyConfig:
+    @property
+    def sampled(self) -> bool:
+        """Whether strategies are drawn; kNN and regression always take the likeliest."""
+        return self.choice == "sample" and self.policy == "gat"
+
+    def gat(self, width: int) -> PolicyConfig:
         """The shape of the policies for question embeddings of this width."""
         own = {field.name: getattr(self, field.name) for field in fields(PolicySettings)}
         return PolicyConfig(**own, strategies=len(self.strategies), inputs=width)

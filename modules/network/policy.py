@@ -208,15 +208,16 @@ class Policies(nn.Module):
         policies.load_state_dict(weights)
         return policies
 
-    def clip_gradients(self, most: float) -> None:
-        """Scale each agent's gradient, in place, to at most length `most`, as if its policy were
-        alone.
-        """
-        gradients = [part.grad for part in self.parameters() if part.grad is not None]
-        square = torch.stack([grad.flatten(1).square().sum(dim=1) for grad in gradients]).sum(dim=0)
-        scale = (most / (square.sqrt() + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
-        for grad in gradients:
-            grad.mul_(scale.view(-1, *[1] * (grad.dim() - 1)))
+
+def clip_gradients(policies: nn.Module, most: float) -> None:
+    """Scale each agent's gradient, in place, to at most length `most`, as if its policy were
+    alone.
+    """
+    gradients = [part.grad for part in policies.parameters() if part.grad is not None]
+    square = torch.stack([grad.flatten(1).square().sum(dim=1) for grad in gradients]).sum(dim=0)
+    scale = (most / (square.sqrt() + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
+    for grad in gradients:
+        grad.mul_(scale.view(-1, *[1] * (grad.dim() - 1)))
 
 
 def _weight(agents: int, out: int, width: int) -> nn.ParameterDict:

@@ -92,7 +92,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         scores = state.scores(vector[None])[0]
         chances = softmax(scores)
         picks = state.pick(scores, vector, key)
-        rng = random_for(config.seed, key) if config.choice == "sample" else None
+        rng = random_for(config.seed, key) if config.sampled else None
         one = draw(np.log(chances.mean(axis=0, keepdims=True)), rng=rng).strategies[0]
         return dspy.Prediction(
             choice=config.strategies[one],

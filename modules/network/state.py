@@ -34,6 +34,7 @@ with from_extra("network", "a strategy network"):
     from safetensors.torch import save as write_tensors
 
     from .policy import AgentGraph, Policies
+    from .rivals import Rival, policies_of
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
 MOST_BYTES, MOST_SETTINGS = 2**30, 2**20
@@ -61,7 +62,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
     """
 
     config: NetworkConfig
-    policies: Policies
+    policies: Policies | Rival
     adjacency: Adjacency
     trust: Trust
     average: Trust
@@ -79,7 +80,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         n = config.agents
         return cls(
             config=config,
-            policies=Policies(config.policy(width), n, config.seed).eval(),
+            policies=policies_of(config, width).eval(),
             adjacency=small_world(n, config.k, config.p, config, config.seed),
             trust=initial_trust(n),
             average=initial_trust(n),
@@ -125,9 +126,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     def bias(self, vectors: Vectors) -> Numbers:
         """What the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all
-        agents.
+        agents; nothing to those of kNN and regression.
         """
-        if not self.config.gamma:
+        if not self.config.gamma or self.config.policy != "gat":
             return np.zeros((len(vectors), 1, len(self.config.strategies)))
         return self.config.gamma * np.stack(
             [self.tracker.scores(one)[None] for one in self.checked(vectors)]
@@ -147,7 +148,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         `scores` (N, S) and `vector` (D,) are the question's. Draws depend on the config's seed and
         on `key`, which names the question, alone.
         """
-        rng = random_for(self.config.seed, key) if self.config.choice == "sample" else None
+        rng = random_for(self.config.seed, key) if self.config.sampled else None
         drawn = draw(scores, rng=rng, distinct=self.config.distinct)
         chosen: list[int | None] = drawn.strategies.tolist()
         if self.config.top is None or self.config.top >= self.config.agents:
@@ -337,7 +338,7 @@ def _network(
     }
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
-    policies = Policies.of(config.policy(width), n, weights)
+    policies = policies_of(config, width, weights)
     state = NetworkState(
         config=config,
         policies=policies.eval(),

@@ -15,7 +15,7 @@ from torch import Tensor
 from ...modules.base.errors import UserError
 from ...modules.network.choice import draw
 from ...modules.network.graph import evolve
-from ...modules.network.policy import AgentGraph
+from ...modules.network.policy import AgentGraph, clip_gradients
 from ...modules.network.rewards import consensus_addition, difference, individual
 from ...modules.network.state import NetworkState
 from ...modules.network.trust import averaged_trust, update_directional, update_trust
@@ -189,7 +189,8 @@ class PolicyTraining:
         """The scores (B, N, S) from which strategies are drawn, with gradients."""
         state, vectors = self.state, self.vectors[batch]
         shape = (len(batch), state.config.agents, len(state.config.strategies))
-        if shape[2] == 1:  # nothing to choose, nothing to learn
+        # Nothing to choose, or a policy that is fitted afterwards: every strategy is as likely.
+        if shape[2] == 1 or state.config.policy != "gat":
             return torch.zeros(shape)
         state.policies.train()
         with torch.random.fork_rng(devices=[], enabled=state.config.dropout > 0):
@@ -306,7 +307,7 @@ class PolicyTraining:
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             if self.settings.clip is not None:
-                self.state.policies.clip_gradients(self.settings.clip)
+                clip_gradients(self.state.policies, self.settings.clip)
             self.optimizer.step()
         return float(loss.detach())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,12 @@ import numpy.typing as npt
 import torch
 
 from ...modules.base.errors import UserError
+from ...modules.network.rivals import RIVALS
 from ...modules.network.state import NetworkState
 from .batches import PolicyTraining, TrainingLog
 from .checkpoint import restore_checkpoint, save_checkpoint, training_fingerprint
 from .known_answers import Answer, KnownAnswers, TrainingQuestion
+from .rivals import fit_rival
 from .settings import AUTO, TrainingSettings
 from .vote_weights import fit_vote
 
@@ -78,8 +81,29 @@ def train_policies(
             if progress is not None:
                 progress({"stage": "training", "step": training.done, "steps": steps, **entry})
         training.close()
+        if config.policy != "gat":
+            state.policies = fit_rival(state, vectors, answers)
         state.vote = fit_vote(config, vectors, answers)
     return training.log
+
+
+def without_graph(
+    state: NetworkState, questions: Sequence[TrainingQuestion], answer: Answer
+) -> dict[str, NetworkState]:
+    """The network with each policy that has no graph in place of its own, and conditional weights
+    of votes, learned from every answer to the training questions.
+    """
+    vectors, config = np.stack([question.vector for question in questions]), state.config
+    known = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
+    known.ask_all()
+    rivals = dict[str, NetworkState]()
+    with _one_thread():
+        vote = fit_vote(replace(config, weight="conditional"), vectors, known)
+        for policy in RIVALS:
+            settings = replace(config, policy=policy, weight="conditional")  # type: ignore[arg-type]
+            rivals[policy] = replace(state, config=settings, vote=vote)
+            rivals[policy].policies = fit_rival(rivals[policy], vectors, known)
+    return rivals
 
 
 def _held_out(
@@ -93,8 +117,8 @@ def _held_out(
     folds. It uses the probabilities of all strategies, which change more smoothly than the
     likeliest strategy.
     """
-    if len(state.config.strategies) == 1:
-        return [float(answers.correct.mean())]  # nothing to choose with any number of epochs
+    if len(state.config.strategies) == 1 or state.config.policy != "gat":
+        return [float(answers.correct.mean())]  # the policy is the same after any number of epochs
     count = min(settings.folds, len(vectors))
     if count < 2:
         raise UserError(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..base.papers import bibtex
+from .between import Between
 from .card import TABLE
 
 MOST_FAILED = 0.02
@@ -66,6 +67,8 @@ class Line:
 class Reproduction:
     """Rows of a table, side by side: `lines`, and the folder `out` with the table and all runs.
     `stopped` says why figures are missing: a budget, or questions of a run that failed.
+    `differences` are between rows that the paper compares, `unanimous` the ids of the questions
+    that all runs solve (`all_solve`) and that all fail (`all_fail`).
     """
 
     table: str
@@ -73,6 +76,8 @@ class Reproduction:
     lines: list[Line]
     notes: list[str]
     stopped: str | None = None
+    differences: list[Between] = field(default_factory=list)
+    unanimous: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def file(self) -> Path:
@@ -97,6 +102,8 @@ class Reproduction:
             "reproduce": self.table,
             "out": str(self.out),
             "rows": [vars(line) for line in self.lines],
+            "differences": [vars(difference) for difference in self.differences],
+            **self.unanimous,
             "notes": self.notes,
             "stopped": self.stopped,
             "bibtex": bibtex([self.table.partition("/")[0]]),

@@ -53,12 +53,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A published table or figure; its name is PAPER/TABLE."""
+    """A published table or figure; its name is PAPER/TABLE. `against` says which rows the paper
+    compares: a part of a row's name → the parts that its rivals have there.
+    """
 
     name: str
     title: str
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    against: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 @cache
@@ -71,7 +74,7 @@ def tables() -> Mapping[str, Table]:
             name, shared = f"{paper}/{table_id}", table.get("each", {})
             rows = tuple(Row(name, key, **{**shared, **own}) for key, own in table["rows"].items())
             notes = [source["note"] for source in (document, table) if "note" in source]
-            found[name] = Table(name, table["title"], rows, tuple(notes))
+            found[name] = Table(name, table["title"], rows, tuple(notes), table.get("against", {}))
     return found
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..base.journal import read_object, write_json
 from ..base.request import entry
+from ..comparison.tested import answered_in
 from ..evaluation.earlier import Evaluation, left_in
 from ..evaluation.evaluate import carry_out
 from ..evaluation.plan import EvaluationPlan
 from ..runs.books import open_books
 from ..training.fit import train_as_planned
 from ..training.replay import SCORES
+from .between import Answered, differences, unanimous
 from .lines import Line, Reproduction
 from .measures import measured, on_records
 from .plan import ReproductionPlan, plan_reproduction
@@ -48,10 +52,12 @@ def reproduce_as_planned(plan: ReproductionPlan) -> Reproduction:
 
 def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Reproduction:
     """The rows as far as the runs in their folders measure them; the table is written, too."""
-    lines = list[Line]()
+    lines, answers = list[Line](), dict[Path, Answered]()
     for row in plan.rows:
         folder = plan.folders.get(row.name)
         run = left_in(folder)
+        if folder is not None and run is not None and folder not in answers:
+            answers[folder] = answered_in(run)
         scores = None if folder is None else read_object(folder / SCORES)
         for figure, published in row.published.items():
             line = Line(row.id, figure, published, row.note)
@@ -62,7 +68,9 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
             else:
                 line.why = row.reason or "not run"
             lines.append(line)
-    done = Reproduction(plan.title, plan.out, lines, plan.notes, stopped)
+    answered = {name: answers[at] for name, at in plan.folders.items() if at in answers}
+    found = (differences(plan.table, answered), unanimous(answered))
+    done = Reproduction(plan.title, plan.out, lines, plan.notes, stopped, *found)
     done.file.parent.mkdir(parents=True, exist_ok=True)
     write_json(done.file, done.to_dict())
     return done

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from textwrap import shorten
 
 from rich.table import Table as Shown
 
+from ..base.wording import counted
 from ..cli.life import live
 from ..cli.options import Confirmed
 from ..cli.show import console, finish, plain_table, show_lines
@@ -41,6 +43,12 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     console().print(table)
     if view.quiet:
         return
+    show_lines(f"{d.row} less {d.against}, {d.figure}: {d.words}" for d in result.differences)
+    show_lines(
+        f"{name.replace('_', ' ')} {counted(len(ids), 'question')}: {shorten(', '.join(ids), 60)}"
+        for name, ids in result.unanimous.items()
+        if ids
+    )
     notes = [(line.row, line.note) for line in result.lines]
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)

@@ -54,6 +54,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     elif replayed:
         score = {**replayed["consensus"], "n": replayed["questions"]}
         card.scores = [Score.of("consensus", score)]
+        card.sentences = [f"{text[0].upper()}{text[1:]}." for text in replayed["verdict"]]
         others = [name for name, one in replayed.items() if name not in ("consensus", "ece")]
         for name in others:
             if isinstance(replayed[name], Mapping) and "value" in replayed[name]:

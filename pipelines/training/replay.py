@@ -6,6 +6,7 @@ import hashlib
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,14 @@ from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..runs.outcomes import Outcomes
 from .plots import network_plot
-from .scores import Fixed, NetworkDraws, network_scores, network_use, verdict_of
+from .scores import (
+    Fixed,
+    NetworkDraws,
+    network_scores,
+    network_use,
+    rival_values,
+    verdict_of,
+)
 from .train import (
     Progress,
     Trained,
@@ -41,7 +49,9 @@ from .train import (
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
 
-SCORES = "scores.json"
+SCORES, RIVALS = "scores.json", "rivals"
+"""The scores on test outcomes, and the sub-folder of the networks without a graph."""
+
 DRAWS = 32
 """How often sampled choices are drawn for each test question."""
 
@@ -113,7 +123,11 @@ def train_by_replay(
 
     Raises UserError for the folder of another training.
     """
+    from ...optimizers.policy.training import without_graph
+
     config, vectors = network.state.config, network.embed(outcomes.questions)
+    if config.policy != "gat":  # what learns from all answers at once gets all that are recorded
+        training = replace(training, full_information=True)
     answers, correct = (
         for_all_copies(outcomes.answers, config),
         for_all_copies(outcomes.correct, config),
@@ -145,8 +159,15 @@ def train_by_replay(
         out, about, tracking=tracking, parent=parent, model=asked, lm=dspy.settings.lm
     ) as (folder, tracked):
         log = learn(folder, network.state, questions, answer, training, tracked, progress)
+        rivals = {}
+        if len(config.strategies) > 1:
+            rivals = without_graph(network.state, questions, answer)
+            for name, rival in rivals.items():
+                other = network.deepcopy()
+                other.state = rival
+                other.save(folder / RIVALS / name)
         if test is not None:
-            scores = score_state(network.state, about, test, network.embed)
+            scores = score_state(network.state, about, test, network.embed, rivals)
             write_json(folder / SCORES, scores)
             network_plot(scores, folder / "plots" / "test.png")
         network.save(folder)
@@ -176,11 +197,17 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
         )
     state = NetworkState.load(folder)
     test = test.like(about["agents"], about["strategies"])
-    return score_state(state, about, test, embed or Embedder(embedding_of(state, Path(folder))))
+    rivals = {path.name: NetworkState.load(path) for path in Path(folder, RIVALS).glob("*")}
+    embed = embed or Embedder(embedding_of(state, Path(folder)))
+    return score_state(state, about, test, embed, rivals)
 
 
 def score_state(
-    state: NetworkState, about: TrainingAbout, test: Outcomes, embed: Embed
+    state: NetworkState,
+    about: TrainingAbout,
+    test: Outcomes,
+    embed: Embed,
+    rivals: Mapping[str, NetworkState],
 ) -> dict[str, Any]:
     """`network_scores` of a network on outcomes with the agents and strategies that it was trained
     on.
@@ -189,8 +216,10 @@ def score_state(
     drawn = draws(state, test.ids, vectors)
     fixed = Fixed.from_dict(about["fixed"])
     table = (test.answers, test.correct, test.present, test.groups)
-    scores = network_scores(*table, drawn, fixed, seed=state.config.seed)
-    scores["verdict"] = verdict_of(scores, fixed, test.agents, test.strategies)
+    beside = rival_values(rivals, vectors, test.answers, test.correct)
+    scores = network_scores(*table, drawn, fixed, rivals=beside, seed=state.config.seed)
+    names = (test.agents, test.strategies, state.config.policy)
+    scores["verdict"] = verdict_of(scores, fixed, *names)
     if len({*groups} - {None}) < 2 and len(test) >= FEWEST_CLUSTERED:
         groups = tuple(clusters(vectors, test.questions))
     return scores | network_use(test.answers, test.correct, groups, drawn, test.strategies)
@@ -201,7 +230,7 @@ def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) ->
     sampled.
     """
     config = state.config
-    sampled = config.choice == "sample" and len(config.strategies) > 1
+    sampled = config.sampled and len(config.strategies) > 1
     scores = state.scores(vectors)
     shape = (DRAWS if sampled else 1, len(ids), config.agents)
     picks, weights = np.zeros(shape, dtype=np.int64), np.zeros(shape)

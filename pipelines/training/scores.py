@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,21 @@ from ...modules.network.weights import Answers, Expected, Numbers, Right, expect
 from ...optimizers.statistics.statistics import mean_estimate, paired_bootstrap
 from ..base.wording import signed_interval
 
+if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
+    from ...modules.network.state import NetworkState
+
 _MOST_GROUPS = 30
 
-TEAMS = ("consensus", "individual", "majority")
-RIVALS = ("majority", "best_fixed", "best_per_group", "individual")
+_ONE_CALL, _ALL_CALLS = ("knn", "regression"), ("vote_plain", "vote_conditional")
+_FIXED = ("best_fixed", "best_per_group")
+RIVALS = {
+    "consensus": ("majority", *_FIXED, "individual", *_ALL_CALLS),
+    "individual": ("majority", *_FIXED, *_ONE_CALL),
+    "majority": (*_FIXED, "individual"),
+}
+"""What each score is held against."""
+
+_POLICIES = {"gat": "the graph", "knn": "kNN", "regression": "the regression"}
 
 
 class NetworkDraws(NamedTuple):
@@ -82,6 +94,7 @@ def network_scores(
     drawn: NetworkDraws,
     fixed: Fixed,
     *,
+    rivals: Mapping[str, Numbers] = MappingProxyType({}),
     seed: int = 0,
 ) -> dict[str, object]:
     """The scores of a network on test outcomes: expected values where ties are broken at random,
@@ -98,11 +111,12 @@ def network_scores(
       agents; without strategies the best agent. `best_per_group` likewise by group, a new group by
       `best_fixed`
     - `oracle`: whether any answer in the table is right
+    - `rivals`, as `rival_values` gives them
 
-    then `differences`: `consensus`, `individual` and `majority` less `majority`, `best_fixed`, ...,
-    paired by question, with 95 % bootstrap intervals; and `ties`: the share of questions on which
-    the plain vote is tied, and the gain of the weights on tied and untied ones, None where there
-    are none. Values are 0 ... 1.
+    then `differences`: `consensus`, `individual` and `majority` less each of their `RIVALS`, paired
+    by question, with 95 % bootstrap intervals; and `ties`: the share of questions on which the
+    plain vote is tied, and the gain of the weights on tied and untied ones, None where there are
+    none. Values are 0 ... 1.
     """
     questions = len(answers)
     codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
@@ -119,10 +133,12 @@ def network_scores(
         "best_fixed": _fixed(alone, fixed, [None] * questions),
         "best_per_group": _fixed(alone, fixed, groups),
         "oracle": correct.any(axis=(1, 2)).astype(float),
+        **rivals,
     }
     cells = float(answered.sum(axis=(1, 2)).mean())
     asked_mean = float(asked.sum(axis=2).mean())
-    calls = dict.fromkeys(values, 1.0) | {
+    calls = dict.fromkeys(values, 1.0) | dict.fromkeys(_ALL_CALLS, cells)
+    calls |= {
         "consensus": asked_mean,
         "majority": asked_mean,
         "oracle": cells,
@@ -139,20 +155,49 @@ def network_scores(
     scores["differences"] = {
         team: {
             rival: _difference(values[team], values[rival], seed)
-            for rival in RIVALS
-            if rival != team
+            for rival in against
+            if rival in values
         }
-        for team in TEAMS
+        for team, against in RIVALS.items()
     }
     return scores | {"ties": _ties(group, plain)}
 
 
+def rival_values(
+    rivals: Mapping[str, NetworkState],
+    vectors: npt.NDArray[np.floating],
+    answers: Answers,
+    correct: Right,
+) -> dict[str, Numbers]:
+    """The expected scores on each question, (Q,), of what does without a graph, learned from the
+    same training answers: `knn` and `regression`, one agent with the strategy that they choose,
+    the mean over agents; `vote_plain` and `vote_conditional`, one answer of every strategy of every
+    agent, with equal weights and with those that depend on the question.
+    """
+    questions, agents = correct.shape[:2]
+    values = dict[str, Numbers]()
+    for name, state in rivals.items():
+        picks = state.logits(vectors)[:, :agents].argmax(axis=-1)
+        right = np.take_along_axis(correct, picks[..., None], axis=2)[..., 0]
+        values[name] = right.mean(axis=1)
+        if state.vote is not None:
+            weights = np.stack([state.vote.at(vector)[:agents].ravel() for vector in vectors])
+            votes = (answers.reshape(questions, -1), correct.reshape(questions, -1))
+            values["vote_plain"] = expected_votes(*votes, np.ones(weights.shape)).right
+            values["vote_conditional"] = expected_votes(*votes, weights).right
+    return values
+
+
 def verdict_of(
-    scores: Mapping[str, Any], fixed: Fixed, agents: Sequence[str], strategies: Sequence[str]
+    scores: Mapping[str, Any],
+    fixed: Fixed,
+    agents: Sequence[str],
+    strategies: Sequence[str],
+    policy: str,
 ) -> list[str]:
     """The result of `network_scores` in sentences: whether the group's vote (and, with strategies,
-    an agent's own choice) beats a plain vote and the best fixed choice, and what to use if it does
-    not.
+    an agent's own choice) beats a plain vote and the best fixed choice, what to use if it does
+    not, and what the policy added to those without a graph.
     """
     differences, plain = scores["differences"], "a plain vote over the same answers"
     if not strategies:
@@ -176,6 +221,15 @@ def verdict_of(
         sentences.append(f"{who} {verb} {rival}: {signed_interval(*ends, unit=' points')}")
     if not won:
         sentences.append(f"nothing that was learned helps on these questions: take {alone}")
+    for rival in _ONE_CALL:
+        difference = differences["individual"].get(rival)
+        if difference is not None and rival != policy:
+            added = "costs" if difference["high"] < 0 else "adds nothing that is shown"
+            added = "adds something" if difference["low"] > 0 else added
+            ends = (difference[end] for end in ("value", "low", "high"))
+            gain = signed_interval(*ends, unit=" points")
+            against = _POLICIES[rival]
+            sentences.append(f"{_POLICIES[policy]} {added}: {gain} against {against}")
     return sentences
 
 

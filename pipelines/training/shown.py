@@ -8,7 +8,10 @@ from typing import Any
 
 from ..base.wording import percent, signed_interval
 
-SCORES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
+SCORES = (
+    *("individual", "consensus", "majority", "best_fixed", "best_per_group"),
+    *("knn", "regression", "vote_plain", "vote_conditional", "oracle"),
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Rescored:
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The scores, the difference of each to its rivals, and the verdict."""
-        lines = {name.replace("_", " "): percent(self.scores[name]) for name in SCORES}
+        found = [name for name in SCORES if name in self.scores]
+        lines = {name.replace("_", " "): percent(self.scores[name]) for name in found}
         if quiet:
             return {"consensus": lines["consensus"]}
         for team in ("consensus", "individual"):

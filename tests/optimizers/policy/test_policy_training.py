@@ -18,10 +18,12 @@ import torch
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.config import NetworkConfig
+from folkmoot.modules.network.rivals import policies_of
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.reading.voting import weighted_consensus
 from folkmoot.optimizers.policy.batches import TrainingLog
-from folkmoot.optimizers.policy.known_answers import Outcome, TrainingQuestion
+from folkmoot.optimizers.policy.known_answers import KnownAnswers, Outcome, TrainingQuestion
+from folkmoot.optimizers.policy.rivals import fit_rival
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings, configured
 from folkmoot.optimizers.policy.training import train_policies
 
@@ -101,6 +103,50 @@ def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> No
     assert reached(state) > 0.9
     assert log.steps[-1]["individual"] > log.steps[0]["individual"]
     assert log.steps[-1]["entropy"] < 0.5 < log.steps[0]["entropy"]
+
+
+@pytest.mark.parametrize("policy", ["knn", "regression"])
+@pytest.mark.parametrize("alike", [True, False])
+def test_policies_without_a_graph_find_it_too_and_are_saved(
+    policy: str, alike: bool, tmp_path: Path
+) -> None:
+    def right(topic: int, i: int, s: int) -> bool:
+        return s == (topic + (0 if alike else i)) % 3
+
+    state, _ = trained(right, count=60, net={"policy": policy, "alike": alike}, epochs=6)
+    new = questions(90, seed=9)
+    vectors = np.stack([each.vector for each in new])
+    best = state.scores(vectors).argmax(axis=-1)
+    assert np.mean([right(q % 3, i, int(best[q, i])) for q, i in np.ndindex(*best.shape)]) > 0.9
+    assert state.pick(state.scores(vectors)[0], vectors[0], "any") == best[0].tolist()
+    state.save(tmp_path)
+    again = NetworkState.load(tmp_path)
+    assert same(again, state)
+    assert np.array_equal(again.scores(vectors), state.scores(vectors))
+
+
+def test_what_was_never_asked_does_not_count_as_wrong() -> None:
+    """Strategy c is asked on one question of each topic alone, where it is right."""
+    state = NetworkState.fresh(config(agents=1, policy="knn"), WIDTH)
+    asked = questions(30)
+    known = KnownAnswers(30, 1, 3, answers_of(lambda topic, i, s: s == 2))
+    known.ask((q, 0, s) for q in range(30) for s in range(3) if s < 2 or q < 3)
+    vectors = np.stack([each.vector for each in asked])
+    state.policies = fit_rival(state, vectors, known)
+    assert (state.scores(vectors).argmax(axis=-1) == 2).all()
+
+
+def test_policies_that_do_not_fit_their_settings_are_refused() -> None:
+    state, _ = trained(count=12, net={"policy": "knn"}, epochs=1)
+    weights = dict(state.policies.state_dict())
+    for name, part in {
+        "asked": weights["asked"][:, :, :2],
+        "right": weights["right"][1:],
+        "k": torch.tensor([torch.nan]),
+        "more": torch.zeros(1),
+    }.items():
+        with pytest.raises(UserError, match="its policies"):
+            policies_of(state.config, WIDTH, {**weights, name: part})
 
 
 def test_a_buffer_of_one_batch_is_none_and_a_larger_one_repeats_old_episodes() -> None:
@@ -322,7 +368,7 @@ def test_presets_and_settings_by_name() -> None:
         assert NetworkConfig.from_dict(json.loads(json.dumps(pair[0].to_dict()))) == pair[0]
         assert TrainingSettings.from_dict(json.loads(json.dumps(pair[1].to_dict()))) == pair[1]
     paper, learning = configured({}, "paper")
-    assert paper.policy(768).width == 768
+    assert paper.gat(768).width == 768
     assert (paper.features, paper.trust_edges) == ("question", False)
     assert (paper.centred, learning.clip) == (False, None)
     assert configured({}, "gamma_0")[0] == replace(paper, gamma=0.0)

@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan
 from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.reproduction.between import differences, row_pairs, unanimous
 from folkmoot.pipelines.reproduction.lines import Line
 from folkmoot.pipelines.reproduction.measures import measured, on_records
 from folkmoot.pipelines.reproduction.plan import plan_reproduction
@@ -371,6 +373,53 @@ def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
         line.measure({"value": 0.7, "low": 0.6, "high": 0.8, "n": 100})
         assert line.difference == (difference and pytest.approx(difference))
         assert line.inside == (None if difference is None else True)
+
+
+def test_differences_are_paired_by_question_and_beside_the_published_ones() -> None:
+    table = tables()["reasoning-as-a-team/table-1"]
+
+    def run(*scores: float) -> Any:
+        return {str(at): SimpleNamespace(score=score, f1=None) for at, score in enumerate(scores)}
+
+    team, bold = run(1, 1, 1, 0, 1), run(1, 0, 0, 0)
+    rows = (f"{table.name}/gpt-4o-mini.{name}" for name in ("team", "bold", "cautious"))
+    answered = dict(zip(rows, (team, bold, team), strict=True))
+    # Cautious is the team's own run: nothing to compare. F1 was not measured.
+    (found,) = differences(table, answered)
+    assert (found.row, found.against, found.figure) == (
+        "gpt-4o-mini.team",
+        "gpt-4o-mini.bold",
+        "em",
+    )
+    assert (found.published, found.measured, found.n) == (2.0, 50.0, 4)
+    assert -100 <= found.low < 0 < found.high <= 100
+    assert found.words.startswith("published +2.0, measured +50.0 [")
+    assert unanimous(answered) == {"all_solve": ["0"], "all_fail": ["3"]}
+    assert unanimous({"alone": team}) == {"all_solve": [], "all_fail": []}
+
+
+def test_every_row_that_is_compared_is_there() -> None:
+    """A misspelt part of a name would compare nothing."""
+    for table in tables().values():
+        used = {rival.id for _, rival in row_pairs(table)} | {row.id for row, _ in row_pairs(table)}
+        parts = {part for name in used for part in name.split(".")}
+        assert parts >= {
+            *table.against,
+            *(part for each in table.against.values() for part in each),
+        }
+
+
+def test_a_table_says_what_its_rows_differ_by(home: Path, scripted: ScriptedServer) -> None:
+    spec = "agents-of-commonsense/table-2/*_gpt"
+    done = reproduce(scripted, spec, "--limit", 4, "--out", "out")
+    assert done.exit_code == 0, done.output
+    shown = " ".join(done.stdout.split())
+    assert "EX2_gpt less EX1_gpt, accuracy: published +1.7, measured 0.0 [" in shown
+    assert "EX2_gemini" not in shown
+    table = json.loads(Path("out/agents-of-commonsense/table-2/table.json").read_text())
+    assert {each["against"] for each in table["differences"]} >= {"EX1_gpt", "EX4_gpt"}
+    solved, failed = table["all_solve"], table["all_fail"]
+    assert len(solved) + len(failed) == 4
 
 
 def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedServer) -> None:

@@ -10,6 +10,7 @@ from folkmoot.pipelines.training.scores import (
     NetworkDraws,
     network_scores,
     network_use,
+    verdict_of,
 )
 
 # Four questions, one LM, three strategies: its answers, -1 for none.
@@ -75,6 +76,23 @@ def test_without_strategies_the_choice_is_among_agents() -> None:
     drawn = NetworkDraws(np.zeros((1, 4, 3), dtype=int), np.ones((1, 4, 3)))
     found = network_scores(answers, correct, np.ones_like(correct), GROUPS, drawn, fixed)
     assert found["best_fixed"]["value"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-0.02, 0.01, "the graph adds nothing that is shown: -0.4 points [-2.0, +1.0]"),
+        (0.001, 0.01, "the graph adds something: -0.4 points [+0.1, +1.0]"),
+        (-0.02, -0.01, "the graph costs: -0.4 points [-2.0, -1.0]"),
+    ],
+)
+def test_what_the_graph_added_is_said(low: float, high: float, said: str) -> None:
+    found = scores([[[0, 1, 2]] * 4], [[[1, 1, 1]] * 4])
+    found["differences"]["individual"]["regression"] = {"value": -0.004, "low": low, "high": high}
+    names = (["m"], ["a", "b", "c"])
+    sentences = verdict_of(found, Fixed((0,), {}), *names, "gat")
+    assert sentences[-1].replace("\N{MINUS SIGN}", "-") == f"{said} against the regression"
+    assert verdict_of(found, Fixed((0,), {}), *names, "regression") == sentences[:-1]
 
 
 def test_use_and_calibration_by_hand() -> None:

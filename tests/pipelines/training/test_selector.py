@@ -121,6 +121,25 @@ def test_it_learns_from_outcomes_and_by_asking(lm: Any) -> None:
     assert again.state.questions == taught.state.questions + 8 * 60
 
 
+@pytest.mark.parametrize("policy", ["knn", "regression"])
+def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path: Path) -> None:
+    program = routed(policy=policy)
+    program.save(tmp_path / "routed.json")
+    loaded = Routed(policy=policy)
+    assert choices(loaded)[0] == choices(loaded)[1]  # nothing was learned yet
+    loaded.load(tmp_path / "routed.json")
+    assert choices(program) == choices(loaded) == ["cot", "self_ask"]
+    even = [question for question in QUESTIONS if "sum" in question.question]
+    asking = {"train": even, "lm": lm, "settings": SMALL, "tracking": False}
+    taught = fm.train(program=Routed(policy=policy).select, **asking)
+    assert taught(question=even[0].question).choice == "cot"
+    assert Routed(policy=policy).select(question=even[0].question).probabilities.tolist() == [
+        [0.5, 0.5]
+    ]
+    with pytest.raises(fm.UserError, match="policy is 'nearest'"):
+        Routed(policy="nearest")
+
+
 def test_what_was_learned_is_kept_by_dspy_and_by_compile(lm: Any, tmp_path: Path) -> None:
     program = routed()
     assert [name for name, _ in program.named_predictors()] == [

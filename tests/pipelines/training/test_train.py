@@ -72,7 +72,19 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
         "best_fixed",
         "best_per_group",
         "individual",
+        "vote_plain",
+        "vote_conditional",
     }
+    for rival in ("knn", "regression"):
+        assert found[rival]["value"] > found["best_fixed"]["value"] + 0.15
+        assert found[rival]["calls"] == 1
+        assert any(
+            sentence.startswith("the graph ")
+            and sentence.endswith({"knn": "kNN", "regression": "the regression"}[rival])
+            for sentence in found["verdict"]
+        )
+    assert found["vote_conditional"]["value"] > found["vote_plain"]["value"] + 0.15
+    assert found["vote_plain"]["calls"] == 3
     assert set(found["ties"]) == {"share", "gain_tied", "gain_untied"}
     assert not scripted.bodies
     names = {path.name for path in (tmp_path / "net").iterdir()}
@@ -106,6 +118,13 @@ def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
     again = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1], "--json")
     assert again.exit_code == 0, again.output
     repeated = json.loads(again.stdout)
+    assert repeated["verdict"] == one["verdict"]
+    rival = folkmoot(
+        *("evaluate", f"network:{tmp_path / 'one' / 'rivals' / 'knn'}", "--dry-run", "--data"),
+        *(write(tmp_path / "asked.jsonl", question(1)), "--lm", "openai/x"),
+        *("--api-base", "http://localhost:1"),
+    )
+    assert rival.exit_code == 0, rival.output
     assert {name: repeated[name] for name in (*NAMES, "differences", "ties")} == {
         name: one[name] for name in (*NAMES, "differences", "ties")
     }
