@@ -185,7 +185,7 @@ ProgramSpec = Annotated[
     ),
 ]
 Kind = Annotated[
-    str | None, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")
+    str | None, Option(metavar="choice|boolean|number|span|open|task", help="Kind of answer.")
 ]
 Scored = Annotated[
     AnyMetric | None,
