@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from .pipelines.reproduction.reproduce import reproduce as reproduce
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
+    from .pipelines.tasks.check import Check as Check
     from .pipelines.tracking.models import log_program as log_program
     from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
     from .pipelines.training.fit import StrategySelector as StrategySelector
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
+    "Check": ".pipelines.tasks.check",
     "Command": ".pipelines.meter.programs",
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",

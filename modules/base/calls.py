@@ -26,6 +26,7 @@ __all__ = [
     "CARRIED",
     "CUT_OFF",
     "DETAILS",
+    "FILES",
     "ROLLOUTS",
     "Asker",
     "AuthError",
@@ -119,6 +120,9 @@ CARRIED = "folkmoot_run"
 call.
 """
 
+
+FILES: ContextVar[Mapping[str, str] | None] = ContextVar("folkmoot_files", default=None)
+"""The files of the task that is asked, for programs inside others."""
 
 _REFUSED: ContextVar[list[FatalCallError] | None] = ContextVar("folkmoot_refused", default=None)
 

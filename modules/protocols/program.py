@@ -25,7 +25,7 @@ from ..agents.profile import Wording
 from ..agents.prompt import check_passage
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, asking, metered
+from ..base.calls import ASKER, FILES, asking, bound, metered
 from ..base.errors import UserError
 from ..base.saved_file import Described
 from ..base.space import Parameter
@@ -140,7 +140,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question, of which it is told all but the gold answer."""
-        prediction: dspy.Prediction = await self.acall(**question.inputs())
+        with bound(FILES, question.get("files")):
+            prediction: dspy.Prediction = await self.acall(**question.inputs())
         return prediction
 
     async def solve(self, task: Task) -> dspy.Prediction:

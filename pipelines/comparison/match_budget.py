@@ -34,6 +34,7 @@ from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.manifest import MANIFEST, name_of_run
+from ..tasks.check import metric_asked
 from .confounds import ARMS
 from .matched import MATCH, TOLERANCE, Match, same_lm, tokens_per_question, usages_of
 from .request import CompareRequest, MatchRequest
@@ -177,7 +178,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
         for one in (request.lm if isinstance(request.lm, list) and request.lm else [request.lm])
     ]
     used = [_checked_lm(matched, one) for one in lms]
-    metric = metric_of_run(described, request.metric)
+    metric = metric_of_run(described, metric_asked(request, request.metric))
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = matched.folder / MATCH if request.out is None else Path(request.out)
     count = min(PILOT, len(questions))

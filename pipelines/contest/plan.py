@@ -37,6 +37,7 @@ from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
+from ..tasks.check import metric_asked
 from ..tracking.values import check_model_name
 from .entrants import (
     DEMOS,
@@ -267,7 +268,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     seating = Seating(alone)
     lms = _lms(request, seating)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(request.metric, judge_lm, None)
+    metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)

@@ -15,6 +15,7 @@ from ..base.request import (
     AnyLM,
     AnyProgram,
     AnyQuestions,
+    Checked,
     Columned,
     Commands,
     JudgeLM,
@@ -32,7 +33,7 @@ IMPROVE_SHARE = 1 / 3
 
 
 @dataclass
-class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending):
+class ContestRequest(Columned, Checked, SharedByLMs, Seats, Commands, Repeated, Spending):
     """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when

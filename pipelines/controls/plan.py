@@ -38,6 +38,7 @@ from ..lms.named import lm_identity
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import EVERY, Seating
 from ..runs.manifest import made_with, name_of_run
+from ..tasks.check import metric_asked
 from ..tracking.context import ABOVE
 from .arms import (
     ARMS,
@@ -184,7 +185,10 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     """
     checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
-    metric, wanted = metric_of_run(run.summary.run, request.metric), _wanted(request)
+    metric, wanted = (
+        metric_of_run(run.summary.run, metric_asked(request, request.metric)),
+        _wanted(request),
+    )
     out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
     try:
         lms, team = _team(run, request, seating)

@@ -571,9 +571,12 @@ def check_asked(questions: Sequence[Question]) -> None:
 
 
 def check_contexts(questions: Sequence[Question]) -> None:
+    """The same, but for tasks, whose files a program may find in its folder."""
+    check_passages([question for question in questions if question.kind != "task"])
+
+
+def check_passages(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
-        if question.kind == "task":  # whose files a program finds in its folder
-            continue
         passages = [question.context] if isinstance(question.context, str) else question.context
         check_passage("\n\n".join(passages or ()), called(question))

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -42,6 +42,8 @@ from ..runs.manifest import MANIFEST, RUN
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
+from ..tasks.check import sandbox_of
+from ..tasks.folder import workplace
 from ..tracking.context import caller_place, from_caller, without_autolog
 from ..tracking.run import Run, Tracking, running
 from .answering import (
@@ -293,10 +295,14 @@ class EvaluationJob:
         everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
         self.earlier = answered_for(self.rows.path.parent, waiting)
+        origins = {question._origin for question in plan.questions}
+        acts = any(question.kind == "task" for question in plan.questions)
+        run = self.rows.path.parent
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
             metering(plan.lms, everywhere=everywhere),
+            workplace(sandbox_of(plan.metric), run, origins) if acts else nullcontext(),
         ):
             yield
 

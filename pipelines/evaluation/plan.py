@@ -34,6 +34,7 @@ from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
+from ..tasks.check import metric_asked, sandbox_of
 from ..tracking.values import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
@@ -131,6 +132,8 @@ class EvaluationPlan:
             at_once = useful_concurrency(self.request.concurrency, self.program, self.lm)
             longest = duration(self.program.module.timeout)
             lines.append(f"{counted(at_once, 'command')} at once, each ended after {longest}")
+        if any(question.kind == "task" for question in self.questions):
+            lines.append(f"code runs {sandbox_of(self.metric)}")
         return lines
 
     @property
@@ -240,8 +243,10 @@ def plan_evaluation(
         )
     program, train = _with_demos(request, program, train, questions)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(request.metric, judge_lm, request.judge_sample)
+    metric = metric_given(metric_asked(request, request.metric), judge_lm, request.judge_sample)
     check_metric(metric, questions)
+    if not isinstance(program, Foreign):
+        data.check_passages(questions)
     sample = None if request.judge_sample is None else sample_of(request.judge_sample)
     program, lm = seating.seat(program)
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)

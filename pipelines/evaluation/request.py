@@ -12,6 +12,7 @@ from typing_extensions import Doc
 
 from ..base.request import (
     AnyQuestions,
+    Checked,
     Columned,
     JudgeLM,
     LMs,
@@ -30,7 +31,7 @@ from ..base.request import (
 
 
 @dataclass
-class EvaluateRequest(Columned, LMs, Repeated, Spending):
+class EvaluateRequest(Columned, Checked, LMs, Repeated, Spending):
     """Answer labelled questions, score the answers, and keep a row for each.
 
     Run the same command again to resume a stopped run: finished questions are not asked twice.
