@@ -16,6 +16,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
+from ...modules.base.files import check_inside
 from ...modules.base.sync import in_thread
 from ...modules.reading.grading import Graded, MetricError
 from ...modules.reading.metrics import Metric, code_of
@@ -23,7 +24,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
 from ..base.request import Checked
 from ..base.settings import settings
-from .folder import WORKPLACE, Workplace, check_answer_file, lay, put
+from .folder import WORKPLACE, Workplace, lay, put
 from .process import exit_code, last_lines
 from .sandbox import BWRAP, NONE, Sandbox
 
@@ -80,7 +81,8 @@ class Check(Metric):
         self.sandbox = Sandbox.of(sandbox)
         if self.words and self.sandbox.name in (BWRAP, NONE) and _is_missing(self.words[0]):
             raise UserError(f"--check: there is no command {self.words[0]!r}: install it")
-        check_answer_file(answer_file)
+        if answer_file is not None:
+            check_inside(answer_file, "--answer-file")
         self.answer_file, self.seconds = answer_file, seconds
         self._runs, self._failures = False, 0
         asked = check if callable(check) else self._checked

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from ...modules.base.calls import bound
-from ...modules.base.files import check_inside
 from ...modules.reading.grading import MetricError
 from ..base.cards import kinds_in
 from ..base.settings import settings
@@ -106,8 +105,18 @@ def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
     """
     left_out = _without_links(folder)
     lay(files, folder.with_name("a"))
+    options = (
+        "--no-index",
+        "--binary",
+        "--no-prefix",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+    )
     with TemporaryFile() as printed:
-        _diff(folder, printed.fileno())
+        words = ("diff", *options, "--no-textconv", "a", "b")
+        if complaint := _git(folder.parent, *words, out=printed.fileno()):
+            raise CommandError(f"what it left cannot be compared ({complaint})")
         size = printed.seek(0, os.SEEK_END)
         if size > MOST_DIFF:
             raise CommandError(
@@ -118,15 +127,11 @@ def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
         raw = printed.read()
     if not raw:
         return NOTHING, NOTHING
+    whole = "".join(f"# left out: {name}\n" for name in left_out)
     try:
-        text = raw.decode()
-    except UnicodeDecodeError:  # of a text in another encoding, which is kept as bytes are
-        return _kept(_binary_diff(folder), left_out)
-    return _kept(text, left_out)
-
-
-def _kept(diff: str, left_out: Sequence[str]) -> tuple[str, str]:
-    whole = "".join(f"# left out: {name}\n" for name in left_out) + diff
+        whole += raw.decode()
+    except UnicodeDecodeError:
+        raise CommandError("it left a text that is not UTF-8: let it write UTF-8") from None
     size = len(whole.encode())
     if size <= MOST_KEPT:
         return whole, whole
@@ -149,11 +154,13 @@ def _without_links(folder: Path) -> list[str]:
     return left_out
 
 
-def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
-    """Run git in a folder, which is never taken for a part of a repository around it."""
+def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> str:
+    """Run git in a folder, which is never taken for a part of a repository around it. Returns its
+    complaint, which is empty where all went well.
+    """
     own = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
     own |= {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
-    return subprocess.run(
+    ended = subprocess.run(
         ["git", *words],
         cwd=folder,
         env=settings().environment_of({"PATH"}, ()) | own,
@@ -162,23 +169,9 @@ def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> subprocess.Co
         text=True,
         errors="replace",
     )
-
-
-def _diff(folder: Path, out: int, *settings: str) -> None:
-    options = ("--binary", "--no-prefix", "--no-renames", "--no-color", "--no-ext-diff")
-    words = ("diff", "--no-index", "--no-textconv", *options, "a", "b")
-    ended = _git(folder.parent, *settings, *words, out=out)
-    if ended.returncode > 1:
-        raise CommandError(f"what it left cannot be compared ({ended.stderr.strip()[:200]})")
-
-
-def _binary_diff(folder: Path) -> str:
-    attributes = folder.with_name("attributes")
-    attributes.write_text("* -diff\n")
-    with TemporaryFile() as printed:
-        _diff(folder, printed.fileno(), "-c", f"core.attributesFile={attributes}")
-        printed.seek(0)
-        return printed.read().decode()
+    complaint = ended.stderr.strip().removeprefix("error: ").replace("\n", "; ")[:300]
+    differs = words[0] == "diff" and ended.returncode == 1
+    return "" if not ended.returncode or differs else complaint or f"code {ended.returncode}"
 
 
 def put(answer: str, folder: Path, answer_file: str | None) -> None:
@@ -208,16 +201,9 @@ def _apply(answer: str, folder: Path) -> None:
         raise MetricError("the diff makes a link, which is refused")
     patch = folder.with_name("patch")
     patch.write_bytes(diff.encode())
-    reasons = []
-    for way in _WAYS:
-        ended = _git(folder, "apply", "--whitespace=nowarn", *way, str(patch))
-        if not ended.returncode:
-            return
-        reasons.append(ended.stderr.strip().removeprefix("error: ").replace("\n", "; "))
-    raise MetricError(f"the answer is no diff that can be applied: {reasons[0][:300]}")
-
-
-def check_answer_file(path: str | None) -> None:
-    """Raise UserError for the path of an answer that leads out of its folder."""
-    if path is not None:
-        check_inside(path, "--answer-file")
+    whys = [_git(folder, "apply", "--whitespace=nowarn", *_WAYS[0], str(patch))]
+    for way in _WAYS[1:]:
+        if whys[-1]:
+            whys.append(_git(folder, "apply", "--whitespace=nowarn", *way, str(patch)))
+    if whys[-1]:
+        raise MetricError(f"the answer is no diff that can be applied: {whys[0]}")

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -108,9 +108,13 @@ class Sandbox:
             return Started(line, environment | {"HOME": HOME}, folder, [])
         engine, _, image = self.name.partition(":")
         name = f"folkmoot-{secrets.token_hex(6)}"
-        environment.pop("PATH", None)  # the image has its own
+        environment.pop("PATH", None)  # the image has its own; values stay out of the command line
         own = [path for path in own if path.is_relative_to(base)]
-        line = [*_container(engine, name, folder, own, door), *_names(environment), image]
+        line = [
+            *_container(engine, name, folder, own, door),
+            *_each(environment, "-e", "{}"),
+            image,
+        ]
         client = settings().environment_of({"PATH", "HOME", "XDG_RUNTIME_DIR"}, ("DOCKER_",))
         line += [*_through(door, "python3"), *words]
         return Started(line, client | environment, folder, [engine, "rm", "-f", name])
@@ -136,48 +140,48 @@ def _missing_bwrap() -> str:
 
 def _bwrap(
     folder: Path, own: Sequence[Path], door: Door | None, hidden: Iterable[Path]
-) -> Iterator[str]:
+) -> list[str]:
     """Bubblewrap's command line, up to the command."""
     empty = [
         place for place in (*HIDDEN, str(Path.home())) if Path(place).is_dir() and place != "/"
     ]
-    needed = [sys.prefix, sys.base_prefix, *map(str, own)]
-    yield from (BWRAP, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
-    yield from ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev")
-    yield from ("--size", str(SCRATCH), "--tmpfs", "/dev/shm", "--remount-ro", "/dev")
-    for place in empty:
-        yield from ("--size", str(SCRATCH if place == "/tmp" else 4096), "--tmpfs", place)
-    for path in needed:
-        if any(Path(path).is_relative_to(place) for place in empty):
-            yield from ("--ro-bind", path, path)
-    for one in hidden:
-        if one.is_dir():
-            yield from ("--size", "4096", "--tmpfs", str(one.resolve()))
-        elif one.exists():
-            yield from ("--ro-bind", os.devnull, str(one.resolve()))
-    yield from ("--dir", HOME, "--bind", str(folder), HERE, "--chdir", HERE)
-    for path, place in _meter(door):
-        yield from ("--ro-bind", path, place)
-    yield "--"
+    needed = [Path(sys.prefix), Path(sys.base_prefix), *own]
+    within = [str(one) for one in needed if any(one.is_relative_to(place) for place in empty)]
+    folders = [str(one.resolve()) for one in hidden if one.is_dir()]
+    files = [str(one.resolve()) for one in hidden if one.is_file()]
+    line = f"""{BWRAP} --unshare-all --die-with-parent --new-session --cap-drop ALL
+        --ro-bind / / --proc /proc --dev /dev --size {SCRATCH} --tmpfs /dev/shm --remount-ro /dev"""
+    return [
+        *line.split(),
+        *_each(empty, "--size", str(SCRATCH), "--tmpfs", "{}"),
+        *_each(within, "--ro-bind", "{}", "{}"),
+        *_each(folders, "--size", "4096", "--tmpfs", "{}"),
+        *_each(files, "--ro-bind", os.devnull, "{}"),
+        *("--dir", HOME, "--bind", str(folder), HERE, "--chdir", HERE),
+        *(word for path, place in _meter(door) for word in ("--ro-bind", path, place)),
+        "--",
+    ]
 
 
 def _container(
     engine: str, name: str, folder: Path, own: Sequence[Path], door: Door | None
-) -> Iterator[str]:
+) -> list[str]:
     """Docker's or Podman's command line, up to the variables and the image."""
-    yield from (engine, "run", "--rm", "-i", "--init", "--name", name, "--network", "none")
-    yield from ("--read-only", "--tmpfs", f"/tmp:exec,size={SCRATCH}", "--cap-drop", "ALL")
-    yield from ("--security-opt", "no-new-privileges", "--memory", str(MOST_MEMORY))
-    yield from ("--pids-limit", str(MOST_PROCESSES), "--ulimit", f"fsize={MOST_FILE}")
-    yield from ("--user", f"{os.getuid()}:{os.getgid()}", "-e", "HOME=/tmp", "-w", HERE)
-    yield from ("-v", f"{folder}:{HERE}")
-    for path, place in [*((str(one), str(one)) for one in own), *_meter(door)]:
-        yield from ("-v", f"{path}:{place}:ro")
+    line = f"""{engine} run --rm -i --init --name {name} --network none --read-only
+        --tmpfs /tmp:exec,size={SCRATCH} --cap-drop ALL --security-opt no-new-privileges
+        --memory {MOST_MEMORY} --pids-limit {MOST_PROCESSES} --ulimit fsize={MOST_FILE}
+        --user {os.getuid()}:{os.getgid()} -e HOME=/tmp -w {HERE}"""
+    return [
+        *line.split(),
+        *("-v", f"{folder}:{HERE}"),
+        *_each(map(str, own), "-v", "{0}:{0}:ro"),
+        *(word for path, place in _meter(door) for word in ("-v", f"{path}:{place}:ro")),
+    ]
 
 
-def _names(environment: Iterable[str]) -> Iterator[str]:
-    for name in environment:  # without values, which every user of the machine could read
-        yield from ("-e", name)
+def _each(values: Iterable[str], *words: str) -> list[str]:
+    """Words for each value, which stands where they say `{}`."""
+    return [word.format(value, value) for value in values for word in words]
 
 
 def _meter(door: Door | None) -> list[tuple[str, str]]:
