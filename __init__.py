@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .pipelines.evaluation.earlier import load_run as load_run
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
+    from .pipelines.evaluation.evaluate import recheck as recheck
     from .pipelines.forecasting.forecast import Forecast as Forecast
     from .pipelines.forecasting.forecast import forecast as forecast
     from .pipelines.lms.named import lm as lm
@@ -139,6 +140,7 @@ _WHERE = {
     "log_program": ".pipelines.tracking.models",
     "match_budget": ".pipelines.comparison.match_budget",
     "prediction_of": ".modules.protocols.program",
+    "recheck": ".pipelines.evaluation.evaluate",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",
     "together": ".modules.base.together",

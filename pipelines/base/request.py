@@ -472,6 +472,9 @@ class Checked(Request):
     ] = None
 
 
+CHECKED = ("check", "check_timeout", "answer_file", "sandbox")
+
+
 @dataclass(kw_only=True)
 class Repeated(Request):
     """How often every question is asked."""

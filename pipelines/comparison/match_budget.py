@@ -19,12 +19,13 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import Account, Budget, BudgetSpent, open_account
 from ..base.journal import read_object
-from ..base.request import entry
+from ..base.request import CHECKED, entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
+from ..evaluation.kept import questions_of
 from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
 from ..lms.named import lm as make_lm
@@ -38,7 +39,7 @@ from ..tasks.check import metric_asked
 from .confounds import ARMS
 from .matched import MATCH, TOLERANCE, Match, same_lm, tokens_per_question, usages_of
 from .request import CompareRequest, MatchRequest
-from .run_again import lms_of_run, noted_prices, questions_of
+from .run_again import lms_of_run, noted_prices
 from .words import say
 
 PILOT = 8
@@ -213,7 +214,7 @@ def plan_costliest(
         run=run,
         questions=questions_of(run, request.data),
         lm=lms_of_run(run, Seating(request, keyless=keyless), "self-consistency"),
-        **request.named("metric", "out", "budget", "concurrency", "progress"),
+        **request.named("metric", "out", "budget", "concurrency", "progress", *CHECKED),
     )
     return plan_match(match, names[place])
 

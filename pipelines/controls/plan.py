@@ -27,10 +27,11 @@ from ..base.wording import counted, rounded_money, smallest_difference
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
-from ..comparison.run_again import lm_of_run, questions_of
+from ..comparison.run_again import lm_of_run
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import account_of
+from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..lms.foreign import billed_as

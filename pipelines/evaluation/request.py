@@ -92,6 +92,13 @@ class EvaluateRequest(Columned, Checked, LMs, Repeated, Spending):
         int | None, Option(min=1, help="Stop after this many failed questions.")
     ] = None
     retry_errors: RetryErrors = False
+    recheck: Annotated[
+        bool,
+        Option(
+            "--recheck",
+            help="Check the answers of the run PROGRAM once more by --check, without a call.",
+        ),
+    ] = False
     record: Record = None
     tracking: Annotated[bool, tracked()] = True
     traces: Annotated[
