@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from ..agents.adapter import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
-from ..base.calls import CARRIED, FILES, metered
+from ..base.calls import ASKER, CARRIED, FILES, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, Described
@@ -280,7 +280,8 @@ class Foreign(Program):
         asked = {name: fields.get(name) for name in INPUTS}
         held = {"files": FILES.get()} if asked["kind"] == "task" else {}
         question = Question(
-            {"id": "asked", "meta": {}, **asked, **held, "choices": asked["choices"] or None}
+            {"meta": {}, **asked, **held, "choices": asked["choices"] or None},
+            id=ASKER.get().question or "asked",
         )
         if self.fields is None:
             return await self.answer(question)

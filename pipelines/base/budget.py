@@ -6,8 +6,8 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -165,6 +165,7 @@ class Account:
     spent: Usage = field(default_factory=Usage)
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
+    ended: bool = False  # whether it has refused a call
     uncounted: str | None = None  # the LM of a call with unknown tokens or price
     _dearest: Usage | None = None  # the most tokens and dollars of a call so far
     _answered: int = 0
@@ -353,6 +354,7 @@ class Account:
         return None if used is None else self._spent_on(used)
 
     def _spent_on(self, used: str) -> str:
+        self.ended = True
         kept = "finished work is kept; a larger budget goes on from there"
         return f"budget {self.budget} spent ({used}): {kept}"
 
@@ -392,6 +394,14 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
 
 ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("folkmoot_accounts", default=())
 """The accounts that a paid call has to pass, the innermost first."""
+
+
+@contextmanager
+def limited_by(account: Account) -> Iterator[None]:
+    """Let calls in the block pass this account, too, where it limits anything."""
+    limits = any(limit is not None for limit in account.budget.limits.values())
+    with bound(ACCOUNTS, (account, *ACCOUNTS.get())) if limits else nullcontext():
+        yield
 
 
 @asynccontextmanager

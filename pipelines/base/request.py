@@ -471,6 +471,13 @@ class Checked(Request):
         ),
     ] = None
 
+    max_usd_per_task: Annotated[
+        float | None, Option(help="Hard limit of what one task may cost, in USD.")
+    ] = None
+    max_calls_per_task: Annotated[
+        int | None, Option(min=1, help="Hard limit of the LM calls of one task.")
+    ] = None
+
 
 CHECKED = ("check", "check_timeout", "answer_file", "sandbox")
 

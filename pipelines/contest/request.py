@@ -100,6 +100,14 @@ class ContestRequest(Columned, Checked, SharedByLMs, Seats, Commands, Repeated, 
     ] = dataclasses.field(default_factory=list)
     metric: Scored = None
     judge_lm: JudgeLM = None
+    visible_check: Annotated[
+        str | None,
+        Option(
+            metavar="COMMAND",
+            help="Check of tasks that programs may see, such as 'python -m pytest -q examples': "
+            "one agent asked several times takes its first answer that passes it.",
+        ),
+    ] = None
     split: Annotated[str | None, Option(help="Split of a data set.")] = None
     limit: Annotated[
         int | None, Option(min=4, help="Use at most this many questions, drawn by the seed.")

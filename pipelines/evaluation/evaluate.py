@@ -17,14 +17,21 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import EndpointDown, asking
+from ...modules.base.calls import EndpointDown, Usage, asking
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
-from ..base.budget import Budget, BudgetSpent, only_shows, room_for_question
+from ..base.budget import (
+    Budget,
+    BudgetSpent,
+    limited_by,
+    only_shows,
+    open_account,
+    room_for_question,
+)
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
@@ -39,7 +46,7 @@ from ..runs.books import open_books
 from ..runs.folder import unwritable
 from ..runs.lines import Progress, evaluation_line
 from ..runs.manifest import MANIFEST, RUN
-from ..runs.rows import RESULTS, RowFile, read_rows, rewrite, row_program
+from ..runs.rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tasks.check import sandbox_of
@@ -348,8 +355,26 @@ class EvaluationJob:
         """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
         `take` raises.
         """
-        async with room_for_question():
-            answered, seen = await self._answer(ask)
+        request = self.plan.request
+        most = Budget(request.max_usd_per_task, request.max_calls_per_task)
+        limit = open_account(most, self.plan.engines, Usage())
+        began = time.monotonic()
+        try:
+            async with room_for_question():
+                with limited_by(limit):
+                    answered, seen = await self._answer(ask)
+        except BudgetSpent:
+            if not limit.ended:
+                raise
+            why = f"over its limit of {limit.budget}"
+            seconds = time.monotonic() - began
+            row = error_row(ask.question, why, limit.spent.to_dict(), seconds, ask.repeat)
+            answered, seen = AnsweredRow(row), None
+        if limit.uncounted is not None:
+            raise UserError(
+                f"{limit.uncounted} has no price, so --max-usd-per-task cannot be enforced: give "
+                "--price, or --max-calls-per-task"
+            )
         self.doubts.take((answered.row, seen), answered)
         return answered.row
 

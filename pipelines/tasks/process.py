@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from ...modules.base.calls import CallError
+
 MOST_OUTPUT = 1_000_000
 """The number of last bytes of a command's output that are read."""
 
@@ -18,7 +20,7 @@ ENDING_SECONDS = 5.0
 """The time that a command has left once it is to end."""
 
 
-class CommandError(RuntimeError):
+class CommandError(CallError):
     """A command that ended badly on a question, which becomes an error row."""
 
 
