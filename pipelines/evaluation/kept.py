@@ -21,7 +21,7 @@ from .earlier import Evaluation, earlier
 from .repeats import ROLLOUTS_EACH
 
 
-class Kept(Foreign):
+class KeptAnswers(Foreign):
     """The program of a run, which gives the answers of its rows once more."""
 
     def __init__(self, run: Any) -> None:

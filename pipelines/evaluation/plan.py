@@ -49,7 +49,7 @@ from .check import (
 )
 from .estimate import CostEstimate, account_of, estimate, estimate_lines, left_of
 from .judging import judge_calls, metric_given, sample_of
-from .kept import Kept, questions_of
+from .kept import KeptAnswers, questions_of
 from .request import EvaluateRequest
 
 RUNS = Path("runs")
@@ -222,7 +222,7 @@ def plan_evaluation(
     checked_whole("concurrency", request.concurrency)
     seating, sets = Seating(request, keyless=keyless), parse_sets(request.parameters())
     if request.recheck:
-        program: Any = Kept(request.program)
+        program: Any = KeptAnswers(request.program)
         request.repeats = 1 + max(repeat for _, repeat in program.kept)
     else:
         program = _program(request, seating, sets)
@@ -399,7 +399,7 @@ def _settings(
         noted["train"] = str(request.train) if isinstance(request.train, str | Path) else None
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
-        noted |= {**Kept(request.program).run.summary.run["settings"], "rechecked": program}
+        noted |= {**KeptAnswers(request.program).run.summary.run["settings"], "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)
     settings: RunSettings = as_json({**noted, **(request.settings or {})})

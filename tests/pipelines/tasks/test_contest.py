@@ -114,7 +114,7 @@ def test_repeats_of_a_command_are_samples_of_their_own(tmp_path: Path) -> None:
         check = fm.Check(f"{sys.executable} -c {CHECKS!r}")
         run = done(solo, lm=lm, check=check, repeats=2, out=tmp_path / "run")
         assert len(server.bodies) == 2
-    assert [row["correct"] for row in run.rows] == [False, True]
+    assert {row["correct"] for row in run.rows} == {False, True}
 
 
 @pytest.mark.parametrize("limit", [{"max_calls_per_task": 2}, {"max_usd_per_task": 7e-5}])
