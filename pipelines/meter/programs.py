@@ -33,8 +33,8 @@ from ..base.budget import ACCOUNTS
 from ..base.settings import settings
 from ..tasks.check import in_sandbox
 from ..tasks.folder import WORKPLACE, Workplace, left_in_folder
-from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, exit_code, last_lines
-from ..tasks.sandbox import Door, Sandbox
+from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines
+from ..tasks.sandbox import Door, Sandbox, Started
 from .server import Endpoint, MeteredQuestion, metered_endpoint
 
 COMMAND = "cmd:"
@@ -262,13 +262,10 @@ class Start:
             TemporaryFile() as complaint,
             TemporaryDirectory(prefix="folkmoot-", ignore_cleanup_errors=True) as cache,
         ):
-            files = printed, complaint
             given = json.dumps(_fields_of(question), ensure_ascii=False, default=str).encode()
+            how = self._how(endpoint, cache) if folder is None else self._how_in(folder, endpoint)
             try:
-                if folder is None:
-                    code = await self._code(endpoint, cache, *files, given)
-                else:
-                    code = await self._code_in(folder, endpoint, *files, given)
+                code = await in_sandbox(how, folder, printed, complaint, self.timeout, given=given)
             except TimeoutError:
                 raise CommandError(f"it took longer than {self.timeout:g} s") from None
             except OSError as problem:
@@ -278,30 +275,18 @@ class Start:
                 raise CommandError(f"the command ended with code {code}: {reason}")
             return _answer(_last_line(printed))
 
-    async def _code(
-        self, endpoint: Endpoint, cache: str, out: IO[bytes], err: IO[bytes], given: bytes
-    ) -> int:
-        """Run the command, stop all its processes, and return its exit code."""
+    def _how(self, endpoint: Endpoint, cache: str) -> Started:
+        """How the command is started for a question."""
         environment = self._environment(endpoint, cache)
         if _place_of(self.words[0], environment.get("PATH"), self.cwd) is None:
             raise self._cannot_start("there is none")
-        return await exit_code(
-            self.words,
-            out,
-            err,
-            environment=environment,
-            cwd=self.cwd,
-            seconds=self.timeout,
-            given=given,
-        )
+        return Started([*self.words], environment, self.cwd, [])
 
-    async def _code_in(
-        self, folder: Path, endpoint: Endpoint, out: IO[bytes], err: IO[bytes], given: bytes
-    ) -> int:
-        """The same in a task's folder and a sandbox."""
+    def _how_in(self, folder: Path, endpoint: Endpoint) -> Started:
+        """How it is started in a task's folder."""
         place = WORKPLACE.get() or Workplace(Sandbox.of(None))
         variables = settings().environment_of(set(self.pass_env), ())
-        how = place.sandbox.started(
+        return place.sandbox.started(
             self.words,
             folder,
             {**variables, **QUIET, **_meter_variables(endpoint)},
@@ -309,7 +294,6 @@ class Start:
             hidden=place.hidden,
             cwd=self.cwd,
         )
-        return await in_sandbox(how, folder, out, err, self.timeout, given=given)
 
     def _cannot_start(self, why: str) -> FatalCallError:
         return FatalCallError(

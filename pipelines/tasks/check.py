@@ -26,7 +26,7 @@ from ..base.request import Checked
 from ..base.settings import settings
 from .folder import WORKPLACE, Workplace, lay, put
 from .process import exit_code, last_lines
-from .sandbox import BWRAP, NONE, Sandbox
+from .sandbox import BWRAP, NONE, Sandbox, Started
 
 CHECK_SECONDS = 120.0
 MOST_LINES = 40
@@ -173,12 +173,12 @@ class Check(Metric):
 
 
 async def in_sandbox(
-    how: Any, folder: Path, out: Any, err: Any, seconds: float, **more: Any
+    how: Started, folder: Path | None, out: Any, err: Any, seconds: float, given: bytes = b""
 ) -> int:
-    """The exit code of a command that a sandbox starts. Raises TimeoutError."""
+    """The exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
     where: Any = {"environment": how.environment, "cwd": how.cwd, "folder": folder}
     try:
-        return await exit_code(how.words, out, err, seconds=seconds, **where, **more)
+        return await exit_code(how.words, out, err, seconds=seconds, given=given, **where)
     finally:
         if how.after:
             quiet = asyncio.subprocess.DEVNULL

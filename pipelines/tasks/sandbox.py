@@ -47,7 +47,7 @@ class Started(NamedTuple):
 
     words: list[str]
     environment: dict[str, str]
-    cwd: Path
+    cwd: Path | None
     after: list[str]
 
 

@@ -127,13 +127,13 @@ def test_a_program_reaches_the_meter_and_nothing_else(tmp_path: Path) -> None:
         ("while True: os.fork()", "more than 256 processes"),
         ("open('a', 'wb').write(bytes(300_000_000))", "File too large"),
         (
-            "for n in range(9): open(f'{n}', 'wb').write(bytes(200_000_000))\ntime.sleep(5)",
+            "for n in range(9): open(f'{n}', 'wb').write(bytes(200_000_000))\ntime.sleep(60)",
             "more than 1 GB into its folder",
         ),
         ("x = bytearray(3_000_000_000)", "MemoryError"),
         (
             "for _ in range(4): subprocess.Popen([sys.executable, '-c', "
-            "'x = bytearray(b\"1\") * 900_000_000; import time; time.sleep(9)'])\ntime.sleep(9)",
+            "'x = bytearray(b\"1\") * 900_000_000; import time; time.sleep(60)'])\ntime.sleep(60)",
             "more than 2 GB of memory",
         ),
         ("while True: print('x' * 1_000_000)", "File too large"),
@@ -144,9 +144,9 @@ def test_a_program_reaches_the_meter_and_nothing_else(tmp_path: Path) -> None:
 )
 def test_a_program_that_takes_too_much_is_ended(tmp_path: Path, attack: str, reason: str) -> None:
     began = time.monotonic()
-    row = only_row(command(tmp_path, attack, timeout=6))
+    row = only_row(command(tmp_path, attack, timeout=6 if "6 s" in reason else 40))
     assert reason in row["error"]
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert not left_behind(str(tmp_path))
 
 
@@ -182,9 +182,9 @@ CHECKED = {
     "writes outside": ("open('/etc/x', 'w')", "Read-only file system"),
     "opens sockets": ("socket.create_connection(('1.1.1.1', 53), 2)", "Network is unreachable"),
     "reads the environment": ("assert os.environ['MY_OWN']", "KeyError: 'MY_OWN'"),
-    "forks": ("[os.fork() for _ in range(20)]; time.sleep(9)", "more than 256 processes"),
+    "forks": ("[os.fork() for _ in range(20)]; time.sleep(60)", "more than 256 processes"),
     "prints 1 GB": ("[print('x' * 1_000_000) for _ in range(1000)]", "File too large"),
-    "never ends": ("time.sleep(60)", "the check took longer than 5 s"),
+    "never ends": ("time.sleep(60)", "the check took longer than 10 s"),
 }
 
 
@@ -195,11 +195,11 @@ def test_an_answer_that_attacks_in_its_check_is_wrong(
     monkeypatch.setenv("MY_OWN", SECRET)
     code, reason = CHECKED[attack]
     answer = f"import os, socket, time\n{code}\n"
-    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py", seconds=5)
+    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py", seconds=10)
     row = only_row(lambda question: answer, check=check)
     assert (row["error"], row["correct"]) == (None, False)
     assert reason in "\n".join(row["check"]["lines"])
-    assert row["check"]["seconds"] < 15
+    assert row["check"]["seconds"] < 30
 
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import folkmoot as fm
 from folkmoot.pipelines.tasks.folder import NOTHING
 
 DATA = Path(os.environ.get("FOLKMOOT_DATA") or "missing") / "code" / "quixbugs.jsonl"
-FEW = ("bitcount", "gcd", "kth", "quicksort", "to_base")
+FEW = ("gcd", "kth", "quicksort", "to_base")
 
 pytestmark = [
     needs_bwrap,
@@ -66,10 +66,10 @@ def both(wanted: list[dict[str, Any]], folder: Path, seconds: float) -> None:
 def test_some_fail_as_they_are_and_pass_when_repaired(tmp_path: Path) -> None:
     wanted = [row for row in rows() if row["id"] in FEW]
     assert len(wanted) == len(FEW)
-    both(wanted, tmp_path, 6)
+    both(wanted, tmp_path, 60)
 
 
 @pytest.mark.nightly
 def test_all_fail_as_they_are_and_pass_when_repaired(tmp_path: Path) -> None:
     assert len(rows()) == 40
-    both(rows(), tmp_path, 20)
+    both(rows(), tmp_path, 40)
