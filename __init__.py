@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from .pipelines.evaluation.earlier import load_run as load_run
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
+    from .pipelines.evaluation.evaluate import recheck as recheck
     from .pipelines.forecasting.forecast import Forecast as Forecast
     from .pipelines.forecasting.forecast import forecast as forecast
     from .pipelines.lms.named import lm as lm
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from .pipelines.reproduction.reproduce import reproduce as reproduce
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
+    from .pipelines.tasks.check import Check as Check
     from .pipelines.tracking.models import log_program as log_program
     from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
     from .pipelines.training.fit import StrategySelector as StrategySelector
@@ -93,6 +95,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
+    "Check": ".pipelines.tasks.check",
     "Command": ".pipelines.meter.programs",
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
@@ -146,6 +149,7 @@ _WHERE = {
     "log_program": ".pipelines.tracking.models",
     "match_budget": ".pipelines.comparison.match_budget",
     "prediction_of": ".modules.protocols.program",
+    "recheck": ".pipelines.evaluation.evaluate",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",
     "roles": ".pipelines.programs.own_roles",

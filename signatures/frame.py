@@ -35,6 +35,7 @@ ANSWER_FORMS = {
     "number": "one number in digits, without a unit",
     "span": "the shortest phrase that answers the question",
     "open": "your full answer to the question, in your own words",
+    "task": "the complete work that is asked for, and nothing else: a whole file or a unified diff",
 }
 
 UNREADABLE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -218,10 +218,14 @@ class asking:  # noqa: N801
         seat: str | None = None,
         question: str | None = None,
         paid: Container[str] | None = None,
+        files: Mapping[str, str] | None = None,
+        place: Any = None,
     ) -> None:
         self._seat = seat
         self._question = question
         self._paid = paid
+        self._files = files
+        self._place = place
 
     def __enter__(self) -> None:
         outer = ASKER.get()
@@ -229,7 +233,15 @@ class asking:  # noqa: N801
         if question != outer.question:
             requests, paid = set(), self._paid or ()
         self._token = ASKER.set(
-            Asker(self._seat or outer.seat, question, requests, paid, outer.turn)
+            Asker(
+                self._seat or outer.seat,
+                question,
+                requests,
+                paid,
+                outer.turn,
+                outer.files if self._files is None else self._files,
+                self._place or outer.place,
+            )
         )
 
     def __exit__(self, *_: object) -> None:

@@ -4,7 +4,7 @@ DSPy or of LiteLLM lies between. Where a type is of a room above, it is told whe
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -17,7 +17,8 @@ T = TypeVar("T")
 class Asker:
     """The asker of a call: the seat's name and the question's id, each None where unknown.
     `requests` has the keys of all requests of the question; None without a question. `paid` has the
-    keys that an earlier attempt has paid for. By `turn`, accounts know the question.
+    keys that an earlier attempt has paid for. By `turn`, accounts know the question. A task has
+    `files`, and the `place` where it is done (`tasks.folder.Workplace`).
     """
 
     seat: str | None = None
@@ -25,6 +26,8 @@ class Asker:
     requests: set[str] | None = field(default=None, compare=False, repr=False)
     paid: Container[str] = field(default=(), compare=False, repr=False)
     turn: object = field(default=None, compare=False, repr=False)
+    files: Mapping[str, str] | None = field(default=None, compare=False, repr=False)
+    place: Any = field(default=None, compare=False, repr=False)
 
     def asks_first(self, key: str) -> bool:
         """Whether this is the question's first request with this key, which is noted."""

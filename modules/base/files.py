@@ -13,6 +13,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from .errors import UserError
+
 MOST_BYTES = 256 * 2**20
 """The largest file that is read at once."""
 
@@ -127,6 +129,29 @@ def cut_torn_line(file: Path | int) -> None:
         return
     with open(open_regular(file, os.O_RDWR, links=False), "rb") as opened:
         cut_torn_line(opened.fileno())
+
+
+def check_inside(path: str, where: str) -> None:
+    """Raise UserError for a path of a file that leads out of its folder, or into a repository."""
+    parts = path.split("/")
+    if {"", ".", "..", ".git"} & set(parts) or "\\" in path or "\0" in path:
+        raise UserError(f"{where}: the path {path!r} is refused: give one inside the folder")
+
+
+def texts_below(folder: Path) -> dict[str, str]:
+    """The texts of all files below a folder, by path; empty without the folder. Raises UserError
+    for a link and for a file that is not text.
+    """
+    texts = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_dir() and not file.is_symlink():
+            continue
+        try:
+            texts[file.relative_to(folder).as_posix()] = read_regular(file, links=False).decode()
+        except (OSError, UnicodeDecodeError) as problem:
+            what = problem.strerror if isinstance(problem, OSError) else "it is not text"
+            raise UserError(f"{file} cannot be a file of a task ({what}): leave it out") from None
+    return texts
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from optuna.distributions import CategoricalDistribution
 from ...signatures.roles import Picker
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, CallError, metered, with_usage
-from ..base.errors import UserError, did_you_mean, said_by
+from ..base.calls import ASKER, ROLLOUTS, CallError, Rollouts, bound, metered, with_usage
+from ..base.errors import UserError, checked_whole, did_you_mean, said_by
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import those_who_answer
@@ -28,11 +28,13 @@ from ..reports.ensemble import ensemble_report
 from .declaration import Protocol, Replayed, Replays, items_and
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
 from .single import SingleAgent
-from .strategies import STRATEGIES
+from .strategies import SAMPLED, STRATEGIES
 
 VOTES = ("majority", "weighted", "probability", "pick")
 MOST_SHOWN = 24_000
 """Characters of all candidates together in the prompt of a pick; each gets an equal share."""
+
+_ROLLOUTS = 10_000  # between samples: more than any member draws itself
 
 FITTED = VOTES[:2]
 """The votes that any recorded answers can be counted by."""
@@ -46,7 +48,8 @@ class Ensemble(Program):
         for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs; or
         `pick`: where answers differ, an LM, in the seat `pick`, says which one is best.
         weights: one non-negative number per member, for votes and ties that weigh;
-        None until `fit_weights` has set them. tie_break: which of the answers with the top score
+        None until `fit_weights` has set them. samples: how often each member answers, for a pick:
+        one agent that is asked several times. tie_break: which of the answers with the top score
         wins: `first` (the earliest member's), `weight` (that of the heaviest single member),
         `strongest:MEMBER` (that member's) or `random`; a remaining tie goes to the first. None is
         `first` for `majority`, else `weight`.
@@ -70,6 +73,7 @@ class Ensemble(Program):
         vote: str = "majority",
         weights: Sequence[float] | None = None,
         *,
+        samples: int = 1,
         tie_break: str | None = None,
         seed: int = 0,
         lms: Mapping[str, dspy.BaseLM] | None = None,
@@ -102,6 +106,9 @@ class Ensemble(Program):
         self.weights = None if weights is None else _checked_weights(weights, len(self.members))
         if vote == "pick" and tie_break is not None:
             raise UserError("a pick has no ties: drop tie_break")
+        if checked_whole("samples", samples) > 1 and vote != "pick":
+            raise UserError(f"samples are for the vote pick, not for {vote}: drop them")
+        self.samples = samples
         self.ties = None if tie_break is None else Ties.of(tie_break, self.names, seed)
         self.seed = seed
         self.picker = Seat("pick", Picker) if vote == "pick" else None
@@ -120,6 +127,8 @@ class Ensemble(Program):
         settings = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
         if self.picker is not None and self.seed:
             settings["seed"] = self.seed  # draws the order of the candidates
+        if self.samples > 1:
+            settings["samples"] = self.samples
         return (
             settings
             if self.ties in (None, _ties_of(self.vote))
@@ -130,7 +139,12 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        turns = [turns for member in self.members for turns in member.turns()]
+        times = self.samples
+        turns = [
+            (seat, times * fewest, times * most)
+            for member in self.members
+            for seat, fewest, most in member.turns()
+        ]
         return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
 
     async def solve(self, task: Task) -> dspy.Prediction:
@@ -140,10 +154,13 @@ class Ensemble(Program):
                 "questions"
             )
         asked = await those_who_answer(
-            with_usage(solved_by(member, task)) for member in self.members
+            with_usage(_sample(member, task, number))
+            for member in self.members
+            for number in range(self.samples)
         )
+        names = distinct([name for name in self.names for _ in range(self.samples)])
         turns = []
-        for name, outcome in zip(self.names, asked, strict=True):
+        for name, outcome in zip(names, asked, strict=True):
             if isinstance(outcome, CallError):
                 turns.append(Turn(name, 1, None, "", details={"failed": said_by(outcome)}))
                 continue
@@ -184,15 +201,13 @@ class Ensemble(Program):
             answer = shown[0].answer if shown else None
             return prediction_of(task, answer, self.vote, turns)
         random.Random(f"{self.seed} {task.key}").shuffle(shown)
-        notes = [
-            {
-                "title": f"candidate {number}",
-                "text": turn.text or str(turn.answer),
-                "answer": turn.answer,
-                "most": MOST_SHOWN // len(shown),
-            }
-            for number, turn in enumerate(shown, start=1)
-        ]
+        notes: list[dict[str, Any]] = []
+        for number, turn in enumerate(shown, start=1):
+            note = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
+            if task.kind == "task":  # whose answer is all the work
+                notes.append({**note, "text": str(turn.answer)})
+            else:
+                notes.append({**note, "text": turn.text or str(turn.answer), "answer": turn.answer})
         names = f"the candidates are 1 to {len(shown)}: give the number of one, alone"
         with metered() as usage:
             said = await picker.fill(task, notes=notes)
@@ -233,6 +248,15 @@ class Ensemble(Program):
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return ensemble_report(rows)
+
+
+async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
+    """A member's prediction; from the second sample on, of calls of its own."""
+    if not number:
+        return await solved_by(member, task)
+    first = ROLLOUTS.get().rollout + number * _ROLLOUTS
+    with bound(ROLLOUTS, Rollouts(first, SAMPLED["temperature"])):
+        return await solved_by(member, task)
 
 
 def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:

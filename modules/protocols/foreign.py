@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
-from ..base.calls import CARRIED, metered
+from ..base.calls import ASKER, CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, Described
@@ -45,10 +45,10 @@ MODULE, STATE = "module.json", "state.json"
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction, which are never the answer."""
 
-ENDPOINT = "endpoint"
-"""The parameter by which a function asks for the address of its LM.
+ENDPOINT, FOLDER = "endpoint", "folder"
+"""The parameters by which a function asks for the address of its LM, and for the folder of a task.
 
-It is not a field of a question.
+They are no fields of a question.
 """
 
 MOST_CLASHES = 5
@@ -278,8 +278,10 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
+        held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
         question = Question(
-            {"id": "asked", "meta": {}, **asked, "choices": asked["choices"] or None}
+            {"meta": {}, **asked, **held, "choices": asked["choices"] or None},
+            id=ASKER.get().question or "asked",
         )
         if self.fields is None:
             return await self.answer(question)
@@ -446,7 +448,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     named = {
         each.name: each
         for each in parameters
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name != ENDPOINT
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        and each.name not in (ENDPOINT, FOLDER)
     }
     needed = [name for name, each in named.items() if each.default is each.empty]
     if not own and not inputs and len(needed) < 2:

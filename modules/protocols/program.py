@@ -131,7 +131,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question, of which it is told all but the gold answer."""
-        prediction: dspy.Prediction = await self.acall(**question.inputs())
+        with asking(files=question.get("files")):
+            prediction: dspy.Prediction = await self.acall(**question.inputs())
         return prediction
 
     async def solve(self, task: Task) -> dspy.Prediction:

@@ -34,7 +34,7 @@ __all__ = [
     "score",
 ]
 
-Kind = Literal["choice", "boolean", "number", "span", "open"]
+Kind = Literal["choice", "boolean", "number", "span", "open", "task"]
 
 _TRUE, _FALSE = frozenset(("yes", "true")), frozenset(("no", "false"))
 _TRUTH = r"(?P<word>yes|no|true|false)"
@@ -256,6 +256,8 @@ def answer_key(answer: str, kind: Kind) -> str:
     """
     if kind == "choice":
         return answer.strip().casefold()
+    if kind == "task":
+        return answer.strip()
     if kind in ("span", "open"):
         if is_formal(answer):
             return normalise_formal(answer)

@@ -10,7 +10,7 @@ import regex
 
 from ..base.errors import UserError
 from .answers import Gold, Kind, em_f1, gold_text, golds_of, score
-from .row import ResultRow, score_in
+from .row import CheckFields, ResultRow, score_in
 
 ACCURACY = "accuracy"
 
@@ -50,11 +50,14 @@ class MetricError(UserError):
 
 
 class Graded(NamedTuple):
-    """An answer's score, whether it is right (None: it has a score only), and feedback."""
+    """An answer's score, whether it is right (None: it has a score only), feedback, and how a check
+    ended.
+    """
 
     score: float
     correct: bool | None
     feedback: str | None = None
+    check: CheckFields | None = None
 
 
 class Scale(NamedTuple):

@@ -233,6 +233,12 @@ def metric_of(metric: Any) -> Metric:
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     """Raises UserError for questions that this metric cannot score."""
     free = next((question.id for question in questions if question.kind == "open"), None)
+    task = next((question.id for question in questions if question.kind == "task"), None)
+    if task is not None and metric.builtin:
+        raise UserError(
+            f"question {task!r} is a task, which a check decides: give --check 'python -m pytest "
+            "-q' (check=…)"
+        )
     if free is not None and metric.default:
         raise UserError(
             f"question {free!r} is open, and a right answer is not defined: give a metric, such "

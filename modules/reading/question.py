@@ -12,12 +12,14 @@ from typing import Any, get_args
 import dspy
 
 from ..base.errors import UserError
+from ..base.files import check_inside
 from .answers import Kind, golds_of, infer_kind, read_answer
 from .column_kind import ColumnKind, kind_of_column
 
 KINDS: tuple[str, ...] = get_args(Kind)
 FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
 INPUTS = ("question", "choices", "context", "kind")
+TASK_FILES = ("files", "tests")
 MAX_CHOICES = 26
 _INPUT_KEYS = frozenset(INPUTS)
 
@@ -30,8 +32,10 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     always a label: the text of exactly one option is turned into its label, and a label wins over a
     text; several accepted answers may be a list, of which `answer` is the first, `accepted` are
     all, and any is right); `context` (a passage, a list of passages, or None); `kind` (choice,
-    boolean, number, span or open; inferred when not given, but never open: free text, which needs a
-    metric to be scored by); `meta` (dict).
+    boolean, number, span, open or task; inferred when not given, but never open: free text, which
+    needs a metric to be scored by); `meta` (dict). A task has no answer, since a check decides
+    (`fm.evaluate(…, check=…)`), and may have `files`, which a program finds in its folder, and
+    `tests`, which are laid beside them when it has ended, both path → text.
 
     `inputs()` holds question, choices, context and kind. A whole question stays a `Question` under
     `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a
@@ -47,6 +51,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     context: str | list[str] | None
     kind: Kind
     meta: dict[str, Any]
+    files: dict[str, str]
+    tests: dict[str, str]
     _input_keys: frozenset[str]
     _shown: tuple[str, ...] = ()
     """The columns of `meta` that a program is shown, because the user named them."""
@@ -84,7 +90,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """What a program, a command and a tool are shown: never a gold answer, and of `meta` only
         what the user named.
         """
-        fields = {name: self[name] for name in ("id", *INPUTS)}
+        fields = {name: self[name] for name in ("id", *INPUTS, "files") if name in self}
         meta = {name: self.meta[name] for name in self._shown if name in self.meta}
         return Question(fields, answer=None, meta=meta)
 
@@ -113,6 +119,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """
         row = {name: self[name] for name in ("id", "question", "choices", "context", "meta")}
         row["answer"] = self.gold
+        row |= {name: self[name] for name in TASK_FILES if name in self}
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
@@ -182,9 +189,11 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
         fields["choices"] = choices_by_label(fields["choices"])
         if not fields["context"]:
             fields["context"] = None
-        fields["meta"] = _meta_of(fields["meta"], {k: v for k, v in row.items() if k not in FIELDS})
-        if kind is not None:
-            fields["kind"] = kind
+        fields["kind"] = kind or fields["kind"]
+        if fields["kind"] == "task" or _are_files(row):
+            fields |= {"kind": "task", **{name: row.get(name) for name in TASK_FILES}}
+        extras = {name: value for name, value in row.items() if name not in fields}
+        fields["meta"] = _meta_of(fields["meta"], extras)
         return Question(fields)
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
@@ -211,6 +220,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     if (kind == "choice") != (choices is not None):
         have = "no choices" if choices is None else "choices"
         raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
+    files = _task_files(store, name) if kind == "task" else {}
     if choices is not None and answer is not None:
         answer = _label_of(answer, choices, name)
     elif kind in ("boolean", "number"):
@@ -229,9 +239,36 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "context": check_context(store.get("context"), name),
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
+        **files,
     }
+    if files and checked["context"] is None:  # for programs that answer with a text
+        shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
+        checked["context"] = shown or None
     others = {key: value for key, value in store.items() if key not in (*checked, "accepted")}
     return checked | ({"accepted": accepted} if len(accepted) > 1 else {}) | others
+
+
+def _are_files(row: Mapping[str, Any]) -> bool:
+    """Whether a row has a task's files or tests, and no answer or options."""
+    held = [row[name] for name in TASK_FILES if row.get(name) is not None]
+    asked = row.get("answer") is None and row.get("choices") is None
+    return bool(held) and asked and all(isinstance(files, Mapping) for files in held)
+
+
+def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
+    """The files and the tests of a task. Raises UserError for what cannot lie in its folder."""
+    if store.get("answer") is not None:
+        raise UserError(f"{name} is a task and has an answer: drop it, since a check decides")
+    checked: dict[str, dict[str, str]] = {}
+    for part in TASK_FILES:
+        files = store.get(part) or {}
+        texts = isinstance(files, Mapping) and all(isinstance(one, str) for one in files.values())
+        if not texts:
+            raise UserError(f"{name} has {part} that are not an object of paths and texts")
+        for path in files:
+            check_inside(path, f"{name}, {part}")
+        checked[part] = dict(files)
+    return checked
 
 
 def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:

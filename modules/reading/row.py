@@ -68,6 +68,16 @@ CHECK = "check"
 """What decided about a task that was done: there is no answer to be read."""
 
 
+class CheckFields(TypedDict):
+    """How the check of a task ended: its exit code (None: it took too long, or is a function), its
+    last lines, and its seconds.
+    """
+
+    exit_code: int | None
+    lines: list[str]
+    seconds: float
+
+
 class ResultRow(TypedDict):
     """A line of `results.jsonl`: one repeat of one question.
 
@@ -93,6 +103,7 @@ class ResultRow(TypedDict):
         reasoning: the thoughts before the last reply, where the LM gave them.
         raw: what a user's own program returned, where no answer could be read in it.
         feedback: what the metric said beside the score.
+        check: of a task, how its check ended.
         metric_usage: what the metric's own LM calls cost, which `usage` leaves out.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.
@@ -129,6 +140,7 @@ class ResultRow(TypedDict):
     raw: NotRequired[str]
     score: NotRequired[float | None]
     feedback: NotRequired[str]
+    check: NotRequired[CheckFields]
     metric_usage: NotRequired[UsageFields]
     worth: NotRequired[list[list[Any]]]
     shown: NotRequired[dict[str, str]]

@@ -160,6 +160,7 @@ class Account:
     spent: Usage = field(default_factory=Usage)
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
+    ended: bool = False  # whether it has refused a call
     uncounted: str | None = None  # the LM of a call with unknown tokens or price
     _dearest: Usage | None = None  # the most tokens and dollars of a call so far
     _answered: int = 0
@@ -348,6 +349,7 @@ class Account:
         return None if used is None else self._spent_on(used)
 
     def _spent_on(self, used: str) -> str:
+        self.ended = True
         kept = "finished work is kept; a larger budget goes on from there"
         return f"budget {self.budget} spent ({used}): {kept}"
 

@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     AnyQuestions: TypeAlias = Iterable[Question] | str | Path | Any
     AnyLM: TypeAlias = dspy.BaseLM | str | Sequence[str] | Mapping[str, object]
     AnyMetric: TypeAlias = Metric | Callable[..., Any] | str
+    AnyCheck: TypeAlias = Metric | Callable[..., Any] | str
     AnyBudget: TypeAlias = Budget | str
 else:  # slow imports that --help does not need
-    AnyProgram = AnyQuestions = AnyLM = AnyMetric = AnyBudget = Any
+    AnyProgram = AnyQuestions = AnyLM = AnyMetric = AnyCheck = AnyBudget = Any
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -193,7 +194,7 @@ Roles = Annotated[
     ),
 ]
 Kind = Annotated[
-    str | None, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")
+    str | None, Option(metavar="choice|boolean|number|span|open|task", help="Kind of answer.")
 ]
 Scored = Annotated[
     AnyMetric | None,
@@ -447,6 +448,49 @@ class Columned(Request):
         if isinstance(columns, Sequence):
             columns = [pair for one in columns for pair in re.split(r",(?=\s*\w+=)", one)]
         return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
+
+
+@dataclass(kw_only=True)
+class Checked(Request):
+    """How tasks are checked."""
+
+    check: Annotated[
+        AnyCheck | None,
+        str | None,
+        Option(
+            metavar="COMMAND",
+            help="Check of tasks, such as 'python -m pytest -q': an answer is right if it ends "
+            "with code 0. In Python also a function of (task, folder).",
+        ),
+    ] = None
+    check_timeout: Annotated[
+        float | None, Option(min=1, help="Seconds that one check may take. Default: 120.")
+    ] = None
+    answer_file: Annotated[
+        str | None,
+        Option(
+            metavar="PATH",
+            help="File of a task into which a program's text goes, such as solution.py. Without "
+            "it the text must be a unified diff.",
+        ),
+    ] = None
+    sandbox: Annotated[
+        str | None,
+        Option(
+            metavar="bwrap|docker:IMAGE|podman:IMAGE|none",
+            help="What runs the code of tasks. Default: bwrap.",
+        ),
+    ] = None
+
+    max_usd_per_task: Annotated[
+        float | None, Option(help="Hard limit of what one task may cost, in USD.")
+    ] = None
+    max_calls_per_task: Annotated[
+        int | None, Option(min=1, help="Hard limit of the LM calls of one task.")
+    ] = None
+
+
+CHECKED = ("check", "check_timeout", "answer_file", "sandbox")
 
 
 @dataclass(kw_only=True)

@@ -20,6 +20,7 @@ from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
+from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
 from ..tracking.store import missing_store, open_client, store_uri
 from ..tracking.values import masked
@@ -74,6 +75,7 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
         "extras": _extras,
         "data": _data,
         "MLflow store": _store,
+        "sandbox": _sandbox,
         "LM": lambda: _answers(Seating(request)),
     }
     for name, check in checks.items():
@@ -125,6 +127,14 @@ def _store() -> Answer:
         text = f"{text}; {counted(len(folders), 'run')} not sent ({folders[0]} …)"
         return "warn", text, "run folkmoot push"
     return "ok", text
+
+
+def _sandbox() -> Answer:
+    """What runs the code of tasks, which nothing else needs."""
+    try:
+        return "ok", f"code of tasks runs {Sandbox.of(None)}"
+    except UserError as problem:
+        return "warn", str(problem)
 
 
 def _answers(lms: Seating) -> Answer:

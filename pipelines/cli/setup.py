@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from ...modules.base.errors import UserError
+from ...modules.reading.question import Question
 from ..base.settings import settings
 from ..base.wording import counted
 from ..data.aliases import naming
@@ -83,12 +84,12 @@ def check(request: CheckRequest, view: View) -> None:
     reading = understand(
         request.source, request.split, columns=request.column_names(), kind=request.kind
     )
-    needed = [question for question in reading.questions if str(question.kind) != "open"]
+    needed = [question for question in reading.questions if _is_labelled(question)]
     labelled = any(question.answer is not None for question in needed)
     if needed and not labelled:
         reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
     for question in reading.questions:
-        if labelled and question.answer is None and str(question.kind) != "open":
+        if labelled and question.answer is None and _is_labelled(question):
             reading.fault(stands_at(question), "no answer, which scoring needs; add it")
         try:
             check_contexts([question])
@@ -103,6 +104,11 @@ def check(request: CheckRequest, view: View) -> None:
         raise DataError(reading.name, reading.faults, reading.count)
     name, lines = reading.name, _lines(description)
     finish(view, description, lambda: show_result(console(), name, lines), code=faulty)
+
+
+def _is_labelled(question: Question) -> bool:
+    """Whether a question of its kind needs an answer."""
+    return str(question.kind) not in ("open", "task")
 
 
 def described(reading: DataReading) -> dict[str, object]:
@@ -140,6 +146,8 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
         lines["read"] = description["read"]
     if sample := description["sample"]:
         options = [f"{label}: {text}" for label, text in (sample["choices"] or {}).items()]
-        answer = f"answer: {sample['answer']}"
-        lines["first row"] = " | ".join([sample["question"], *options, answer])
+        end = f"answer: {sample['answer']}"
+        if files := sample.get("files"):
+            end = f"files: {', '.join(files)}"
+        lines["first row"] = " | ".join([sample["question"], *options, end])
     return lines

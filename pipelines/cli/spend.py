@@ -37,7 +37,7 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         if view.verbose:
             show_result(console(), "figures", result.in_words())
 
-    if view.outcomes or request.questions is None:
+    if view.outcomes or (request.questions is None and not request.recheck):
         _evaluate_outcomes(request, view)
     else:
         plan = plan_evaluation(request, stored=True)

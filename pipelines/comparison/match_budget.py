@@ -19,12 +19,13 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import Account, Budget, BudgetSpent, open_account
 from ..base.journal import read_object
-from ..base.request import entry
+from ..base.request import CHECKED, entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
+from ..evaluation.kept import questions_of
 from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
 from ..lms.named import lm as make_lm
@@ -34,10 +35,11 @@ from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.manifest import MANIFEST, name_of_run
+from ..tasks.check import metric_asked
 from .confounds import ARMS
 from .matched import MATCH, TOLERANCE, Match, same_lm, tokens_per_question, usages_of
 from .request import CompareRequest, MatchRequest
-from .run_again import lms_of_run, noted_prices, questions_of
+from .run_again import lms_of_run, noted_prices
 from .words import say
 
 PILOT = 8
@@ -177,7 +179,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
         for one in (request.lm if isinstance(request.lm, list) and request.lm else [request.lm])
     ]
     used = [_checked_lm(matched, one) for one in lms]
-    metric = metric_of_run(described, request.metric)
+    metric = metric_of_run(described, metric_asked(request, request.metric))
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = matched.folder / MATCH if request.out is None else Path(request.out)
     count = min(PILOT, len(questions))
@@ -212,7 +214,7 @@ def plan_costliest(
         run=run,
         questions=questions_of(run, request.data),
         lm=lms_of_run(run, Seating(request, keyless=keyless), "self-consistency"),
-        **request.named("metric", "out", "budget", "concurrency", "progress"),
+        **request.named("metric", "out", "budget", "concurrency", "progress", *CHECKED),
     )
     return plan_match(match, names[place])
 

@@ -12,6 +12,7 @@ from typing_extensions import Doc
 
 from ..base.request import (
     AnyMetric,
+    Checked,
     Concurrency,
     Priced,
     ProgressOption,
@@ -83,7 +84,7 @@ class Tested(Request):
 
 
 @dataclass(kw_only=True)
-class Matching(Seats, Spending):
+class Matching(Checked, Seats, Spending):
     """How a budget-matched baseline is run."""
 
     metric: Annotated[

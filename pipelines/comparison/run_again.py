@@ -1,57 +1,15 @@
-"""Reads the questions of a run again, and makes its LMs again."""
+"""Makes the LMs of a run again."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
-from ...modules.reading.question import Question
-from ..base.request import pairs_of
-from ..data import catalogue
-from ..data import load as data
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm, lm_identity
 from ..lms.prices import Prices
 from ..programs.seats import EVERY, Seating, parse_prices
-
-
-def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
-    """The questions of a run: the user's list, or read again from the source in its settings or
-    from another `source`. Raises UserError when they cannot be read or are not the same.
-    """
-    if source is not None and not isinstance(source, str | Path):
-        listed = data.listed(source)
-        if data.fingerprint(listed) != run.summary.run["data_fingerprint"]:
-            raise UserError(
-                f"the questions are not those that {run.folder} ran on: give the same ones, in "
-                "the same order"
-            )
-        return listed
-    settings, source = run.summary.run["settings"], source and str(source)
-    wanted = source or settings.get("data")
-    if not isinstance(wanted, str):
-        raise UserError(f"{run.folder} does not note where its questions come from: give --data")
-    split = settings.get("split") if source is None or catalogue.find(source) else None
-    columns = pairs_of(settings.get("columns"), "columns", "FIELD=COLUMN", "question=text")
-    try:
-        questions = data.load(
-            wanted,
-            split,
-            settings.get("limit"),
-            settings.get("seed"),
-            columns=columns or None,
-            kind=settings.get("kind"),
-        )
-    except UserError as problem:
-        raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
-    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
-        raise UserError(
-            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with "
-            f"--data"
-        )
-    return questions
 
 
 def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:

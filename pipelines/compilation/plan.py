@@ -43,6 +43,7 @@ from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
+from ..tasks.check import metric_asked
 from .request import CompileRequest
 
 MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}
@@ -245,7 +246,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     if request.validation is not None and not validation:
         raise UserError("all validation questions are training questions, too: hold others out")
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(request.metric, judge_lm)
+    metric = metric_given(metric_asked(request, request.metric), judge_lm)
     warnings = [said for said in (asked_twice, known) if said is not None]
     warnings += noted(program, [*train, *validation])
     warnings += check_input(program, train, validation, chosen, request.concurrency)

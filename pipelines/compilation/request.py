@@ -13,6 +13,7 @@ from typing_extensions import Doc
 from ..base.request import (
     AnyLM,
     AnyQuestions,
+    Checked,
     Columned,
     JudgeLM,
     LMs,
@@ -29,7 +30,7 @@ from ..base.request import (
 
 
 @dataclass
-class CompileRequest(Columned, LMs, Spending):
+class CompileRequest(Columned, Checked, LMs, Spending):
     """Improve a program's prompts, and measure the gain on held-out questions.
 
     The same command continues a stopped compilation and asks nothing twice. folkmoot evaluate

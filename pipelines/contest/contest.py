@@ -12,7 +12,7 @@ from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.base.sync import awaitable
+from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
@@ -27,14 +27,16 @@ from ..reporting.contested import RESULT, Place
 from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
+from ..tasks.check import Check
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
 from .card import WINNER
 from .confirm import confirm, confirmation_words
 from .entrants import Entrant
-from .free import free_entrants
+from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
+from .picked import Picked
 from .plan import ContestPlan, plan_contest
 from .race import PlannedRace, Race
 from .request import ContestRequest
@@ -309,13 +311,21 @@ def _standings(race: Race) -> list[Place]:
     asked = places(race)
     reference = next(lane for lane in race.lanes.values() if lane.entrant.reference)
     rows: dict[str, Mapping[str, ResultRow]] = {}
-    if race.watch is not None and race.plan.metric.default:
+    metric = race.plan.metric
+    if race.watch is not None and (metric.default or isinstance(metric, Check)):
         for name, run in race.runs.items():
             read = read_rows(run.folder / RESULTS)
             rows[name] = {
                 row["id"]: row for row in read if not row["repeat"] and row["error"] is None
             }
-    free = free_entrants([lane.entrant for lane in race.lanes.values()], rows)
+    entrants = [lane.entrant for lane in race.lanes.values()]
+    if metric.default:
+        free = free_entrants(entrants, rows)
+    else:
+        samples = [
+            one for one in entrants if isinstance(one.program, Picked) and rows.get(one.name)
+        ]
+        free = [run_sync(any_right, one, rows[one.name], metric, race.questions) for one in samples]
     return [*asked, *free_places(asked, free, reference)]
 
 

@@ -19,6 +19,8 @@ from ...optimizers.prompts.demos import labelled_demos
 from ..meter.programs import COMMAND
 from ..programs.build import MakeLM
 from ..programs.resolve import program_given, program_of
+from ..tasks.check import Check
+from .picked import Picked
 
 ONE, STEPS, EXAMPLES, TIMES = "one prompt", "step by step", "one prompt, 4 examples", "k times"
 PANEL, TALK, MIXED = "panel of three", "two who talk", "mixed panel"
@@ -28,6 +30,9 @@ FEWEST_FOR_DEMOS = 60
 """Some questions are set aside as examples when there are at least this many."""
 
 MOST = 8
+PICKED = ("open", "task")
+"""The kinds of question whose answers cannot be voted on."""
+
 FIRST_SAMPLES = 3
 """How often the one prompt is asked before prices are known."""
 
@@ -77,11 +82,19 @@ class Entrant:
         return self.reference or self.fair
 
 
-def fair_opponent(asked: Entrant, samples: int) -> Entrant:
-    """The prompt of an entrant, asked `samples` times: its most frequent answer."""
+def fair_opponent(
+    asked: Entrant, samples: int, kind: str = "choice", visible: Check | None = None
+) -> Entrant:
+    """The prompt of an entrant, asked `samples` times: its most frequent answer, or a pick where
+    answers cannot be voted on.
+    """
     times = "once" if samples == 1 else f"{samples} times"
-    program: SingleAgent = asked.program
-    several = program if samples == 1 else program.sampled(samples)
+    several: Any = asked.program
+    if samples > 1 and kind in PICKED:
+        several = Picked([asked.program], samples, visible)
+        times += ", picked" if visible is None else ", the first that passes the visible check"
+    elif samples > 1:
+        several = several.sampled(samples)
     name = f"{asked.name}, {times}"
     return Entrant(name, several, asked.lm, fair=True, prompt=asked.name)
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
+
+import dspy
 
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
+from ...modules.base.together import together
 from ...modules.protocols.deliberation import Deliberation, replay
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.answers import answer_key, score
-from ...modules.reading.row import ResultRow, taken
+from ...modules.reading.grading import MetricError
+from ...modules.reading.metrics import Metric
+from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reading.voting import vote_among
 from ..base.wording import counted
 from .entrants import Entrant
@@ -40,6 +49,28 @@ def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list
             entries += _fewer_samples(entrant.prompt, entrant.program, recorded)
     entries += _where_two_differ(entrants, rows)
     return [one for one in entries if one.scores]
+
+
+async def any_right(
+    entrant: Entrant, rows: Rows, check: Metric, questions: Sequence[Question]
+) -> Free:
+    """How often any of several samples is right, which no pick among them can exceed."""
+    free = Free(f"any of {entrant.program.samples} right (a ceiling)", {}, {})
+    at_once = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def best(question: Question, row: ResultRow) -> None:
+        others = {turn["answer"] for turn in row["transcript"] if turn["round"] == 1}
+        best_score = score_in(row)
+        for answer in others - {row["answer"], None}:
+            async with at_once:
+                with suppress(MetricError):
+                    graded = await check.grade(question, dspy.Prediction(answer=answer))
+                    best_score = max(best_score, graded.score)
+        free.scores[question.id], free.bills[question.id] = best_score, taken(row)
+
+    answered = [question for question in questions if question.id in rows]
+    await together(best(question, rows[question.id]) for question in answered)
+    return free
 
 
 def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:

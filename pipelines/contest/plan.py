@@ -37,16 +37,20 @@ from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
+from ..tasks.check import Check, metric_asked, sandbox_of
 from ..tracking.values import check_model_name
 from .entrants import (
     DEMOS,
     FAIR,
     FEWEST_FOR_DEMOS,
+    FIRST_SAMPLES,
     PAPERS,
     Entrant,
     default_field,
     entrant_named,
+    fair_opponent,
     field_of,
+    lm_alone,
     own_programs,
     paper_programs,
 )
@@ -84,6 +88,9 @@ class ContestPlan:
     """Remarks about what the reader of the file guessed."""
 
     warnings: tuple[str, ...] = ()
+    visible: Check | None = None
+    """The check that the fair opponent may use."""
+
     forecast: str = ""
     """What earlier runs of the same questions say of a vote."""
 
@@ -115,6 +122,7 @@ class ContestPlan:
                 permute=request.permute,
                 cache=request.cache,
                 tracking=request.tracking,
+                **request.named("max_usd_per_task", "max_calls_per_task"),
                 settings=label | ({"data": self.source} if self.cluster else {}),
                 progress=False,
             )
@@ -166,6 +174,8 @@ class ContestPlan:
             gold = f"{gold} ({sample.choices[gold]})"
             options = f" ({' / '.join(sample.choices.values())})"
         example = f"{sample.question} {options} → {gold}"
+        if sample.kind == "task":
+            example = sample.question
         questions = len(self.race) + len(self.demos) + len(self.unseen)
         parts = [f"{len(self.race):,} for the race"]
         parts += [f"{len(self.demos)} as examples"] if self.demos else []
@@ -187,6 +197,7 @@ class ContestPlan:
             f"{counted(len(self.race), 'question')} show differences from about "
             f"{100 * smallest:.0f} points up; up to {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
+            *([f"code runs {sandbox_of(self.metric)}"] if sample.kind == "task" else []),
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:
@@ -267,11 +278,11 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     seating = Seating(alone)
     lms = _lms(request, seating)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(request.metric, judge_lm, None)
+    metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
-    field = _field(request, lms, demos, seating)
+    field = _field(request, metric, lms, demos, seating)
     if not any(one.demos for entrant in field for one in entrant.program.predictors()):
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
@@ -295,6 +306,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         source=source,
         cluster=spec.cluster if spec is not None else None,
         guessed=guessed,
+        visible=_visible(request, metric),
         forecast=_forecast(questions, lms),
     )
     plan.out = plan.default_out() if stored and out is None else out
@@ -305,6 +317,15 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
     plan.warnings = (*warnings, *([guessed] if guessed else []))
     return plan
+
+
+def _visible(request: ContestRequest, metric: Metric) -> Check | None:
+    """The check that the user lets programs see."""
+    if request.visible_check is None:
+        return None
+    if not isinstance(metric, Check):
+        raise UserError("--visible-check is for tasks: give their --check, too")
+    return metric.like(request.visible_check)
 
 
 def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
@@ -369,7 +390,8 @@ def _split(
     """Examples, questions of the race, and unseen questions, in an order drawn by the seed."""
     order = list(questions)
     random.Random(request.seed).shuffle(order)
-    demos = order[:DEMOS] if len(order) >= FEWEST_FOR_DEMOS else []
+    shows = len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task"
+    demos = order[:DEMOS] if shows else []
     rest = order[len(demos) :]
     kept = 0
     if request.confirm and len(questions) >= CONFIRMED_FROM:
@@ -378,10 +400,23 @@ def _split(
 
 
 def _field(
-    request: ContestRequest, lms: list[Any], demos: list[Question], seating: Seating
+    request: ContestRequest,
+    metric: Metric,
+    lms: list[Any],
+    demos: list[Question],
+    seating: Seating,
 ) -> list[Entrant]:
     first, make = lms[0], seating.make
-    if isinstance(request.field, str):
+    acts = isinstance(metric, Check) and metric.answer_file is None
+    if acts and request.field == FAIR:
+        # Programs that answer with a text would have to write diffs.
+        entrants = [fair_opponent(lm_alone(first), FIRST_SAMPLES)]
+        if request.baseline is None:
+            raise UserError(
+                "the tasks need a program that acts as the reference: give --baseline 'cmd:…', or "
+                "--answer-file PATH for programs that answer with a text"
+            )
+    elif isinstance(request.field, str):
         if request.field not in (FAIR, PAPERS):
             raise UserError(f"there is no field {request.field!r}: choose {FAIR} or {PAPERS}")
         entrants = default_field(lms, demos, request.seed)

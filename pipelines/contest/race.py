@@ -202,14 +202,18 @@ class Race:
         if not any(entrant.fair for entrant in self.plan.field):
             return
         first = self.questions[:FEWEST]
-        teams = [lane for lane in self.asked if lane.entrant.team] or self.asked
-        singles = [lane for lane in self.asked if lane.entrant.single] or self._prompts_alone(first)
+        kind = first[0].kind
+        acts = [one for one in self.asked if kind == "task" and one.entrant.reference]
+        teams = [one for one in self.asked if one.entrant.team and one not in acts] or self.asked
+        singles = [one for one in self.asked if one.entrant.single or one in acts]
+        singles = singles or self._prompts_alone(first)
         unit = price_unit([lane.bill for lane in (*singles, *teams)])
         best = max(singles, key=lambda lane: (sum(lane.right(first)), -lane.price(unit, first)))
         prices = [lane.price(unit, first) for lane in teams]
         dearest = max(filter(math.isfinite, prices), default=0.0)  # of those that are known
         samples = samples_for(dearest, best.price(unit, first))
-        self._ask([self._open(fair_opponent(best.entrant, samples))], first)
+        fair = fair_opponent(best.entrant, samples, kind, self.plan.visible)
+        self._ask([self._open(fair)], first)
 
     def _prompts_alone(self, questions: Sequence[Question]) -> list[Lane]:
         """One prompt on each LM, asked beside a field in which no prompt can be asked several

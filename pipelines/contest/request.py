@@ -15,6 +15,7 @@ from ..base.request import (
     AnyLM,
     AnyProgram,
     AnyQuestions,
+    Checked,
     Columned,
     Commands,
     JudgeLM,
@@ -33,7 +34,7 @@ IMPROVE_SHARE = 1 / 3
 
 
 @dataclass
-class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending):
+class ContestRequest(Columned, Checked, SharedByLMs, Seats, Commands, Repeated, Spending):
     """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when
@@ -101,6 +102,14 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
     ] = dataclasses.field(default_factory=list)
     metric: Scored = None
     judge_lm: JudgeLM = None
+    visible_check: Annotated[
+        str | None,
+        Option(
+            metavar="COMMAND",
+            help="Check of tasks that programs may see, such as 'python -m pytest -q examples': "
+            "one agent asked several times takes its first answer that passes it.",
+        ),
+    ] = None
     split: Annotated[str | None, Option(help="Split of a data set.")] = None
     limit: Annotated[
         int | None, Option(min=4, help="Use at most this many questions, drawn by the seed.")

@@ -27,10 +27,11 @@ from ..base.wording import counted, rounded_money, smallest_difference
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
-from ..comparison.run_again import lm_of_run, questions_of
+from ..comparison.run_again import lm_of_run
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import account_of
+from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..lms.foreign import billed_as
@@ -38,6 +39,7 @@ from ..lms.named import lm_identity
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import EVERY, Seating
 from ..runs.manifest import made_with, name_of_run
+from ..tasks.check import metric_asked
 from ..tracking.context import ABOVE
 from .arms import (
     ARMS,
@@ -184,7 +186,10 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     """
     checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
-    metric, wanted = metric_of_run(run.summary.run, request.metric), _wanted(request)
+    metric, wanted = (
+        metric_of_run(run.summary.run, metric_asked(request, request.metric)),
+        _wanted(request),
+    )
     out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
     try:
         lms, team = _team(run, request, seating)

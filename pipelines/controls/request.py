@@ -13,6 +13,7 @@ from ..base.request import (
     AnyMetric,
     AnyQuestions,
     Cache,
+    Checked,
     Concurrency,
     Priced,
     ProgressOption,
@@ -33,7 +34,7 @@ else:  # --help does not import the modules that read runs
 
 
 @dataclass
-class ControlsRequest(Seats, Spending):
+class ControlsRequest(Checked, Seats, Spending):
     """Find out where a team's gain over one of its agents comes from.
 
     The gain is split into parts: the vote of the first answers, thinking again alone, the presence

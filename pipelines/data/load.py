@@ -415,7 +415,7 @@ def stands_at(question: Question) -> str:
 
 def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
-    unlabelled = [question for question in questions if question.answer is None]
+    unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
     if unlabelled:
         first = unlabelled[0]
         place = getattr(first, _WHERE, None)
@@ -571,6 +571,11 @@ def check_asked(questions: Sequence[Question]) -> None:
 
 
 def check_contexts(questions: Sequence[Question]) -> None:
+    """The same, but for tasks, whose files a program may find in its folder."""
+    check_passages([question for question in questions if question.kind != "task"])
+
+
+def check_passages(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
         passages = [question.context] if isinstance(question.context, str) else question.context

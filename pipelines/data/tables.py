@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ...modules.base.errors import UserError, from_extra
-from ...modules.base.files import opened
+from ...modules.base.files import opened, read_regular, texts_below
 from ..base.wording import counted
 from .aliases import column_of
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
@@ -44,6 +44,9 @@ class TableSource:
 
 
 _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", ".txt")
+TASK = "question.md"
+"""The file that makes a folder a task."""
+
 _EXCEL = (".xlsx", ".xlsm")
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
@@ -61,6 +64,8 @@ def read(path: Path, split: str | None = None) -> TableSource:
     if not path.exists():
         ask = f", or ask one question: folkmoot ask PROGRAM {name!r}, in Python program(question=…)"
         raise UserError(f"there is no file {name!r}; correct the path{ask if ' ' in name else ''}")
+    if path.is_dir() and any(path.glob(f"*/{TASK}")):
+        return TableSource(name, _tasks(path))
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)
     if suffix in _EXCEL:
@@ -73,6 +78,21 @@ def read(path: Path, split: str | None = None) -> TableSource:
     if suffix == ".parquet":
         return TableSource(name, _parquet(path), cells=True)
     return TableSource(name, _text(path, suffix), cells=suffix in _TEXT)
+
+
+def _tasks(path: Path) -> Iterator[TableRow]:
+    """A row for each folder of a task: its question, files and tests."""
+    for place in sorted(one for one in path.iterdir() if one.is_dir() and one.name[0] != "."):
+        try:
+            texts = {part: texts_below(place / part) for part in ("files", "tests")}
+            question = read_regular(place / TASK).decode()
+            yield TableRow(
+                place.name, {"id": place.name, "question": question, "kind": "task", **texts}
+            )
+        except UserError as problem:
+            yield TableRow(place.name, {}, str(problem))
+        except (OSError, UnicodeDecodeError):
+            yield TableRow(place.name, {}, f"no {TASK} that can be read; add it")
 
 
 def read_stream(stream: IO[Any]) -> TableSource:

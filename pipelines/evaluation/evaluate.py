@@ -57,6 +57,16 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     return carry_out(plan)
 
 
+def recheck(run: Any, check: Any, questions: Any = None, **options: Any) -> Evaluation:
+    """Check the kept answers of a run of tasks once more, without a call.
+
+    Args: run: the run, or its folder. check: a command or a function, as for `evaluate`. questions:
+        the tasks, where the run does not note their source. options: `out`, `answer_file`,
+        `sandbox` and other arguments of `evaluate`.
+    """
+    return evaluate(run, questions, recheck=True, check=check, **options)
+
+
 _ASYNC = """Do what `evaluate` does, for async code, with the same arguments:
 `await fm.aevaluate(…)`.
 

@@ -34,6 +34,7 @@ from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
+from ..tasks.check import Check, metric_asked, sandbox_of
 from ..tracking.values import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
@@ -48,6 +49,7 @@ from .check import (
 )
 from .estimate import CostEstimate, account_of, estimate, estimate_lines, left_of
 from .judging import judge_calls, metric_given, sample_of
+from .kept import KeptAnswers, questions_of
 from .request import EvaluateRequest
 
 RUNS = Path("runs")
@@ -131,6 +133,8 @@ class EvaluationPlan:
             at_once = useful_concurrency(self.request.concurrency, self.program, self.lm)
             longest = duration(self.program.module.timeout)
             lines.append(f"{counted(at_once, 'command')} at once, each ended after {longest}")
+        if any(question.kind == "task" for question in self.questions):
+            lines.append(f"code runs {sandbox_of(self.metric)}")
         return lines
 
     @property
@@ -217,13 +221,17 @@ def plan_evaluation(
     """
     checked_whole("concurrency", request.concurrency)
     seating, sets = Seating(request, keyless=keyless), parse_sets(request.parameters())
-    program = _program(request, seating, sets)
+    if request.recheck:
+        program: Any = KeptAnswers(request.program)
+        request.repeats = 1 + max(repeat for _, repeat in program.kept)
+    else:
+        program = _program(request, seating, sets)
     check_model_name(request.register)
     if request.register and not request.tracking:
         raise UserError("--register needs MLflow: drop --no-track")
     if request.register and isinstance(program, Foreign):
         raise UserError("--register needs a program that can be saved: this one is your own code")
-    questions = _questions(request)
+    questions = _kept_questions(program, request) if request.recheck else _questions(request)
     train = _train(request, program)
     warnings = check_train(train, questions)
     if find_spec("math_verify") is None and any(
@@ -240,10 +248,12 @@ def plan_evaluation(
         )
     program, train = _with_demos(request, program, train, questions)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(request.metric, judge_lm, request.judge_sample)
+    metric = metric_given(metric_asked(request, request.metric), judge_lm, request.judge_sample)
     check_metric(metric, questions)
+    if not isinstance(program, Foreign):
+        data.check_passages(questions)
     sample = None if request.judge_sample is None else sample_of(request.judge_sample)
-    program, lm = seating.seat(program)
+    program, lm = (program, None) if request.recheck else seating.seat(program)
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
     check_repeats(request.repeats)
     if request.record is not None:
@@ -294,6 +304,15 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
 def _questions(request: EvaluateRequest) -> list[Question]:
     how = request.named("split", "limit", "seed", "kind", "show")
     return checked(data.listed(request.questions, columns=request.column_names(), **how))
+
+
+def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
+    """The questions of the run that have a row."""
+    if not isinstance(metric_asked(request, request.metric), Check):
+        raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
+    names = {id for id, _ in program.kept}
+    asked = questions_of(program.run, request.questions)
+    return checked([question for question in asked if question.id in names])
 
 
 def _train(request: EvaluateRequest, program: Program) -> list[Question]:
@@ -379,6 +398,8 @@ def _settings(
         noted |= request.named("train_split", "demos", "demo_seed")
         noted["train"] = str(request.train) if isinstance(request.train, str | Path) else None
         noted["train_fingerprint"] = data.fingerprint(train)
+    if request.recheck:
+        noted |= {**KeptAnswers(request.program).run.summary.run["settings"], "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)
     settings: RunSettings = as_json({**noted, **(request.settings or {})})

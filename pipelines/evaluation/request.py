@@ -12,6 +12,7 @@ from typing_extensions import Doc
 
 from ..base.request import (
     AnyQuestions,
+    Checked,
     Columned,
     JudgeLM,
     LMs,
@@ -30,7 +31,7 @@ from ..base.request import (
 
 
 @dataclass
-class EvaluateRequest(Columned, LMs, Repeated, Spending):
+class EvaluateRequest(Columned, Checked, LMs, Repeated, Spending):
     """Answer labelled questions, score the answers, and keep a row for each.
 
     Run the same command again to resume a stopped run: finished questions are not asked twice.
@@ -91,6 +92,13 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         int | None, Option(min=1, help="Stop after this many failed questions.")
     ] = None
     retry_errors: RetryErrors = False
+    recheck: Annotated[
+        bool,
+        Option(
+            "--recheck",
+            help="Check the answers of the run PROGRAM once more by --check, without a call.",
+        ),
+    ] = False
     record: Record = None
     tracking: Annotated[bool, tracked()] = True
     traces: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import asking
+from ...modules.base.calls import Usage, asking
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
-from ..base.budget import Budget, BudgetSpent, room_for_question
+from ..base.budget import Budget, BudgetSpent, open_account, room_for_question
 from ..base.journal import read_object, write_json
 from ..base.run_files import JudgeFields, Manifest
 from ..base.wording import counted, shortened
@@ -28,14 +28,16 @@ from ..lms.engine import Engine
 from ..lms.foreign import metering
 from ..lms.ledger import answered_for
 from ..lms.seen import Seen
-from ..lms.store import books_around
+from ..lms.store import books_around, limited_by
 from ..programs.saved import SAVED, save_with_lm
 from ..runs.folder import unwritable
 from ..runs.lines import Progress
 from ..runs.manifest import MANIFEST
-from ..runs.rows import RESULTS, RowFile, read_rows, rewrite, row_program
+from ..runs.rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
+from ..tasks.check import sandbox_of
+from ..tasks.folder import workplace
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
 from .answering import AnsweredRow, Doubts, answer_row, each_in_turn, useful_concurrency
@@ -137,10 +139,13 @@ class AnswerSheet:
         everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
         self.earlier = answered_for(self.run.folder, waiting)
+        origins = {question._origin for question in plan.questions}
+        acts = any(question.kind == "task" for question in plan.questions)
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
             metering(plan.lms, everywhere=everywhere),
+            workplace(sandbox_of(plan.metric), self.run.folder, origins) if acts else nullcontext(),
         ):
             yield
 
@@ -171,8 +176,26 @@ class AnswerSheet:
         """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
         `take` raises.
         """
-        async with room_for_question(books_around().accounts):
-            answered, seen = await self._answer(ask)
+        request = self.plan.request
+        most = Budget(request.max_usd_per_task, request.max_calls_per_task)
+        limit = open_account(most, self.plan.engines, Usage())
+        began = time.monotonic()
+        try:
+            async with room_for_question(books_around().accounts):
+                with limited_by(limit):
+                    answered, seen = await self._answer(ask)
+        except BudgetSpent:
+            if not limit.ended:
+                raise
+            why = f"over its limit of {limit.budget}"
+            seconds = time.monotonic() - began
+            row = error_row(ask.question, why, limit.spent.to_dict(), seconds, ask.repeat)
+            answered, seen = AnsweredRow(row), None
+        if limit.uncounted is not None:
+            raise UserError(
+                f"{limit.uncounted} has no price, so --max-usd-per-task cannot be enforced: give "
+                "--price, or --max-calls-per-task"
+            )
         if self.prices:
             answered.row["worth"] = [
                 [call.prompt_tokens, call.completion_tokens, call.cost_usd]

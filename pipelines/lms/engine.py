@@ -218,7 +218,7 @@ class Engine:
         if "messages" in fields:
             fields = {**self.settings, **fields}
         with metered() as usage:
-            rollout = f"{ASKER.get().question or ''}#{n}"
+            rollout = _sample(n)
             reply = await self._reply(fields, rollout, whole=True)
         return dict(reply.body or {}), usage
 
@@ -270,7 +270,7 @@ class Engine:
                     raise
                 raise BrokenStreamError(str(problem), problem.kind) from None
 
-        rollout = f"{ASKER.get().question or ''}#{n}"
+        rollout = _sample(n)
         # the same request to another path is another request
         asked = fields if path == CHAT_PATH else {**fields, "path": path}
         key = self.key({**asked, "headers": dict(headers)} if headers else asked, rollout)
@@ -843,3 +843,9 @@ def _seconds_left(grace: float = 0.0) -> list[float]:
     """The seconds left in the time budgets, each with the grace added."""
     left = [account.seconds_left for account in books_around().accounts]
     return [seconds + grace for seconds in left if seconds is not None]
+
+
+def _sample(n: int) -> str:
+    """What tells the n-th equal request of a question from others, and from those of copies."""
+    copies = ROLLOUTS.get().rollout
+    return f"{ASKER.get().question or ''}#{n}" + (f"+{copies}" if copies else "")

@@ -32,8 +32,8 @@ def reply_grammar(
 ) -> str:
     """The grammar of a reply that starts right after the label of its first field.
 
-    Args: fields: the output fields in order, each with `name`, `type` (text, span, open, option,
-        boolean, number or action) and, for an option, its `options`.
+    Args: fields: the output fields in order, each with `name`, `type` (text, span, open, task,
+        option, boolean, number or action) and, for an option, its `options`.
         tokens: the token ids of each option with a leading space. max_text_chars: the most
             characters of a field of type text.
 
@@ -45,7 +45,7 @@ def reply_grammar(
         if index:
             rules.append(rf'"\n{field["name"].capitalize()}:"')
         rules.append(_field_rule(field, tokens, max_text_chars))
-    rules.append(_FREE_END if fields[-1]["type"] in ("text", "span", "open") else _END)
+    rules.append(_FREE_END if fields[-1]["type"] in ("text", "span", "open", "task") else _END)
     return "root ::= " + " ".join(rules)
 
 

@@ -8,13 +8,13 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...modules.agents.profile import Profile
-from ...modules.base.context import OPEN_BOOKS
+from ...modules.base.context import OPEN_BOOKS, bound
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, own_folder, read_regular, whole_lines
 from ...modules.base.keyvalue import KeyValue
@@ -252,6 +252,16 @@ class BooksAround:
     stores: tuple[CallStore, ...] = ()
     cache: CallCache | None = None
     meter: Any = None
+
+
+@contextmanager
+def limited_by(account: Account) -> Iterator[None]:
+    """Let calls in the block pass this account, too, where it limits anything."""
+    limits = any(limit is not None for limit in account.budget.limits.values())
+    books = books_around()
+    within = replace(books, accounts=(account, *books.accounts)) if limits else books
+    with bound(OPEN_BOOKS, within):
+        yield
 
 
 def books_around() -> BooksAround:

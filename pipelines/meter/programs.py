@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import inspect
 import json
@@ -11,8 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import sys
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,19 +24,21 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.base.registry import refuse_from_file
 from ...modules.base.saved_file import Described
+from ...modules.base.sync import in_thread
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.foreign import ENDPOINT, Foreign
+from ...modules.protocols.foreign import ENDPOINT, FOLDER, Foreign
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.settings import settings
 from ..lms.store import books_around
+from ..tasks.check import in_sandbox
+from ..tasks.folder import left_in_folder, place_around
+from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines
+from ..tasks.sandbox import Door, Sandbox, Started
 from .server import Endpoint, MeteredQuestion, metered_endpoint
 
 COMMAND = "cmd:"
 """The prefix of a command where programs are named."""
-
-MOST_OUTPUT = 1_000_000
-"""The number of last bytes of a command's output that are read."""
 
 QUIET = {
     "AGNO_TELEMETRY": "false",  # docs.agno.com, telemetry
@@ -62,9 +61,6 @@ QUIET = {
 QUESTION_SECONDS = 600.0
 """The time that a command has for one question, unless its user names another."""
 
-ENDING_SECONDS = 5.0
-"""The time that a program has left once its run is over."""
-
 T = TypeVar("T")
 
 CACHES = ("DSPY_CACHEDIR", "XDG_CACHE_HOME")
@@ -86,10 +82,6 @@ PASSED = frozenset(
 """The environment variables that a command gets, beside those that its user names and LC_*. All
 others stay here: a key may have any name.
 """
-
-
-class CommandError(RuntimeError):
-    """A command that ended badly on a question, which becomes an error row."""
 
 
 class Metered(Foreign):
@@ -141,7 +133,21 @@ class Metered(Foreign):
         report: dict[str, object] = {"unmetered": silent} if silent else {}
         return report | ({"refused_calls": refused, "last_refusal": last} if refused else {})
 
+    async def _predict(
+        self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
+    ) -> dspy.Prediction:
+        if question.kind != "task" or not _takes(self.module, FOLDER):
+            return await super()._predict(question, arguments, fields)
+        place = place_around(Sandbox.of(None))
+        with place.folder(question.files) as folder:
+            prediction = await super()._predict(question, arguments, {**fields, FOLDER: folder})
+            kept, whole = await in_thread(left_in_folder, question.files, folder)
+        prediction["answer"], prediction["whole"], prediction["raw"] = kept, whole, None
+        return prediction
+
     async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
+        if not _takes(self.module, ENDPOINT):
+            return await super()._asked(*arguments, **fields)
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
         async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
             call = self._call(*arguments, **fields, **{ENDPOINT: endpoint})
@@ -176,8 +182,9 @@ class Command(Metered):
 
     It gets the question's fields as a JSON object on its standard input, and an environment in
     which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
-    prints: text, or a JSON object with `answer`. When the question ends, all its processes are
-    stopped.
+    prints: text, or a JSON object with `answer`. A task it does in the task's folder, in a sandbox,
+    and its answer is what it left there, as a unified diff. When the question ends, all its
+    processes are stopped.
 
     Args:
         command: the command line, such as `"python crew.py"`; it is not run by a shell.
@@ -246,56 +253,53 @@ class Start:
     pass_env: tuple[str, ...]
     cwd: Path | None
 
-    async def __call__(self, question: Question, endpoint: Endpoint) -> Any:
+    async def __call__(
+        self, question: Question, endpoint: Endpoint, folder: Path | None = None
+    ) -> Any:
         """The command's answer to one question. Raises CommandError where it gives none."""
         with (
             TemporaryFile() as printed,
             TemporaryFile() as complaint,
             TemporaryDirectory(prefix="folkmoot-", ignore_cleanup_errors=True) as cache,
         ):
-            code = await self._code(question, endpoint, cache, printed, complaint)
+            given = json.dumps(_fields_of(question), ensure_ascii=False, default=str).encode()
+            how = self._how(endpoint, cache) if folder is None else self._how_in(folder, endpoint)
+            try:
+                code = await in_sandbox(how, folder, printed, complaint, self.timeout, given=given)
+            except TimeoutError:
+                raise CommandError(f"it took longer than {self.timeout:g} s") from None
+            except OSError as problem:
+                raise self._cannot_start(str(problem.strerror)) from None
             if code != 0:
                 reason = _reason(complaint)[:500] or "it printed no reason"
                 raise CommandError(f"the command ended with code {code}: {reason}")
             return _answer(_last_line(printed))
 
-    async def _code(
-        self, question: Question, endpoint: Endpoint, cache: str, out: IO[bytes], err: IO[bytes]
-    ) -> int:
-        """Run the command, stop all its processes, and return its exit code."""
+    def _how(self, endpoint: Endpoint, cache: str) -> Started:
+        """How the command is started for a question."""
         environment = self._environment(endpoint, cache)
         if _place_of(self.words[0], environment.get("PATH"), self.cwd) is None:
-            raise FatalCallError(
-                f"the command {self.words[0]!r} cannot be started (there is none): check its name, "
-                "and that it may be run"
-            )
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *_supervised(),
-                *self.words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=out,
-                stderr=err,
-                env=environment,
-                cwd=self.cwd,
-                # Its own process group, so that all processes that it starts can be stopped with
-                # it.
-                start_new_session=True,
-            )
-        except OSError as problem:
-            raise FatalCallError(
-                f"the command {self.words[0]!r} cannot be started ({problem.strerror}): check its "
-                "name, and that it may be run"
-            ) from None
-        assert process.stdin is not None
-        try:
-            async with asyncio.timeout(self.timeout):
-                await _write(process.stdin, _fields_of(question))
-                return await process.wait()
-        except TimeoutError:
-            raise CommandError(f"it took longer than {self.timeout:g} s") from None
-        finally:
-            await _stopped(process)
+            raise self._cannot_start("there is none")
+        return Started([*self.words], environment, self.cwd, [])
+
+    def _how_in(self, folder: Path, endpoint: Endpoint) -> Started:
+        """How it is started in a task's folder."""
+        place = place_around(Sandbox.of(None))
+        variables = settings().environment_of(set(self.pass_env), ())
+        return place.sandbox.started(
+            self.words,
+            folder,
+            {**variables, **QUIET, **_meter_variables(endpoint)},
+            door=Door(endpoint.socket, endpoint.port),
+            hidden=place.hidden,
+            cwd=self.cwd,
+        )
+
+    def _cannot_start(self, why: str) -> FatalCallError:
+        return FatalCallError(
+            f"the command {self.words[0]!r} cannot be started ({why}): check its name, and that it "
+            "may be run"
+        )
 
     def _environment(self, endpoint: Endpoint, cache: str) -> dict[str, str]:
         """The variables that a command may have, with the meter in place of keys and addresses."""
@@ -309,22 +313,19 @@ class Start:
             **dict.fromkeys(CACHES, cache),
             "NO_PROXY": no_proxy,
             "no_proxy": no_proxy,
-            "OPENAI_BASE_URL": endpoint.base_url,
-            "OPENAI_API_BASE": endpoint.base_url,
-            "ANTHROPIC_BASE_URL": endpoint.anthropic_url,
-            "OPENAI_API_KEY": endpoint.api_key,
-            "ANTHROPIC_API_KEY": endpoint.api_key,
+            **_meter_variables(endpoint),
         }
 
 
-def _supervised() -> tuple[str, ...]:
-    """What starts a command so that all its processes can be stopped; empty where the system has
-    no way.
-    """
-    if sys.platform != "linux":
-        return ()
-    script = str(Path(__file__).with_name("supervisor.py"))
-    return sys.executable, "-I", "-S", script, str(os.getpid())
+def _meter_variables(endpoint: Endpoint) -> dict[str, str]:
+    """The variables by which clients find the meter, in place of keys and addresses."""
+    return {
+        "OPENAI_BASE_URL": endpoint.base_url,
+        "OPENAI_API_BASE": endpoint.base_url,
+        "ANTHROPIC_BASE_URL": endpoint.anthropic_url,
+        "OPENAI_API_KEY": endpoint.api_key,
+        "ANTHROPIC_API_KEY": endpoint.api_key,
+    }
 
 
 def _place_of(word: str, path: str | None, cwd: Path | None) -> str | None:
@@ -334,18 +335,6 @@ def _place_of(word: str, path: str | None, cwd: Path | None) -> str | None:
     return shutil.which(word, path=path)
 
 
-async def _stopped(process: asyncio.subprocess.Process) -> None:
-    """Stop a command with all that it has started."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        process.terminate()  # its supervisor then stops everything below it
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(ENDING_SECONDS):
-            await process.wait()
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
 def _fields_of(question: Question) -> dict[str, object]:
     """The fields of a question that a command gets."""
     shown = question.shown()
@@ -353,18 +342,12 @@ def _fields_of(question: Question) -> dict[str, object]:
     return {name: shown[name] for name in names}
 
 
-async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, object]) -> None:
-    with contextlib.suppress(ConnectionError):  # from a command that does not read its input
-        stream.write(json.dumps(fields, ensure_ascii=False, default=str).encode())
-        await stream.drain()
-        stream.close()
-
-
 def own_program(
     module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
 ) -> Foreign:
     """A user's own module or callable as a program, metered where it asks for an endpoint."""
-    return (Metered if takes_endpoint(module) else Foreign)(module, inputs, spec)
+    metered = _takes(module, ENDPOINT) or _takes(module, FOLDER)
+    return (Metered if metered else Foreign)(module, inputs, spec)
 
 
 def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
@@ -376,21 +359,19 @@ def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
     return Command(text.removeprefix(COMMAND).strip(), **parameters)
 
 
-def takes_endpoint(function: Any) -> bool:
-    """Whether a function has a parameter for its question's endpoint."""
+def _takes(function: Any, name: str) -> bool:
+    """Whether a function has a parameter of this name, by which it asks for what folkmoot has."""
     if isinstance(function, dspy.Module):
         return False
     try:
-        return ENDPOINT in inspect.signature(function).parameters
+        return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line with text of a file, looking only at the end of the file."""
-    file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
-    lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
-    return next((line for line in reversed(lines) if line), "")
+    """The last line with text of a file."""
+    return "".join(last_lines(file)).strip()
 
 
 _NAMES_AN_ERROR = re.compile(

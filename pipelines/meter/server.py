@@ -13,10 +13,13 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import dspy
@@ -65,6 +68,13 @@ class Endpoint:
     base_url: str
     api_key: str
     model: str
+    socket: Path = Path()
+    """The same meter as a socket, for sandboxes without a network."""
+
+    @property
+    def port(self) -> int:
+        """The port of its address."""
+        return int(urlsplit(self.base_url).port or 0)
 
     @property
     def anthropic_url(self) -> str:
@@ -345,6 +355,8 @@ class _Server:
     def __init__(self) -> None:
         self.sessions: dict[str, MeteredQuestion] = {}
         self.port = 0
+        self.socket = Path()
+        self._held = ExitStack()
         self._runner: web.AppRunner | None = None
         self._starting = asyncio.Lock()
 
@@ -360,6 +372,9 @@ class _Server:
                 await runner.setup()
                 site = web.TCPSite(runner, "127.0.0.1", 0)
                 await site.start()
+                folder = self._held.enter_context(TemporaryDirectory(prefix="folkmoot-"))
+                self.socket = Path(folder) / "meter"
+                await web.UnixSite(runner, str(self.socket)).start()
                 self.port, self._runner = runner.addresses[0][1], runner
         return token
 
@@ -371,6 +386,7 @@ class _Server:
             if not self.sessions and self._runner is not None:
                 runner, self._runner = self._runner, None
                 await runner.cleanup()
+                self._held.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         session = self.sessions.get(request.match_info["token"])
@@ -513,7 +529,7 @@ async def metered_endpoint(
     token = await server.open(session)
     address = f"http://127.0.0.1:{server.port}/q/{token}/v1"
     try:
-        yield Endpoint(address, token, session.model), session
+        yield Endpoint(address, token, session.model, server.socket), session
     except Exception as problem:
         # Even if the program caught the error, the spent budget is what ended its question.
         raise (session.ended or problem) from None

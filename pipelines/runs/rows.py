@@ -18,7 +18,15 @@ from ...modules.base.files import MOST_LINE, cut_torn_line, lines_in, open_regul
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, gold_text, golds_of, read_number
 from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
-from ...modules.reading.row import Examined, Passage, ResultRow, RowKey, TurnFields, row_key
+from ...modules.reading.row import (
+    CheckFields,
+    Examined,
+    Passage,
+    ResultRow,
+    RowKey,
+    TurnFields,
+    row_key,
+)
 from ..base.html import SHOWN_ROWS, html_result, html_table
 from ..base.journal import Journal, read_object
 from ..base.typed import Signed, as_read, misfit
@@ -68,6 +76,7 @@ _ROW = as_read(
     usage=_USAGE,
     metric_usage=_USAGE,
     takes=_USAGE,
+    check=as_read(CheckFields),
     transcript=list[_TURN],  # type: ignore[valid-type]
     em=Share | None,
     f1=Share | None,
@@ -90,6 +99,8 @@ def row_of(
         row["correct"], row["score"] = graded.correct, graded.score
         if graded.feedback is not None:
             row["feedback"] = graded.feedback[:MOST_FEEDBACK]
+        if graded.check is not None:
+            row["check"] = graded.check
     if question.kind == "span":
         row["em"], row["f1"] = em_f1(prediction.answer, question.gold or "")
     row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds

@@ -20,6 +20,7 @@ from ..evaluation.judging import judge_calls, metric_given
 from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
+from ..tasks.check import metric_asked
 from ..tracking.values import check_model_name
 from .job import Job, StudySettings
 from .learned import most_turns
@@ -188,7 +189,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         space=space,
         train=train,
         lm=lm,
-        metric=metric_given(request.metric, judge_lm),
+        metric=metric_given(metric_asked(request, request.metric), judge_lm),
         objectives=split_items(request.objectives),
         folder=Path() if request.out is None else Path(request.out).expanduser(),
         study=own.study_name if isinstance(own, optuna.Study) else str(request.study),

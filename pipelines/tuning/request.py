@@ -12,6 +12,7 @@ from typing_extensions import Doc
 
 from ..base.request import (
     AnyQuestions,
+    Checked,
     Columned,
     JudgeLM,
     LMs,
@@ -34,7 +35,7 @@ SCORE = "score"
 
 
 @dataclass
-class TuneRequest(Columned, LMs, Spending):
+class TuneRequest(Columned, Checked, LMs, Spending):
     """Search a protocol's settings, and evaluate the winner once on questions that no trial saw.
 
     No trial pays for a call that another has made. The same command continues a stopped study; on

@@ -40,6 +40,7 @@ READ_FIRST = {
     "README.md",
     "ci.md",
     "cli.md",
+    "coding-agents.md",
     "index.md",
     "your-data.md",
     "your-dspy-program.md",
@@ -161,6 +162,12 @@ def folder(tmp_path: Path) -> Path:
         for row in ROWS:
             choices = json.dumps(row["choices"])
             writer.writerow([row["id"], row["question"], choices, row["answer"]])
+    for number in range(4):
+        task = tmp_path / "tasks" / str(number)
+        for name, text in (("files/add.py", "x"), ("tests/test_add.py", "def test(): ...\n")):
+            (task / name).parent.mkdir(parents=True)
+            (task / name).write_text(text)
+        (task / "question.md").write_text(f"Repair add.py, number {number}.")
     (tmp_path / "documents.jsonl").write_text(
         '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
     )

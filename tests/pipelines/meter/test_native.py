@@ -244,7 +244,7 @@ def test_an_error_row_has_the_line_that_names_the_error(
     script.write_text(f"import sys\nprint({complaint!r}, file=sys.stderr)\nsys.exit(1)")
     with Provider() as provider:
         row = run(fm.Command(f"python {script}"), provider)
-    assert row["error"] == f"CommandError: the command ended with code 1: {reason}"
+    assert row["error"] == f"the command ended with code 1: {reason}"
 
 
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}

@@ -1,0 +1,47 @@
+"""One agent asked several times on questions whose answers cannot be voted on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dspy
+
+from ...modules.agents.seat import Seat
+from ...modules.agents.transcript import Task, Turn
+from ...modules.base.calls import ASKER
+from ...modules.base.saved_file import Described
+from ...modules.protocols.ensemble import Ensemble
+from ...modules.protocols.program import Program, prediction_of
+from ...modules.reading.grading import MetricError
+from ...modules.reading.question import Question
+from ..tasks.check import Check
+
+
+class Picked(Ensemble):
+    """A pick among the samples of a program, or the first that passes a check which the user lets
+    programs see.
+    """
+
+    def __init__(
+        self, members: Sequence[Program], samples: int = 1, visible: Check | None = None
+    ) -> None:
+        super().__init__(members, vote="pick", samples=samples)
+        self.visible = visible
+
+    def describe(self) -> Described:
+        visible = {} if self.visible is None else {"visible_check": self.visible.identity()["code"]}
+        return {**super().describe(), **visible}
+
+    async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
+        if self.visible is not None:
+            asked = Question(
+                id=task.key, question=task.question, kind="task", files=ASKER.get().files
+            )
+            for turn in turns:
+                try:
+                    graded = await self.visible.grade(asked, dspy.Prediction(answer=turn.answer))
+                except MetricError:  # of an answer that has no place in the folder
+                    continue
+                if graded.correct:
+                    return prediction_of(task, turn.answer, "visible check", turns)
+        return await super()._picked(task, turns, picker)

@@ -1,0 +1,78 @@
+"""The answers and the questions of an earlier run, to be used again without a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.base.calls import ROLLOUTS
+from ...modules.base.errors import UserError
+from ...modules.base.saved_file import Described
+from ...modules.protocols.foreign import Foreign
+from ...modules.reading.question import Question
+from ...modules.reading.row import row_key
+from ..base.request import pairs_of
+from ..data import catalogue
+from ..data import load as data
+from ..tasks.process import CommandError
+from .earlier import Evaluation, earlier
+from .repeats import ROLLOUTS_EACH
+
+
+class KeptAnswers(Foreign):
+    """The program of a run, which gives the answers of its rows once more."""
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(lambda question: None)
+        self.run = earlier(run)
+        self.kept = {row_key(row): row for row in self.run.rows}
+
+    def describe(self) -> Described:
+        return self.run.summary.run["program"]
+
+    async def answer(self, question: Question) -> dspy.Prediction:
+        """What the row says. Raises CommandError where the program gave no answer."""
+        row = self.kept[question.id, ROLLOUTS.get().rollout // ROLLOUTS_EACH]
+        if row["error"] is not None and row["answer"] is None:
+            raise CommandError(f"kept from {self.run.folder}: {row['error']}")
+        names = ("answer", "decided_by", "rounds", "consensus_round", "transcript", "usage")
+        return dspy.Prediction(**{name: row.get(name) for name in names}, raw=row.get("raw"))
+
+
+def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
+    """The questions of a run: the user's list, or read again from the source in its settings or
+    from another `source`. Raises UserError when they cannot be read or are not the same.
+    """
+    if source is not None and not isinstance(source, str | Path):
+        listed = data.listed(source)
+        if data.fingerprint(listed) != run.summary.run["data_fingerprint"]:
+            raise UserError(
+                f"the questions are not those that {run.folder} ran on: give the same ones, in "
+                "the same order"
+            )
+        return listed
+    settings, source = run.summary.run["settings"], source and str(source)
+    wanted = source or settings.get("data")
+    if not isinstance(wanted, str):
+        raise UserError(f"{run.folder} does not note where its questions come from: give --data")
+    split = settings.get("split") if source is None or catalogue.find(source) else None
+    columns = pairs_of(settings.get("columns"), "columns", "FIELD=COLUMN", "question=text")
+    try:
+        questions = data.load(
+            wanted,
+            split,
+            settings.get("limit"),
+            settings.get("seed"),
+            columns=columns or None,
+            kind=settings.get("kind"),
+        )
+    except UserError as problem:
+        raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
+    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
+        raise UserError(
+            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with "
+            f"--data"
+        )
+    return questions

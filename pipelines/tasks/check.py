@@ -1,0 +1,236 @@
+"""The check of tasks: a command or a function of the user's decides whether an answer is right."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple
+
+from ...modules.base.errors import UserError
+from ...modules.base.files import check_inside
+from ...modules.base.sync import in_thread
+from ...modules.reading.grading import Graded, MetricError
+from ...modules.reading.metrics import Metric, code_of
+from ...modules.reading.question import Question
+from ...modules.reading.row import CHECK, CheckFields
+from ..base.request import Checked
+from ..base.settings import settings
+from .folder import Workplace, lay, place_around, put
+from .process import exit_code, last_lines
+from .sandbox import BWRAP, NONE, Sandbox, Started
+
+CHECK_SECONDS = 120.0
+MOST_LINES = 40
+"""The last lines of a check that a row keeps."""
+
+MOST_LINE = 500  # characters
+NOT_FOUND = (126, 127)
+"""Exit codes of a command that could not be run."""
+
+TRIES = 5
+"""A run ends when its check has not run on its first so many tasks."""
+
+
+class _Ran(NamedTuple):
+    """What a check said: its score, feedback, and how it ended."""
+
+    score: Any
+    feedback: str | None
+    fields: CheckFields
+
+
+class Check(Metric):
+    """A metric for tasks: what a program left is right where the check says so.
+
+    The check runs in a folder with the task's files, the answer and the task's tests. Exit code 0
+    is right. Where its last line is a JSON object with `score` (0 to 1), that counts, with its
+    `feedback`.
+
+    Args:
+        check: a command, such as `"python -m pytest -q"`, which is not run by a shell; or a
+            function (task, folder) that returns True or False, a score, or (score, feedback), and
+            runs in this process.
+        answer_file: where the text of a program that answers with a text goes: its last fenced
+            block, else all of it. Without it such an answer must be a unified diff.
+        sandbox: what runs programs and checks: `bwrap` (the default), `docker:IMAGE`,
+            `podman:IMAGE` or `none`.
+        seconds: that one check may take; an answer whose check takes longer is wrong.
+
+    Raises UserError for a command that is not there, and a sandbox that cannot be used.
+    """
+
+    def __init__(
+        self,
+        check: str | Callable[..., Any],
+        *,
+        answer_file: str | None = None,
+        sandbox: str | None = None,
+        seconds: float = CHECK_SECONDS,
+    ) -> None:
+        self.command = check if isinstance(check, str) else None
+        self.words = _words_of(check) if isinstance(check, str) else []
+        self.sandbox = Sandbox.of(sandbox)
+        if self.words and self.sandbox.name in (BWRAP, NONE) and _is_missing(self.words[0]):
+            raise UserError(f"--check: there is no command {self.words[0]!r}: install it")
+        if answer_file is not None:
+            check_inside(answer_file, "--answer-file")
+        self.answer_file, self.seconds = answer_file, seconds
+        self._runs, self._failures = False, 0
+        asked = check if callable(check) else self._checked
+        super().__init__(asked, CHECK, low=0.0, high=1.0)
+        self._async = True  # `grade` is
+
+    def __reduce__(self) -> Any:
+        return self.like, (self.command or self.function,)
+
+    @property
+    def like(self) -> partial[Check]:
+        """Makes another check in the same sandbox."""
+        how: dict[str, Any] = {"answer_file": self.answer_file, "sandbox": self.sandbox.name}
+        return partial(Check, **how, seconds=self.seconds)
+
+    def identity(self) -> dict[str, Any]:
+        asked = self.command or code_of(self.function)
+        code = hashlib.sha256(repr([asked, self.answer_file]).encode()).hexdigest()[:16]
+        return {"name": CHECK, "spec": None, "code": code, "low": 0.0, "high": 1.0, "rate": None}
+
+    async def grade(self, question: Question, prediction: Any) -> Graded:
+        """The score of an answer. Raises MetricError where it cannot be put into the folder, and
+        where the check cannot be run; UserError where it runs on no task.
+        """
+        if prediction.get("answer") is None:
+            return self.lost
+        ran = await self._checked(question, prediction)
+        scored = {"score": ran.score, "feedback": ran.feedback}
+        return self.graded(lambda: scored)._replace(check=ran.fields)
+
+    async def _checked(self, question: Question, prediction: Any) -> _Ran:
+        place = place_around(self.sandbox)
+        answer = str(prediction.get("whole") or prediction["answer"])
+        with place.folder(question.files) as folder:
+            await in_thread(put, answer, folder, self.answer_file)
+            lay(question.tests, folder)
+            began = time.monotonic()
+            if self.command is None:
+                return await self._asked(question, folder, began)
+            return await self._run(place, folder, began)
+
+    async def _asked(self, question: Question, folder: Path, began: float) -> _Ran:
+        """What the user's function says."""
+        try:
+            said = await in_thread(self.function, question, folder)
+        except UserError:
+            raise
+        except Exception as problem:
+            raise MetricError(f"the check raised {type(problem).__name__} ({problem})") from problem
+        score, feedback = said if isinstance(said, tuple) else (said, None)
+        fields: CheckFields = {"exit_code": None, "lines": [], "seconds": _since(began)}
+        return _Ran(score, feedback, fields)
+
+    async def _run(self, place: Workplace, folder: Path, began: float) -> _Ran:
+        """What the user's command says."""
+        how = place.sandbox.started(self.words, folder, {}, hidden=place.hidden)
+        code: int | None = None
+        with TemporaryFile() as out, TemporaryFile() as err:
+            with contextlib.suppress(TimeoutError):
+                code = await in_sandbox(how, folder, out, err, self.seconds)
+            printed = last_lines(out, MOST_LINES)
+            complaint = last_lines(err, MOST_LINES)
+        lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
+        if code is None:
+            lines.append(f"the check took longer than {self.seconds:g} s")
+        fields: CheckFields = {"exit_code": code, "lines": lines, "seconds": _since(began)}
+        self._note(code, lines)
+        said = _said(printed[-1] if printed and code is not None else "")
+        if said is None:
+            said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}
+        return _Ran(said["score"], said.get("feedback"), fields)
+
+    def _note(self, code: int | None, lines: list[str]) -> None:
+        """Raise UserError for a check that runs on no task, MetricError where it could not run."""
+        runs = code is not None and code not in NOT_FOUND
+        self._runs = self._runs or runs
+        if runs:
+            return
+        self._failures += 1
+        why = lines[-1] if lines else f"it ended with code {code}"
+        if not self._runs and self._failures >= TRIES:
+            raise UserError(
+                f"the check {self.command!r} has not run on any of the first {TRIES} tasks, the "
+                f"last time because {why}: run it in a task's folder yourself"
+            )
+        if code is not None:
+            raise MetricError(f"the check {self.command!r} cannot be run ({why})")
+
+
+async def in_sandbox(
+    how: Started, folder: Path | None, out: Any, err: Any, seconds: float, given: bytes = b""
+) -> int:
+    """The exit code of a command that a sandbox starts. Raises OSError, TimeoutError."""
+    where: Any = {"environment": how.environment, "cwd": how.cwd, "folder": folder}
+    try:
+        return await exit_code(how.words, out, err, seconds=seconds, given=given, **where)
+    finally:
+        if how.after:
+            quiet = asyncio.subprocess.DEVNULL
+            ending = await asyncio.create_subprocess_exec(*how.after, stdout=quiet, stderr=quiet)
+            await ending.wait()
+
+
+def _words_of(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise UserError(f"the check {command!r} cannot be read: {problem}") from None
+    if not words:
+        raise UserError("the check is empty: give one such as 'python -m pytest -q'")
+    return words
+
+
+def _is_missing(word: str) -> bool:
+    path = settings().environment_of({"PATH"}, ()).get("PATH")
+    return "/" not in word and shutil.which(word, path=path) is None and not Path(word).is_file()
+
+
+def _said(line: str) -> Mapping[str, Any] | None:
+    """The object with a score in a check's last line."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and "score" in said else None
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 3)
+
+
+def metric_asked(request: Checked, metric: Any) -> Any:
+    """The check of a request, or else its metric. Raises UserError for both, and for options of a
+    check without one.
+    """
+    options: dict[str, Any] = request.named("answer_file", "sandbox")
+    options["seconds"] = request.check_timeout
+    given = {name: one for name, one in options.items() if one is not None}
+    check: Any = request.check
+    if check is None:
+        if given:
+            raise UserError("a task's options need its check: give --check 'python -m pytest -q'")
+        return metric
+    if metric is not None:
+        raise UserError("--check and --metric both say which answers are right: give one")
+    return check if isinstance(check, Check) else Check(check, **given)
+
+
+def sandbox_of(metric: Any) -> Sandbox:
+    """What runs the code of tasks that this metric scores."""
+    return metric.sandbox if isinstance(metric, Check) else Sandbox.of(None)

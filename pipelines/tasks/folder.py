@@ -1,0 +1,210 @@
+"""The folder of a task: its files, what a program left there as a diff, and a text put into it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+
+from ...modules.base.calls import ASKER, asking
+from ...modules.reading.grading import MetricError
+from ..base.cards import kinds_in
+from ..base.settings import settings
+from .process import CommandError
+from .sandbox import Sandbox
+
+WORK = "tasks"
+"""The part of a run's folder in which folders of tasks lie while they are needed."""
+
+NOTHING = "(nothing changed)"
+"""The answer of a program that left its folder as it was."""
+
+CACHES = frozenset((".git", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"))
+"""Folders that are no part of what a program left."""
+
+MOST_DIFF = 20_000_000
+MOST_KEPT = 200_000
+"""The most bytes of a diff, and those that a row keeps."""
+
+_DIFF = re.compile(r"(?:# left out: .*\n)*diff --git ")
+_FENCED = re.compile(r"^```[^\n]*\n(.*?)^```[ \t]*$", re.M | re.S)
+_LINK = re.compile(r"^(?:new file mode|new mode) 1[26]0000$", re.M)
+_CUT = "\n… cut: the whole diff has {size:,} bytes\n"
+_IS_CUT = re.compile(r"\n… cut: the whole diff has [\d,]+ bytes\n\Z")
+_WAYS = (("-p1",), ("-p1", "--recount"), ("-p0", "--recount"))
+"""How diffs of LMs are tried: many count their lines wrongly, and some have no a/ and b/."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where folders of tasks are made, and what programs and checks in them run in.
+
+    `hidden` is what none of them may read: the tests, and what others answered.
+    """
+
+    sandbox: Sandbox
+    root: Path | None = None
+    hidden: tuple[Path, ...] = ()
+
+    @contextmanager
+    def folder(self, files: Mapping[str, str]) -> Iterator[Path]:
+        """A folder with these files, while the block lasts."""
+        with TemporaryDirectory(dir=self.root, prefix="task-", ignore_cleanup_errors=True) as place:
+            folder = Path(place).resolve() / "b"
+            lay(files, folder)
+            yield folder
+
+
+def place_around(sandbox: Sandbox) -> Workplace:
+    """Where the current task is done; of a program called by itself, a place in this sandbox."""
+    return ASKER.get().place or Workplace(sandbox)
+
+
+@contextmanager
+def workplace(sandbox: Sandbox, run: Path, origins: Iterable[str | None]) -> Iterator[None]:
+    """Let tasks be done below a run's folder in the block; nothing of a killed attempt is left
+    there. `origins` are where the tasks come from.
+    """
+    root = run / WORK
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    above = [place for place in (run, *list(run.parents)[:2]) if kinds_in(place)]
+    named = [Path(origin).absolute() for origin in origins if origin]
+    hidden = (*named, above[-1] if above else run)
+    try:
+        with asking(place=Workplace(sandbox, root, hidden)):
+            yield
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def lay(files: Mapping[str, str], folder: Path) -> None:
+    """Write files into a folder, in place of what is there under their names."""
+    folder.mkdir(exist_ok=True)
+    for path, text in files.items():
+        file = folder / path
+        for place in reversed(file.relative_to(folder).parents):
+            if (folder / place).is_file():
+                (folder / place).unlink()
+            (folder / place).mkdir(exist_ok=True)
+        if file.is_dir():
+            shutil.rmtree(file)
+        file.unlink(missing_ok=True)
+        file.write_bytes(text.encode())
+
+
+def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
+    """What a program left in its folder, as a unified diff that git applies: as a row keeps it, and
+    whole. Raises CommandError for more than there is room for.
+    """
+    left_out = _without_links(folder)
+    lay(files, folder.with_name("a"))
+    options = (
+        "--no-index",
+        "--binary",
+        "--no-prefix",
+        "--no-renames",
+        "--no-color",
+        "--no-ext-diff",
+    )
+    with TemporaryFile() as printed:
+        words = ("diff", *options, "--no-textconv", "a", "b")
+        if complaint := _git(folder.parent, *words, out=printed.fileno()):
+            raise CommandError(f"what it left cannot be compared ({complaint})")
+        size = printed.seek(0, os.SEEK_END)
+        if size > MOST_DIFF:
+            raise CommandError(
+                f"it left changes of {size / 1e6:,.0f} MB, and {MOST_DIFF / 1e6:.0f} MB are the "
+                "most: let it delete what is not its work"
+            )
+        printed.seek(0)
+        raw = printed.read()
+    if not raw:
+        return NOTHING, NOTHING
+    whole = "".join(f"# left out: {name}\n" for name in left_out)
+    try:
+        whole += raw.decode()
+    except UnicodeDecodeError:
+        raise CommandError("it left a text that is not UTF-8: let it write UTF-8") from None
+    size = len(whole.encode())
+    if size <= MOST_KEPT:
+        return whole, whole
+    part = whole.encode()[:MOST_KEPT].decode(errors="ignore")
+    return part + _CUT.format(size=size), whole
+
+
+def _without_links(folder: Path) -> list[str]:
+    """Delete caches, links, sockets and devices; returns the names of all but the caches."""
+    left_out = []
+    for place, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(place, name)
+            if name in CACHES and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif not (stat.S_ISDIR(mode := path.lstat().st_mode) or stat.S_ISREG(mode)):
+                path.unlink()
+                left_out.append(str(path.relative_to(folder)))
+        folders[:] = [name for name in folders if Path(place, name).is_dir()]
+    return left_out
+
+
+def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> str:
+    """Run git in a folder, which is never taken for a part of a repository around it. Returns its
+    complaint, which is empty where all went well.
+    """
+    own = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
+    own |= {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    ended = subprocess.run(
+        ["git", *words],
+        cwd=folder,
+        env=settings().environment_of({"PATH"}, ()) | own,
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    complaint = ended.stderr.strip().removeprefix("error: ").replace("\n", "; ")[:300]
+    differs = words[0] == "diff" and ended.returncode == 1
+    return "" if not ended.returncode or differs else complaint or f"code {ended.returncode}"
+
+
+def put(answer: str, folder: Path, answer_file: str | None) -> None:
+    """Put an answer into a task's folder: a diff is applied, and a text becomes `answer_file`.
+
+    Raises MetricError for an answer that has no place there.
+    """
+    if answer == NOTHING:
+        return
+    if _IS_CUT.search(answer):
+        raise MetricError("only a part of the answer was kept, since it was too long")
+    if answer_file is None or _DIFF.match(answer):
+        _apply(answer, folder)
+        return
+    lay({answer_file: fenced(answer)}, folder)
+
+
+def fenced(text: str) -> str:
+    """The last fenced block of a text, else all of it."""
+    blocks = _FENCED.findall(text)
+    return str(blocks[-1]) if blocks else f"{text.rstrip()}\n"
+
+
+def _apply(answer: str, folder: Path) -> None:
+    diff = answer if _DIFF.match(answer) else fenced(answer)
+    if _LINK.search(diff):
+        raise MetricError("the diff makes a link, which is refused")
+    patch = folder.with_name("patch")
+    patch.write_bytes(diff.encode())
+    whys = [_git(folder, "apply", "--whitespace=nowarn", *_WAYS[0], str(patch))]
+    for way in _WAYS[1:]:
+        if whys[-1]:
+            whys.append(_git(folder, "apply", "--whitespace=nowarn", *way, str(patch)))
+    if whys[-1]:
+        raise MetricError(f"the answer is no diff that can be applied: {whys[0]}")

@@ -1,0 +1,93 @@
+"""Runs a command, and stops it with all that it has started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from ...modules.base.calls import CallError
+
+MOST_OUTPUT = 1_000_000
+"""The number of last bytes of a command's output that are read."""
+
+ENDING_SECONDS = 5.0
+"""The time that a command has left once it is to end."""
+
+
+class CommandError(CallError):
+    """A command that ended badly on a question, which becomes an error row."""
+
+
+async def exit_code(
+    words: Sequence[str],
+    out: IO[bytes],
+    err: IO[bytes],
+    *,
+    environment: Mapping[str, str],
+    cwd: Path | None,
+    seconds: float,
+    given: bytes = b"",
+    folder: Path | None = None,
+) -> int:
+    """Run a command, stop all its processes, and return its exit code.
+
+    Args: out, err: where it prints. given: its standard input. folder: where it works, if it has
+        limits (`supervisor`).
+
+    Raises OSError where it cannot be started, TimeoutError where it takes longer.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *_supervised(folder),
+        *words,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=out,
+        stderr=err,
+        env=environment,
+        cwd=cwd,
+        # Its own process group, so that all processes that it starts can be stopped with it.
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    try:
+        async with asyncio.timeout(seconds):
+            with contextlib.suppress(ConnectionError):  # from one that does not read its input
+                process.stdin.write(given)
+                await process.stdin.drain()
+                process.stdin.close()
+            return await process.wait()
+    finally:
+        await _stopped(process)
+
+
+def _supervised(folder: Path | None) -> tuple[str, ...]:
+    """What starts a command so that all its processes can be stopped; empty where the system has
+    no way.
+    """
+    if sys.platform != "linux":
+        return ()
+    script = str(Path(__file__).with_name("supervisor.py"))
+    return sys.executable, "-I", "-S", script, str(os.getpid()), str(folder or "")
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> None:
+    """Stop a command with all that it has started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        process.terminate()  # its supervisor then stops everything below it
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(ENDING_SECONDS):
+            await process.wait()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def last_lines(file: IO[bytes], most: int = 1) -> list[str]:
+    """The last lines of a file, without empty ones at its end; only its end is read."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
+    return file.read().decode("utf-8", "replace").rstrip().splitlines()[-most:]

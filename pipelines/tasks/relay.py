@@ -1,0 +1,43 @@
+"""Runs a command in a sandbox without a network, and lets it reach one socket on a port.
+
+It is a script of its own, which needs nothing but the standard library: `relay.py SOCKET PORT
+COMMAND…`.
+"""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := source.recv(65536):
+            target.sendall(piece)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+def _relay(path: str, server: socket.socket) -> None:
+    while True:
+        near, _ = server.accept()
+        far = socket.socket(socket.AF_UNIX)
+        far.connect(path)
+        for ends in ((near, far), (far, near)):
+            threading.Thread(target=_copy, args=ends, daemon=True).start()
+
+
+def relayed(path: str, port: int, command: list[str]) -> int:
+    """Run the command; returns its exit code."""
+    server = socket.create_server(("127.0.0.1", port), backlog=128)
+    threading.Thread(target=_relay, args=(path, server), daemon=True).start()
+    try:
+        return subprocess.call(command)
+    except OSError as problem:
+        print(f"{command[0]} cannot be started ({problem.strerror})", file=sys.stderr)
+        return 127
+
+
+if __name__ == "__main__":
+    sys.exit(relayed(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

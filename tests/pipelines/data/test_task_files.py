@@ -1,0 +1,81 @@
+"""Tasks as rows and as folders, and what is refused in their paths."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import folkmoot as fm
+from folkmoot.pipelines.data.load import check_labelled, fingerprint
+
+FILES = {"src/add.py": "def add(a, b):\n    return a - b\n"}
+TESTS = {"test_add.py": "from src.add import add\n"}
+
+
+def folder_of_a_task(path: Path) -> Path:
+    for part, files in {"files": FILES, "tests": TESTS}.items():
+        for name, text in files.items():
+            file = path / "add" / part / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    (path / "add" / "question.md").write_text("Repair add.\n")
+    return path
+
+
+def test_a_folder_and_a_row_are_the_same_task(tmp_path: Path) -> None:
+    folder = fm.load(folder_of_a_task(tmp_path / "tasks"))
+    row = {"id": "add", "question": "Repair add.\n", "files": FILES, "tests": TESTS}
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    assert folder == fm.load(file) == fm.load([{**row, "kind": "task"}])
+    assert fingerprint(folder) == fingerprint([fm.Question(q.to_row()) for q in folder])
+    (task,) = folder
+    assert (task.kind, task.answer, task.files, task.tests) == ("task", None, FILES, TESTS)
+    check_labelled(folder)
+
+
+def test_programs_are_shown_the_files_and_never_the_tests(tmp_path: Path) -> None:
+    (task,) = fm.load(folder_of_a_task(tmp_path / "tasks"))
+    shown = task.shown()
+    assert (shown.files, shown.tests) == (FILES, {})
+    assert "test_add" not in str(shown.toDict()) + str(task.inputs().toDict())
+    assert task.context == ["src/add.py:\n" + FILES["src/add.py"]]
+
+
+def test_columns_of_these_names_are_no_task_where_a_row_has_an_answer() -> None:
+    (question,) = fm.load([{"question": "q", "answer": "a", "files": {"x": "1"}}])
+    assert (question.kind, question.meta["files"]) == ("span", {"x": "1"})
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "a//b", "a/../../b", ".git/config", "a\\b", ""])
+def test_paths_that_lead_out_are_refused(path: str) -> None:
+    for part in ("files", "tests"):
+        fields: dict[str, Any] = {part: {path: "1"}}
+        with pytest.raises(fm.UserError, match="is refused: give one inside the folder"):
+            fm.Question(id="t", question="q", kind="task", **fields)
+
+
+def test_links_and_what_is_no_text_are_refused(tmp_path: Path) -> None:
+    tasks = folder_of_a_task(tmp_path / "tasks")
+    os.symlink("/etc/passwd", tasks / "add" / "files" / "secret")
+    with pytest.raises(fm.UserError, match=r"secret cannot be a file of a task \(it is a link"):
+        fm.load(tasks)
+    (tasks / "add" / "files" / "secret").unlink()
+    (tasks / "add" / "tests" / "picture.png").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(fm.UserError, match="it is not text"):
+        fm.load(tasks)
+
+
+def test_faults_of_tasks_are_said(tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match="a check decides"):
+        fm.load([{"question": "q", "kind": "task", "answer": "a"}])
+    with pytest.raises(fm.UserError, match="tests that are not an object of paths and texts"):
+        fm.load([{"question": "q", "kind": "task", "tests": {"x": 1}}])
+    tasks = folder_of_a_task(tmp_path / "tasks")
+    (tasks / "empty").mkdir()
+    with pytest.raises(fm.UserError, match=r"empty: no question\.md that can be read"):
+        fm.load(tasks)

@@ -1,0 +1,282 @@
+"""What a hostile program, or a hostile answer in a check, can do: a table of attacks, each with
+what becomes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acting import add_task, command, done, needs_bwrap, only_row
+
+import folkmoot as fm
+from folkmoot.pipelines.tasks.folder import NOTHING
+from folkmoot.pipelines.tasks.sandbox import Door, Sandbox
+
+pytestmark = needs_bwrap
+
+SECRET = "sk-of-the-user"
+SAYS = """
+said = []
+def tried(what, act):
+    try:
+        said.append(f'{what}: {act()}')
+    except BaseException as problem:
+        said.append(f'{what}: {type(problem).__name__}')
+"""
+ENDS = "open('said', 'w').write('\\n'.join(said))\n"
+
+
+def outside(tmp_path: Path) -> str:
+    return (
+        f"tried('home', lambda: open(os.path.expanduser('~root/x'), 'w').write('x'))\n"
+        f"tried('etc', lambda: open('/etc/x', 'w').write('x'))\n"
+        f"tried('here', lambda: open({str(tmp_path / 'x')!r}, 'w').write('x'))\n"
+        f"tried('remount', lambda: subprocess.run(['mount', '-o', 'remount,rw', '/'], "
+        "capture_output=True, check=True))\n"
+    )
+
+
+def reads(tmp_path: Path) -> str:
+    return (
+        "tried('environment', lambda: 'KEY' in ' '.join(os.environ.values()))\n"
+        "tried('others', lambda: sum(b'sk-of' in open(f'/proc/{p}/environ', 'rb').read() "
+        "for p in os.listdir('/proc') if p.isdigit()))\n"
+        f"tried('tests', lambda: os.listdir({str(tmp_path / 'tasks')!r}))\n"
+        f"tried('rows', lambda: os.listdir({str(tmp_path / 'run')!r}))\n"
+    )
+
+
+def connects(port: int, tmp_path: Path) -> str:
+    return (
+        f"tried('loopback', lambda: socket.create_connection(('127.0.0.1', {port}), 2))\n"
+        "tried('internet', lambda: socket.create_connection(('1.1.1.1', 53), 2))\n"
+        "tried('name', lambda: socket.getaddrinfo('example.org', 80))\n"
+        f"tried('socket', lambda: socket.socket(socket.AF_UNIX).connect({str(tmp_path / 's')!r}))\n"
+    )
+
+
+def said_by(row: Any) -> dict[str, str]:
+    lines = [line[1:] for line in row["answer"].splitlines() if line[:1] == "+" and ": " in line]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[fm.Question]:
+    monkeypatch.setenv("MY_OWN", SECRET)
+    task = add_task()
+    for part, files in (("files", task.files), ("tests", task.tests)):
+        for name, text in files.items():
+            file = tmp_path / "tasks" / "add" / part / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    (tmp_path / "tasks" / "add" / "question.md").write_text(task.question)
+    return fm.load(tmp_path / "tasks")
+
+
+def test_a_program_writes_and_reads_nothing_outside(
+    tmp_path: Path, tasks: list[fm.Question]
+) -> None:
+    code = SAYS + outside(tmp_path) + reads(tmp_path) + ENDS
+    row = only_row(command(tmp_path, code), tasks=tasks, out=tmp_path / "run")
+    said = said_by(row)
+    assert (said["etc"], said["here"], said["remount"]) == (
+        "OSError",
+        "OSError",
+        "CalledProcessError",
+    )
+    assert said["home"] in ("OSError", "PermissionError", "FileNotFoundError", "1")
+    assert (said["environment"], said["others"]) == ("False", "0")
+    assert (said["tests"], said["rows"]) == ("[]", "[]")
+    assert not [
+        path for path in (Path.home() / "x", Path("/etc/x"), tmp_path / "x") if path.exists()
+    ]
+
+
+def test_a_program_reaches_the_meter_and_nothing_else(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(tmp_path / "s"))
+        unix.listen()
+        code = connects(server.getsockname()[1], tmp_path)
+        meter = (
+            "import urllib.request\n"
+            "body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'q'}]})\n"
+            "sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',\n"
+            "    body.encode(), {'Content-Type': 'application/json'})\n"
+            "tried('meter', lambda: urllib.request.urlopen(sent).status)\n"
+        )
+        row = only_row(command(tmp_path, SAYS + code + meter + ENDS))
+    said = said_by(row)
+    assert said["meter"] == "200"
+    assert row["usage"]["calls"] == 1
+    assert said["loopback"] == "ConnectionRefusedError"
+    assert {said["internet"], said["name"]} <= {"OSError", "gaierror", "ConnectionRefusedError"}
+    assert said["socket"] == "None"  # it lies beside the command, which is the user's own folder
+
+
+@pytest.mark.parametrize(
+    ("attack", "reason"),
+    [
+        ("while True: subprocess.Popen(['sleep', '60'])", "more than 256 processes"),
+        ("while True: os.fork()", "more than 256 processes"),
+        ("open('a', 'wb').write(bytes(300_000_000))", "File too large"),
+        (
+            "for n in range(9): open(f'{n}', 'wb').write(bytes(200_000_000))\ntime.sleep(60)",
+            "more than 1 GB into its folder",
+        ),
+        ("x = bytearray(3_000_000_000)", "MemoryError"),
+        (
+            "for _ in range(4): subprocess.Popen([sys.executable, '-c', "
+            "'x = bytearray(b\"1\") * 900_000_000; import time; time.sleep(60)'])\ntime.sleep(60)",
+            "more than 2 GB of memory",
+        ),
+        ("while True: print('x' * 1_000_000)", "File too large"),
+        ("time.sleep(60)", "it took longer than 6 s"),
+        ("while True: pass", "it took longer than 6 s"),
+        ("os.kill(os.getppid(), 9)\ntime.sleep(60)", "the command ended with code"),
+    ],
+)
+def test_a_program_that_takes_too_much_is_ended(tmp_path: Path, attack: str, reason: str) -> None:
+    began = time.monotonic()
+    row = only_row(command(tmp_path, attack, timeout=6 if "6 s" in reason else 40))
+    assert reason in row["error"]
+    assert time.monotonic() - began < 60
+    assert not left_behind(str(tmp_path))
+
+
+def left_behind(word: str) -> list[str]:
+    """The command lines of processes that name this folder."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = place.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if word in line and str(os.getpid()) != place.parent.name:
+            found.append(line)
+    return found
+
+
+def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
+    code = (
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', "
+        f"{str(tmp_path)!r}], start_new_session=True)\n"
+    )
+    assert only_row(command(tmp_path, code))["error"] is None
+    assert not left_behind(str(tmp_path))
+
+
+def test_a_program_cannot_edit_the_tests(tmp_path: Path) -> None:
+    code = "open('test_add.py', 'w').write('def test(): pass\\n')\n"
+    row = only_row(command(tmp_path, code))
+    assert (row["correct"], row["error"]) == (False, None)
+
+
+CHECKED = {
+    "writes outside": ("open('/etc/x', 'w')", "Read-only file system"),
+    "opens sockets": ("socket.create_connection(('1.1.1.1', 53), 2)", "Network is unreachable"),
+    "reads the environment": ("assert os.environ['MY_OWN']", "KeyError: 'MY_OWN'"),
+    "forks": ("[os.fork() for _ in range(20)]; time.sleep(60)", "more than 256 processes"),
+    "prints 1 GB": ("[print('x' * 1_000_000) for _ in range(1000)]", "File too large"),
+    "never ends": ("time.sleep(60)", "the check took longer than 10 s"),
+}
+
+
+@pytest.mark.parametrize("attack", CHECKED)
+def test_an_answer_that_attacks_in_its_check_is_wrong(
+    tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_OWN", SECRET)
+    code, reason = CHECKED[attack]
+    answer = f"import os, socket, time\n{code}\n"
+    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py", seconds=10)
+    row = only_row(lambda question: answer, check=check)
+    assert (row["error"], row["correct"]) == (None, False)
+    assert reason in "\n".join(row["check"]["lines"])
+    assert row["check"]["seconds"] < 30
+
+
+def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
+    said = json.dumps({"score": 0.25, "feedback": "one of four"})
+    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py")
+    row = only_row(
+        lambda question: f"print('x')\nprint({said!r})\nraise SystemExit(3)", check=check
+    )
+    assert (row["score"], row["correct"], row["feedback"]) == (0.25, None, "one of four")
+    assert row["check"]["exit_code"] == 3
+
+
+def test_a_check_outside_its_scale_is_an_error_row() -> None:
+    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py")
+    row = only_row(lambda question: "print('{\"score\": 7}')", check=check)
+    assert "returned 7, outside 0 to 1" in row["error"]
+
+
+def test_a_function_checks() -> None:
+    def check(task: fm.Question, folder: Path) -> Any:
+        assert (folder / "test_add.py").exists()
+        return 0.5, f"{task.id} is half right"
+
+    row = only_row(lambda question: NOTHING, check=check)
+    assert (row["score"], row["feedback"]) == (0.5, "add is half right")
+
+
+def test_a_check_that_is_not_there_ends_the_run() -> None:
+    with pytest.raises(fm.UserError, match="there is no command 'nosuchthing'"):
+        done(lambda question: NOTHING, check="nosuchthing -q")
+    missing = fm.Check("sh -c nosuchthing")
+    tasks = [add_task(f"t{number}") for number in range(8)]
+    with pytest.raises(fm.UserError, match=r"not run on any of the first 5 tasks, .* not found"):
+        done(lambda question: NOTHING, tasks, check=missing)
+    row = only_row(lambda question: NOTHING, check=fm.Check("sh -c nosuchthing"))
+    assert "cannot be run" in row["error"]
+    slow = fm.Check("sleep 60", seconds=1)
+    with pytest.raises(fm.UserError, match=r"has not run .* longer than 1 s"):
+        done(lambda question: NOTHING, tasks, check=slow)
+
+
+def test_sandboxes_are_named_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(fm.UserError, match="no sandbox 'vm': choose bwrap, docker:IMAGE"):
+        Sandbox.of("vm")
+    with pytest.raises(fm.UserError, match="no sandbox 'docker'"):
+        Sandbox.of("docker")
+    monkeypatch.setattr("folkmoot.pipelines.tasks.sandbox._missing_bwrap", lambda: "is not there")
+    with pytest.raises(
+        fm.UserError,
+        match="install bubblewrap, or give --sandbox docker:IMAGE or "
+        "podman:IMAGE, or --sandbox none",
+    ):
+        Sandbox.of(None)
+    assert "whatever you can" in str(Sandbox.of("none"))
+
+
+def test_a_container_has_no_network_and_limits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda word, **_: f"/usr/bin/{word}")
+    (tmp_path / "crew.py").write_text("")
+    door = Door(tmp_path / "meter", 4711)
+    how = Sandbox.of("docker:python:3.12").started(
+        ["python", "crew.py"], tmp_path / "b", {"OPENAI_API_KEY": "token"}, door=door, cwd=tmp_path
+    )
+    line = " ".join(how.words)
+    assert line.startswith("docker run --rm -i --init --name folkmoot-")
+    for part in (
+        "--network none",
+        "--read-only",
+        "--memory 2147483648",
+        "--pids-limit 256",
+        f"-v {tmp_path}:{tmp_path}:ro",
+        "-e OPENAI_API_KEY python:3.12 python3 -I -S",
+    ):
+        assert part in line
+    assert line.endswith(f"/tmp/meter 4711 python {tmp_path / 'crew.py'}")
+    assert "token" not in line
+    assert how.environment["OPENAI_API_KEY"] == "token"
+    assert how.after[:3] == ["docker", "rm", "-f"]

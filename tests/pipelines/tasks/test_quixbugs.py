@@ -1,0 +1,75 @@
+"""The checker on QuixBugs: every program fails as it is, and passes with its known repair."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acting import done, needs_bwrap
+
+import folkmoot as fm
+from folkmoot.pipelines.tasks.folder import NOTHING
+
+DATA = Path(os.environ.get("FOLKMOOT_DATA") or "missing") / "code" / "quixbugs.jsonl"
+FEW = ("gcd", "kth", "quicksort", "to_base")
+
+pytestmark = [
+    needs_bwrap,
+    pytest.mark.skipif(not DATA.exists(), reason="FOLKMOOT_DATA has no code/quixbugs.jsonl"),
+]
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in DATA.read_text().splitlines()]
+
+
+RUNS = (
+    "import os, pathlib, subprocess, sys\n"
+    "tests = sorted(map(str, pathlib.Path('python_testcases').glob('test_*.py')))\n"
+    "paths = os.pathsep.join(['.', 'python_testcases'])\n"
+    "sys.exit(subprocess.call([sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider',\n"
+    "    *tests], env={**os.environ, 'PYTHONPATH': paths}))\n"
+)
+
+
+def both(wanted: list[dict[str, Any]], folder: Path, seconds: float) -> None:
+    script = folder / "check.py"
+    script.write_text(RUNS)
+    tasks = [
+        fm.Question(
+            id=row["id"],
+            question=f"Repair the defect in python_programs/{row['id']}.py.",
+            kind="task",
+            files=row["files"],
+            tests=row["tests"],
+        )
+        for row in wanted
+    ]
+    corrected = {row["id"]: row["corrected"] for row in wanted}
+
+    def repairs(question: fm.Question, folder: Path) -> None:
+        (folder / f"python_programs/{question.id}.py").write_text(corrected[question.id])
+
+    checked = fm.Check(f"{sys.executable} {script}", seconds=seconds)
+    found = done(lambda question: NOTHING, tasks, check=checked, concurrency=2)
+    assert {row["id"]: row["correct"] for row in found.rows} == dict.fromkeys(corrected, False)
+    assert found.summary.counts["errors"] == 0
+    repaired = done(repairs, tasks, check=checked, concurrency=2)
+    wrong = {row["id"]: row["check"] for row in repaired.rows if not row["correct"]}
+    assert wrong == {}
+
+
+def test_some_fail_as_they_are_and_pass_when_repaired(tmp_path: Path) -> None:
+    wanted = [row for row in rows() if row["id"] in FEW]
+    assert len(wanted) == len(FEW)
+    both(wanted, tmp_path, 60)
+
+
+@pytest.mark.nightly
+def test_all_fail_as_they_are_and_pass_when_repaired(tmp_path: Path) -> None:
+    assert len(rows()) == 40
+    both(rows(), tmp_path, 40)

@@ -1,0 +1,75 @@
+"""Another check on kept answers, without a call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acting import PYTEST, REPAIRED, add_task, command, fm_server, needs_bwrap
+from cli_helpers import folkmoot
+
+import folkmoot as fm
+from folkmoot.pipelines.tasks.folder import NOTHING
+
+pytestmark = needs_bwrap
+
+ASKS = (
+    "import urllib.request\n"
+    "body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'q'}]})\n"
+    "sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',\n"
+    "    body.encode(), {'Content-Type': 'application/json'})\n"
+    "urllib.request.urlopen(sent).read()\n"
+    f"open('add.py', 'w').write({REPAIRED!r})\n"
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Any:
+    tasks = tmp_path / "tasks.jsonl"
+    rows = [add_task(f"t{number}").to_row() for number in range(3)]
+    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with fm_server() as lm:
+        options: Any = {"lm": lm, "tracking": False, "check": PYTEST, "repeats": 2}
+        yield fm.evaluate(command(tmp_path, ASKS), tasks, out=tmp_path / "run", **options)
+
+
+def test_answers_are_checked_again_without_a_call(run: fm.Evaluation, tmp_path: Path) -> None:
+    def strict(task: fm.Question, folder: Path) -> Any:
+        assert (folder / "add.py").read_text() == REPAIRED
+        return task.id != "t1", "looked at"
+
+    assert (run.score, run.summary.usage["calls"]) == (1.0, 6)
+    again = fm.recheck(run, strict, out=tmp_path / "again", tracking=False)
+    assert again.score == pytest.approx(2 / 3)
+    assert again.summary.usage == run.summary.usage
+    assert again.summary.paid["calls"] == 0
+    for old, new in zip(run.rows, again.rows, strict=True):
+        assert (old["id"], old["repeat"], old["answer"]) == (
+            new["id"],
+            new["repeat"],
+            new["answer"],
+        )
+        assert new["feedback"] == "looked at"
+    resumed = fm.recheck(run, strict, out=tmp_path / "again", tracking=False)
+    assert resumed.score == again.score
+    assert fm.compare(run, again).pairs
+
+
+def test_the_command_line_checks_again(run: fm.Evaluation, tmp_path: Path) -> None:
+    arguments = ["evaluate", str(run.folder), "--recheck", "--out", str(tmp_path / "new")]
+    ended = folkmoot(*arguments, "--check", "false", "--no-track", "--json")
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout)["scores"]["check"]["value"] == 0.0
+    ended = folkmoot(*arguments)
+    assert "give --check COMMAND" in ended.stderr
+
+
+def test_what_cannot_be_checked_again_is_said(tmp_path: Path) -> None:
+    with fm_server() as lm:
+        options: Any = {"lm": lm, "tracking": False, "check": PYTEST}
+        run = fm.evaluate(lambda question: NOTHING, [add_task()], **options)
+    with pytest.raises(fm.UserError, match="does not note where its questions come from"):
+        fm.recheck(run, "true", tracking=False)
+    assert fm.recheck(run, "true", [add_task()], tracking=False).score == 1.0

@@ -1,0 +1,76 @@
+"""A task, programs that act on it, and how they are evaluated without an LM of one's own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from completions import completion
+
+import folkmoot as fm
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.tasks.sandbox import Sandbox
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+
+
+def no_bwrap() -> str:
+    try:
+        Sandbox.of(None)
+    except UserError as problem:
+        return str(problem)
+    return ""
+
+
+needs_bwrap = pytest.mark.skipif(bool(no_bwrap()), reason=no_bwrap() or "there is one")
+
+
+def add_task(id: str = "add") -> fm.Question:
+    return fm.Question(
+        id=id,
+        question="Repair add.py: it subtracts.",
+        kind="task",
+        files={"add.py": "def add(a, b):\n    return a - b\n", "README": "Sums.\n"},
+        tests={"test_add.py": "from add import add\n\ndef test():\n    assert add(2, 3) == 5\n"},
+    )
+
+
+REPAIRED = "def add(a, b):\n    return a + b\n"
+DIFF = """--- a/add.py
++++ b/add.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+"""
+
+
+def command(folder: Path, code: str, **options: Any) -> fm.Command:
+    """A command that runs this code in the task's folder."""
+    script = folder / "acts.py"
+    script.write_text("import json, os, socket, subprocess, sys, time\n" + code)
+    return fm.Command(f"{sys.executable} {script}", **options)
+
+
+@contextmanager
+def fm_server() -> Iterator[Any]:
+    """An LM that says `hello`."""
+    with ScriptedServer(lambda body: (200, {}, completion("hello"))) as server:
+        yield fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
+
+
+def done(program: Any, tasks: Any = None, **options: Any) -> fm.Evaluation:
+    """The evaluation of a program whose LM says `hello`."""
+    options = {"check": PYTEST, "tracking": False, "cache": False, **options}
+    with fm_server() as lm:
+        return fm.evaluate(program, tasks or [add_task()], **{"lm": lm, **options})
+
+
+def only_row(program: Any, **options: Any) -> Any:
+    (row,) = done(program, **options).rows
+    return row
