@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from .modules.network.config import NetworkConfig as NetworkConfig
     from .modules.protocols.calibration import RouterCalibration as RouterCalibration
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
+    from .modules.protocols.declared import Declared as Declared
     from .modules.protocols.deliberation import Deliberation as Deliberation
     from .modules.protocols.deliberation import replay as replay
     from .modules.protocols.ensemble import Ensemble as Ensemble
     from .modules.protocols.program import Program as Program
     from .modules.protocols.program import prediction_of as prediction_of
+    from .modules.protocols.roles import ROLES as ROLES
+    from .modules.protocols.roles import Role as Role
     from .modules.protocols.router import Router as Router
     from .modules.protocols.single import SingleAgent as SingleAgent
     from .modules.protocols.strategies import STRATEGIES as STRATEGIES
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
     from .pipelines.meter.server import Endpoint as Endpoint
     from .pipelines.pipeline.pipeline import Pipeline as Pipeline
     from .pipelines.pipeline.pipeline import pipeline as pipeline
+    from .pipelines.programs.own_roles import roles as roles
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
@@ -85,6 +89,7 @@ if TYPE_CHECKING:
     from .pipelines.training.train import Trained as Trained
     from .pipelines.tuning.tune import Study as Study
     from .pipelines.tuning.tune import tune as tune
+    from .signatures.roles import Signature as Signature
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
@@ -93,6 +98,7 @@ _WHERE = {
     "Compilation": ".pipelines.compilation.outcome",
     "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
+    "Declared": ".modules.protocols.declared",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
     "Endpoint": ".pipelines.meter.server",
@@ -105,13 +111,16 @@ _WHERE = {
     "Profile": ".modules.agents.profile",
     "Program": ".modules.protocols.program",
     "Question": ".modules.reading.question",
+    "ROLES": ".modules.protocols.roles",
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
+    "Role": ".modules.protocols.roles",
     "Router": ".modules.protocols.router",
     "RouterCalibration": ".modules.protocols.calibration",
     "Rows": ".pipelines.runs.rows",
     "STRATEGIES": ".modules.protocols.strategies",
     "Seat": ".modules.agents.seat",
+    "Signature": ".signatures.roles",
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
     "Study": ".pipelines.tuning.tune",
@@ -139,6 +148,7 @@ _WHERE = {
     "prediction_of": ".modules.protocols.program",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",
+    "roles": ".pipelines.programs.own_roles",
     "together": ".modules.base.together",
     "tune": ".pipelines.tuning.tune",
     "worked": ".pipelines.compilation.worked",

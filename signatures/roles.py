@@ -16,6 +16,12 @@ class Speaking(Answering):
     discussion: list[dict[str, Any]] | None = dspy.InputField(default=None)
 
 
+class Signature(Speaking):
+    """Take part and answer the question: what an agent of your own is told, in place of this."""
+
+    notes: list[dict[str, Any]] | None = dspy.InputField(default=None)
+
+
 class Intuitive(Speaking):
     """You are quick, without overthinking: you go by instinct, experience and common sense. Say
     whether you agree with those who spoke, then commit to what feels right.
@@ -84,11 +90,3 @@ class Picker(Answering):
     notes: list[dict[str, Any]] | None = dspy.InputField(default=None)
     comparison: str = dspy.OutputField()
     best: str = dspy.OutputField(desc="the number of the candidate, alone")
-
-
-ROLES: dict[str, type[Any]] = {
-    "intuitive": Intuitive,
-    "reasoner": Reasoner,
-    "retriever": Retriever,
-    "critic": Critic,
-}

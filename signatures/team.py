@@ -82,7 +82,8 @@ class Deciding(Working):
     worker: str = dspy.OutputField(desc="whose answer stands")
 
 
-WORKERS: dict[str, type[Working]] = {"bold": Bold, "cautious": Cautious, "neutral": Neutral}
+NEXT = "If the supervisor made a suggestion above, follow it. Take the next step."
+"""What a role that answers is also told where it works in a team."""
 
 STEP = "step {number}"
 DONE = "Thought: {thought}\nAction: {action}\nObservation: {observation}"

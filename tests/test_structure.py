@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -420,6 +420,24 @@ def test_nothing_loads_pickle() -> None:
     for floor in FLOORS:
         for path in (ROOT / floor).rglob("*.py"):
             assert not any(word in path.read_text() for word in banned), path
+
+
+def calls_of(name: str) -> dict[str, int]:
+    """How often each file calls what has this name."""
+    found = Counter(
+        "/".join(module.path)
+        for module in modules(ROOT).values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    )
+    return dict(found)
+
+
+def test_one_file_answers_questions_and_one_names_the_context_variables() -> None:
+    assert list(calls_of("RowFile")) == ["pipelines/evaluation/sheet"]
+    assert list(calls_of("answer_row")) == ["pipelines/evaluation/sheet"]
+    assert list(calls_of("ContextVar")) == ["modules/base/context"]
+    assert calls_of("ContextVar")["modules/base/context"] <= 10
 
 
 def test_the_picture_in_the_docs_shows_the_rooms_that_there_are() -> None:

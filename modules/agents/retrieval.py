@@ -1,10 +1,12 @@
-"""The retriever's evidence: passages from an environment, for queries that it writes itself."""
+"""Seats that look things up: passages from an environment, for queries that they write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+
+import dspy
 
 from ...signatures.roles import QUERIES, Querying
 from ..base.calls import metered
@@ -45,65 +47,92 @@ class Retrieval:
         ]
 
 
-def query_seat(
-    retrieval: str, max_queries: int, environment: Any, sampling: Mapping[str, object] | None
-) -> Seat | None:
-    """The seat that writes the queries of a retriever; None without an environment, or where the
-    question itself is the query. Raises UserError for an unknown `retrieval`, and fewer than one
-    query.
+class InformedSeat(Seat):
+    """A seat that looks things up each time before it speaks.
+
+    Args: name, signature, sampling: as of any seat. environment: where it looks; without one it
+        speaks from memory, and is told that nothing was found.
+        retrieval: `queries`, which it writes itself in the seat `NAME.query`, or `question`, which
+            is looked up as it is.
+        max_queries: how many queries at most.
     """
+
+    def __init__(
+        self,
+        name: str,
+        signature: type[Any],
+        environment: Environment | None,
+        retrieval: str = RETRIEVALS[0],
+        max_queries: int = 2,
+        *,
+        sampling: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(name, signature, sampling=sampling)
+        self.retrieval, self.max_queries = Retrieval(environment), max_queries
+        if environment is not None and retrieval == RETRIEVALS[0]:
+            desc = QUERIES.format(most=max_queries)
+            querying = Querying.with_updated_fields("queries", desc=desc)
+            self.query = Seat(f"{name}.query", querying, sampling=sampling)
+
+    async def ask(self, task: Task, **how: Any) -> Turn:
+        """A turn in view of what was looked up. `details` has its `queries`; where these find
+        nothing, the question is looked up, with `fallback` set to `question`.
+        """
+        if self.query is None:
+            return await super().ask(
+                task, evidence=await self.retrieval.look_up(task.question), **how
+            )
+        with metered() as usage:
+            asked = await self.query.fill(
+                task, discussion=how.get("discussion", ()), rollout=how.get("rollout")
+            )
+            parts = parts_of(asked.queries, self.max_queries)
+            queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts]
+            if not queries:
+                forget(asked)
+            results = await together(self.retrieval.look_up(text) for text in queries)
+            details: TurnDetails = {"queries": queries}
+            if not any(results):
+                results = [await self.retrieval.look_up(task.question)]
+                details["fallback"] = "question"
+            passages = {(item["title"], item["text"]): item for items in results for item in items}
+            turn = await super().ask(task, evidence=list(passages.values()), **how)
+        return replace(turn, usage=usage, details={**turn.details, **details})
+
+
+def check_retrieval(retrieval: str, max_queries: int) -> None:
+    """Raise UserError for an unknown `retrieval`, and fewer than one query."""
     if retrieval not in RETRIEVALS:
         raise UserError(f"there is no retrieval {retrieval!r}: choose {' or '.join(RETRIEVALS)}")
     checked_whole("max_queries", max_queries)
-    if retrieval == "question" or environment is None:
-        return None
-    signature = Querying.with_updated_fields("queries", desc=QUERIES.format(most=max_queries))
-    return Seat("retriever.query", signature, sampling=sampling)
 
 
-async def informed(
-    agent: Seat,
-    query: Seat,
-    most: int,
-    retrieval: Retrieval,
-    task: Task,
-    *,
-    round: int = 1,
-    discussion: Sequence[Turn] = (),
-) -> Turn:
-    """A retriever's turn: it writes queries, all are looked up, and it speaks in view of what was
-    found.
+def with_queries(seats: Iterable[Seat]) -> list[Seat]:
+    """The seats, each with the one that writes its queries."""
+    return [each for seat in seats for each in (seat, seat.query) if each is not None]
 
-    `details` has its `queries`. Where these find nothing, the question is looked up, with
-    `fallback` set to `question`.
+
+def environment_named(environment: Environment | None) -> dict[str, Any]:
+    """A program's source of pages, None without one."""
+    return {"environment": None if environment is None else environment.fingerprint}
+
+
+def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -> dict[str, Any]:
+    """The program's source of pages, and what seats look up: so many queries at most, or the
+    question; empty where no seat looks anything up.
     """
-    with metered() as usage:
-        asked = await query.fill(task, discussion=discussion)
-        queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts_of(asked.queries, most)]
-        if not queries:
-            forget(asked)
-        results = await together(retrieval.look_up(text) for text in queries)
-        details: TurnDetails = {"queries": queries}
-        if not any(results):
-            results, details["fallback"] = [await retrieval.look_up(task.question)], "question"
-        passages = {(item["title"], item["text"]): item for items in results for item in items}
-        turn = await agent.ask(
-            task, round=round, discussion=discussion, evidence=list(passages.values())
-        )
-    return replace(turn, usage=usage, details={**turn.details, **details})
+    informed = [seat for seat in seats if isinstance(seat, InformedSeat)]
+    settings = environment_named(environment) if informed else {}
+    if any(seat.query for seat in informed):
+        settings |= {"retrieval": "queries", "max_queries": informed[0].max_queries}
+    elif any(seat.retrieval.environment is not None for seat in informed):
+        settings |= {"retrieval": "question"}
+    return settings
 
 
-def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) -> dict[str, Any]:
-    """The source of pages, None for a retriever without one, and what is looked up there: so
-    many queries at most, the question where these are 0, and nothing is named for None.
-    """
-    if retrieval is None:
-        return {}
-    if retrieval.environment is None:
-        return {"environment": None}
-    settings = {"environment": retrieval.environment.fingerprint}
-    if queries is None:
-        return settings
-    return settings | (
-        {"retrieval": "queries", "max_queries": queries} if queries else {"retrieval": "question"}
-    )
+def environments_in(program: dspy.Module) -> list[Environment]:
+    """Where the parts of a program look things up, each place of several by itself."""
+    parts = [part for _, part in program.named_sub_modules(dspy.Module)]
+    retrievals = [getattr(part, "retrieval", None) for part in parts]
+    places = [one.environment for one in retrievals if isinstance(one, Retrieval)]
+    return [part for one in places if one is not None for part in getattr(one, "parts", (one,))]

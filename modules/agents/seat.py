@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -97,6 +97,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
     Raises UserError for an unknown sampling setting.
     """
 
+    query: Seat | None = None
+    """The seat that writes what this one looks up."""
+
     def __init__(
         self,
         name: str,
@@ -107,6 +110,14 @@ class Seat(dspy.Module):  # type: ignore[misc]
         adapter: Any = None,
     ) -> None:
         super().__init__()
+        self.name = name
+        self.predict = SeatPredict(signature)
+        self.sample(sampling)
+        self.predict.lm = lm
+        self.adapter = adapter
+
+    def sample(self, sampling: Mapping[str, object] | None) -> None:
+        """Set LM settings of this seat, beside those it has. Raises UserError for an unknown."""
         if not isinstance(sampling, Mapping | None):
             raise UserError(
                 f"sampling is {sampling!r}: give settings such as {{'temperature': 0.5}}"
@@ -117,10 +128,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
                 f"there is no sampling setting {unknown[0]!r}{did_you_mean(unknown[0], SAMPLING)}: "
                 f"choose among {', '.join(SAMPLING)}"
             )
-        self.name = name
-        self.predict = SeatPredict(signature, **dict(sampling or {}))
-        self.predict.lm = lm
-        self.adapter = adapter
+        self.predict.config = {**self.predict.config, **(sampling or {})}
 
     @property
     def adapter(self) -> Any:
@@ -183,6 +191,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             evidence=tuple(evidence or ()),
             usage=usage,
             details=details,
+            outputs={name: prediction[name] for name in self._outputs()},
         )
 
     async def work(
@@ -259,8 +268,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
 
     def _argument(self, prediction: Any) -> str:
-        names = [name for name in fields_of(self.predict.signature).outputs if name != "answer"]
+        names = [name for name in self._outputs() if name != "answer"]
         return "\n".join(str(prediction[name]) for name in names if prediction[name])
+
+    def _outputs(self) -> Iterable[str]:
+        return fields_of(self.predict.signature).outputs
 
 
 def forget(prediction: Any) -> None:

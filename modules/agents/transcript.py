@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
@@ -72,7 +72,8 @@ class Turn:
     what a tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that
     prepares an answer and gives none has the name of its `step`. `examined` says which answer an
     evaluator looked at: a dict with `agent`, `answer` and `counterfactual`. `details` are further
-    facts about the turn from the protocol.
+    facts about the turn from the protocol. `outputs` are the fields of the agent's signature, typed
+    as that says; a turn read from a row has none.
     """
 
     agent: str
@@ -85,6 +86,7 @@ class Turn:
     step: str | None = None
     examined: Examined | None = None
     details: TurnDetails = field(default_factory=TurnDetails)
+    outputs: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, row: TurnFields) -> Turn:

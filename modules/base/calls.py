@@ -5,9 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -17,6 +15,7 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
+from .context import ASKER, METER, REFUSED, ROLLOUTS, WATCHED, Asker, Rollouts, bound
 from .errors import UserError
 from .sync import RunEnding
 from .usage import CUT_OFF, DETAILS, Usage, UsageFields, numbers_of, plus, tokens_of, total
@@ -37,7 +36,6 @@ __all__ = [
     "GivenUpError",
     "RefusedCall",
     "Rollouts",
-    "Transcribed",
     "UnsupportedModelError",
     "Usage",
     "UsageFields",
@@ -52,10 +50,8 @@ __all__ = [
     "record_call",
     "refusals",
     "refused",
-    "tallied",
     "tokens_of",
     "total",
-    "transcribed",
     "with_usage",
 ]
 
@@ -120,12 +116,9 @@ call.
 """
 
 
-_REFUSED: ContextVar[list[FatalCallError] | None] = ContextVar("folkmoot_refused", default=None)
-
-
 def refused(reason: FatalCallError) -> FatalCallError:
     """Note that a call was refused, even if the caller catches the error."""
-    if (noted := _REFUSED.get()) is not None:
+    if (noted := REFUSED.get()) is not None:
         noted.append(reason)
     return reason
 
@@ -135,68 +128,34 @@ def refusals() -> Iterator[list[FatalCallError]]:
     """Raise the reason of a call that was refused inside the block, even if it was caught there."""
     noted: list[FatalCallError] = []
     try:
-        with bound(_REFUSED, noted):
+        with bound(REFUSED, noted):
             yield noted
     except RefusedCall as problem:
         raise problem.reason from None
 
 
-@contextmanager
-def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Give a context variable a value inside the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
-
-
-@dataclass(frozen=True)
-class Asker:
-    """The asker of a call: the seat's name and the question's id, each None where unknown.
-    `requests` has the keys of all requests of the question; None without a question. `paid` has the
-    keys that an earlier attempt has paid for.
-    """
-
-    seat: str | None = None
-    question: str | None = None
-    requests: set[str] | None = field(default=None, compare=False, repr=False)
-    paid: Container[str] = field(default=(), compare=False, repr=False)
-
-    def asks_first(self, key: str) -> bool:
-        """Whether this is the question's first request with this key, which is noted."""
-        if self.requests is None:
-            return True
-        new = key not in self.requests
-        self.requests.add(key)
-        return new
-
-
-Transcribed = list[tuple[Mapping[str, object], Usage]]
-"""Usages in transcripts, each with the meter that it was read from."""
-
-_NOBODY = Asker()
-ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
 _ADDING = threading.Lock()
-_METER: ContextVar[metered | None] = ContextVar("folkmoot_usage", default=None)
-_WRITTEN: ContextVar[Transcribed | None] = ContextVar("folkmoot_transcribed", default=None)
-_TALLY: ContextVar[list[Usage] | None] = ContextVar("folkmoot_tally", default=None)
 
 
 class metered:  # noqa: N801
     """Collect the usage of every call made inside the block, in this task and in those it starts.
 
     Blocks nest: what an inner block collected is added to the outer one when it ends, also on
-    errors.
+    errors. With `each`, `calls` has what each call costs without records and caches, in the order
+    in which the calls end; an outer block with `each` does not get these.
     """
 
+    def __init__(self, *, each: bool = False) -> None:
+        self.usage, self.each = Usage(), each
+        self.calls: list[Usage] = []
+
     def __enter__(self) -> Usage:
-        self.usage, self.outer = Usage(), _METER.get()
-        self._token = _METER.set(self)
+        self.outer: metered | None = METER.get()
+        self._token = METER.set(self)
         return self.usage
 
     def __exit__(self, *_: object) -> None:
-        _METER.reset(self._token)
+        METER.reset(self._token)
         if self.outer is not None:
             self.outer.usage.add(self.usage)
 
@@ -209,28 +168,20 @@ async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
 
 def meters() -> list[Usage]:
     """The meters that count the current calls, the innermost first."""
-    usages, meter = [], _METER.get()
+    usages: list[Usage] = []
+    meter: metered | None = METER.get()
     while meter is not None:
         usages.append(meter.usage)
         meter = meter.outer
     return usages
 
 
-@contextmanager
-def transcribed() -> Iterator[Transcribed]:
-    """Collect every usage that is written into a transcript inside the block, with its meter."""
-    written: Transcribed = []
-    with bound(_WRITTEN, written):
-        yield written
-
-
 def note_transcribed(written: Mapping[str, object], usage: Usage) -> None:
     """Note that a turn with this usage was written into a transcript; its calls were made for that
     turn.
     """
-    noted = _WRITTEN.get()
-    if noted is not None:
-        noted.append((written, usage))
+    if (seen := WATCHED.get()) is not None:
+        seen.written.append((written, usage))
 
 
 def record_call(usage: Usage, worth: Usage | None = None) -> None:
@@ -238,56 +189,24 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
 
     `worth` is what the call would have cost without records and caches.
     """
-    meter = _METER.get()
+    meter: metered | None = METER.get()
     if meter is not None:
         with _ADDING:  # a program's own threads add to the same sum
             meter.usage.add(usage)
-    tally = _TALLY.get()
-    if tally is not None:
-        tally.append(worth or usage)
+    while meter is not None and not meter.each:
+        meter = meter.outer
+    if meter is not None:
+        meter.calls.append(worth or usage)
 
 
 @contextmanager
 def counted_once() -> Iterator[None]:
     """Count the call made inside the block, with unknown usage, unless something else counts it."""
-    meter = _METER.get()
+    meter: metered | None = METER.get()
     before = 0 if meter is None else meter.usage.calls
     yield
     if meter is not None and meter.usage.calls == before:
         record_call(Usage(1, None, None, 0, None, None, None, None))
-
-
-@contextmanager
-def tallied(*, alone: bool = False) -> Iterator[list[Usage]]:
-    """Collect what each call inside the block costs without records and caches, in the order in
-    which the calls end.
-
-    Blocks nest: the outer block gets the calls of the inner one, too, unless that is `alone`.
-    """
-    outer = None if alone else _TALLY.get()
-    calls: list[Usage] = []
-    try:
-        with bound(_TALLY, calls):
-            yield calls
-    finally:
-        if outer is not None:
-            outer.extend(calls)
-
-
-class Rollouts(NamedTuple):
-    """The samples of an LM that an agent's calls are: copies of one LM have rollouts of their own,
-    from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
-    """
-
-    rollout: int = 0
-    temperature: float | None = None
-
-    def number(self, rollout: int | None) -> int | None:
-        """The number of a call's rollout among those of all copies."""
-        return self.rollout + (rollout or 0) if self.rollout else rollout
-
-
-ROLLOUTS: ContextVar[Rollouts] = ContextVar("folkmoot_rollouts", default=Rollouts())  # noqa: B039
 
 
 class asking:  # noqa: N801
@@ -309,7 +228,9 @@ class asking:  # noqa: N801
         question, requests, paid = self._question or outer.question, outer.requests, outer.paid
         if question != outer.question:
             requests, paid = set(), self._paid or ()
-        self._token = ASKER.set(Asker(self._seat or outer.seat, question, requests, paid))
+        self._token = ASKER.set(
+            Asker(self._seat or outer.seat, question, requests, paid, outer.turn)
+        )
 
     def __exit__(self, *_: object) -> None:
         ASKER.reset(self._token)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,3 +54,22 @@ def first_fault(problem: ValidationError) -> str:
     """The first place that pydantic refuses, at most 200 characters of it, and why."""
     fault = problem.errors()[0]
     return f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}"
+
+
+def install_line(extra: str) -> str:
+    """The command that installs an extra."""
+    return f"pip install 'folkmoot[{extra}]'"
+
+
+def missing_extra(feature: str, extra: str) -> UserError:
+    """The error of a feature whose extra is not installed."""
+    return UserError(f"{feature} needs the extra `{extra}`: {install_line(extra)}")
+
+
+@contextmanager
+def from_extra(extra: str, feature: str) -> Iterator[None]:
+    """Import packages of an extra in this block. Raises UserError if it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise missing_extra(feature, extra) from None

@@ -8,13 +8,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from .context import SOURCE, bound
 from .errors import UserError, did_you_mean
 
 T = TypeVar("T")
@@ -27,25 +27,19 @@ class _Source(NamedTuple):
     instead: str
 
 
-_SOURCE: ContextVar[_Source | None] = ContextVar("_SOURCE", default=None)
-
-
 @contextmanager
 def names_from(file: object, instead: str) -> Iterator[None]:
     """Import no code in the block, since its names come from a file and not from the user. Args:
     file: the source of the names; None where they are the user's, unless an outer block says
     otherwise. instead: how the user can give such a name, for the UserError.
     """
-    token = _SOURCE.set(_SOURCE.get() if file is None else _Source(str(file), instead))
-    try:
+    with bound(SOURCE, SOURCE.get() if file is None else _Source(str(file), instead)):
         yield
-    finally:
-        _SOURCE.reset(token)
 
 
 def refuse_from_file(what: str) -> None:
     """Raise UserError where `names_from` says that a file chooses this code or host."""
-    source = _SOURCE.get()
+    source: _Source | None = SOURCE.get()
     if source is not None:
         raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
 

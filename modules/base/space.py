@@ -61,6 +61,7 @@ class Parameter:
         default: what a description means that does not name the parameter; one that has a default
             is only varied where it is named, or where none is (see `settled`).
         among: a parameter that is a list; only its items are allowed.
+        of_roles: (names of the user's own roles) → the values where there are any.
     """
 
     values: Distribution
@@ -68,6 +69,7 @@ class Parameter:
     joins: str | None = None
     default: Any = None
     among: str | None = None
+    of_roles: Callable[[Sequence[str]], Distribution] | None = None
 
 
 Space = Mapping[str, Parameter]

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import partial, wraps
 from math import inf
 from types import TracebackType
@@ -20,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from .context import CANCELLING
 from .errors import said_by
 
 _LOG = logging.getLogger("folkmoot")
@@ -176,9 +176,6 @@ class _CarriedError(Exception):
         self.error = error
 
 
-_CANCELLING: ContextVar[_Cancelling | None] = ContextVar("_CANCELLING", default=None)
-
-
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first,
     and a second one waits no longer.
@@ -187,10 +184,10 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     cancelled.
     """
     started, ended = threading.Event(), threading.Event()
-    cancelling = _CANCELLING.get()
+    cancelling: _Cancelling | None = CANCELLING.get()
 
     async def call() -> T:
-        _CANCELLING.set(None)  # what is called from here is cancelled by this call itself
+        CANCELLING.set(None)  # what is called from here is cancelled by this call itself
         started.set()
         try:
             return await function(*args)
@@ -239,9 +236,9 @@ def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, 
     @wraps(function)
     async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
         cancelling = _Cancelling()
-        token = _CANCELLING.set(cancelling)
+        token = CANCELLING.set(cancelling)
         thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-        _CANCELLING.reset(token)
+        CANCELLING.reset(token)
         try:
             return await asyncio.shield(thread)
         except asyncio.CancelledError:

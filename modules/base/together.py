@@ -18,7 +18,7 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
+            tasks = [group.create_task(part) for part in work]
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     return [task.result() for task in tasks]
@@ -38,8 +38,8 @@ async def those_who_answer(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | C
         except CallError as problem:
             return problem
 
-    ended = await together(attempt(one) for one in work)
-    refused = [one for one in ended if isinstance(one, CallError)]
+    ended = await together(attempt(part) for part in work)
+    refused = [outcome for outcome in ended if isinstance(outcome, CallError)]
     if refused and len(refused) == len(ended):
         raise refused[0]
     return ended

@@ -69,7 +69,7 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Raises PrivateAddressError when no address is left, OSError when there is none at all."""
         addresses = await self._inner.resolve(host, port, family)
-        kept = [one for one in addresses if self._private or is_public(one["host"])]
+        kept = [address for address in addresses if self._private or is_public(address["host"])]
         if addresses and not kept:
             raise PrivateAddressError(f"{host} leads to a private, local or reserved address")
         return kept

@@ -141,7 +141,9 @@ class CorpusEnvironment(Environment):
                 if title_key(document.title) == wanted
             ]
             if documents:
-                return next((one for one in documents if one.title == title), documents[0])
+                return next(
+                    (document for document in documents if document.title == title), documents[0]
+                )
         based = self._based(key)
         return based[0] if len(based) == 1 else None
 

@@ -280,7 +280,7 @@ def save_index(index: CorpusIndex, folder: Path, file: dict[str, object]) -> Non
     index.bm25.save(folder, allow_pickle=False, show_progress=False)
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(index, name), allow_pickle=False)
-    sizes = {one.name: one.stat().st_size for one in folder.iterdir()}
+    sizes = {entry.name: entry.stat().st_size for entry in folder.iterdir()}
     # After a power cut META could be there and the bytes of the others not.
     os.sync()
     meta = {"kind": KIND, "file": file, "files": sizes}

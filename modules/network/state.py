@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from dspy.predict.parameter import Parameter
 
-from ..base.errors import UserError
-from ..base.extras import from_extra
+from ..base.errors import UserError, from_extra
 from ..base.files import write_whole
 from ..base.saved_file import read_plain
 from ..reading.voting import trust_consensus

@@ -299,9 +299,9 @@ def _check(
     for name, value in (("max_error", max_error), ("confidence", confidence)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
-    if unlabelled := [one.id for one in questions if one.answer is None]:
+    if unlabelled := [question.id for question in questions if question.answer is None]:
         raise UserError(f"the question {unlabelled[0]} has no gold answer to calibrate on")
-    if len({one.id for one in questions}) < len(questions):
+    if len({question.id for question in questions}) < len(questions):
         raise UserError("two of the questions to calibrate on have the same id: give each once")
     if (needs := fewest_kept(max_error, confidence_each)) > len(questions):
         raise UserError(
@@ -312,7 +312,7 @@ def _check(
         raise UserError(
             f"recorded has rows of {min(other)!r}: this router asks {' and '.join(parts)}"
         )
-    texts = {one.question for one in questions}
+    texts = {question.question for question in questions}
     for part in parts.values():
         for predictor in part.predictors():
             if any(demo.get("question") in texts for demo in predictor.demos):
@@ -324,7 +324,10 @@ def _check(
 
 def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
     """The accuracy of each member on other questions, 0 to 1."""
-    ids, texts = {one.id for one in questions}, {one.question for one in questions}
+    ids, texts = (
+        {question.id for question in questions},
+        {question.question for question in questions},
+    )
     marks: defaultdict[str, list[bool]] = defaultdict(list)
     for row in rows:
         if row["id"] in ids or row["question"] in texts:
@@ -357,13 +360,13 @@ def _answers(
         for row in rows
         if row["error"] is None and row["correct"] is not None and not row.get("repeat")
     }
-    missing = [one.id for one in questions if one.id not in by_id]
+    missing = [question.id for question in questions if question.id not in by_id]
     if missing:
         raise UserError(
             f"the rows of {name} have no answer to {len(missing)} of the questions, such as "
             f"{missing[0]}: evaluate it on all of them"
         )
-    own = [by_id[one.id] for one in questions]
+    own = [by_id[question.id] for question in questions]
     return [
         PartAnswer(row["answer"], bool(row["correct"]), row["transcript"], taken(row))
         for row in own

@@ -17,6 +17,7 @@ from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, Caus
 from ...signatures.examples import Worked
 from ..agents.demonstration import Demonstration, demo_of, held, worked_example
 from ..agents.exchange import Exchange
+from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
@@ -30,6 +31,7 @@ from ..reading.voting import Ties
 from ..reports.causal import causal_report
 from .declaration import Plot, Protocol, known_names
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
+from .roles import Role, roles_given, seat_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
 """The sampling of single answers by default (CaCo-CoT, experiment details)."""
@@ -54,6 +56,7 @@ class CausalConsistency(Program):
         d_max: most rounds (the paper: 3). While no answer is accepted and the evaluators do not
             agree, all reasoners answer again and are examined again; after round `d_max` the
             evaluators' last answer is taken. Only contested questions take more than one round.
+        own_roles: one called `evaluator` is what evaluators are; see `Deliberation`.
         without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
             of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
@@ -87,6 +90,7 @@ class CausalConsistency(Program):
         th1: float = 0.5,
         n: int = 2,
         d_max: int = 3,
+        own_roles: Mapping[str, Any] | None = None,
         without: Sequence[str] = (),
         demonstration: Demonstration = None,
         tie_break: str = "random",
@@ -106,16 +110,18 @@ class CausalConsistency(Program):
             [*REASONER_PARTS, *EVALUATOR_PARTS],
             "give a list of components to leave out",
         )
+        own = roles_given(own_roles)
         named = known_names("without", without, parts, "component {} to leave out", advice)
         self.without = list(dict.fromkeys(named))
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
         reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
-        evaluating = _trimmed(CausalEvaluator, EVALUATOR_PARTS, self.without)
+        evaluator = own.get("evaluator") or Role(CausalEvaluator)
+        evaluating = _trimmed(evaluator.signature, EVALUATOR_PARTS, self.without)
         self.reasoners = [
             Seat(name, reasoning, sampling=settings) for name in distinct(["reasoner"] * reasoners)
         ]
         self.evaluators = [
-            Seat(name, evaluating, sampling=settings)
+            seat_of(name, replace(evaluator, signature=evaluating), sampling=settings)
             for name in distinct(["evaluator"] * evaluators)
         ]
         if demonstration is not None:
@@ -123,6 +129,7 @@ class CausalConsistency(Program):
         names = [reasoner.name for reasoner in self.reasoners]
         self.ties = Ties.of(tie_break, names, seed, ("random", "first", "strongest"))
         self.word(prompts, prompt_layout)
+        self.take({"evaluator": evaluator}, own)
         self.assign(lms)
 
     def describe(self) -> Described:
@@ -147,13 +154,11 @@ class CausalConsistency(Program):
         """
         rounds = self.d_max if self.evaluators else 1
         most = min(self.n, len(self.reasoners))
-        return [
-            *((reasoner, 1, rounds) for reasoner in self.reasoners),
-            *(
-                (evaluator, 0, rounds * len(range(place, max(most, 1), len(self.evaluators))))
-                for place, evaluator in enumerate(self.evaluators)
-            ),
-        ]
+        turns: list[SeatTurns] = [(reasoner, 1, rounds) for reasoner in self.reasoners]
+        for place, evaluator in enumerate(self.evaluators):
+            asked = rounds * len(range(place, max(most, 1), len(self.evaluators)))
+            turns += [(seat, 0, asked) for seat in with_queries([evaluator])]
+        return turns
 
     def exchange(self) -> Exchange:
         """Reasoners never read each other; what evaluators read and say decides."""

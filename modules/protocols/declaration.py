@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.errors import UserError
+from ..base.errors import UserError, did_you_mean
 from ..reading.row import ResultRow
 
 if TYPE_CHECKING:  # which would bring Optuna along
@@ -92,7 +92,8 @@ def known_names(
     for name in names:
         if name not in choices:  # a list finds a value that has no hash, too
             raise UserError(
-                f"there is no {what.format(repr(name))}: choose among {', '.join(choices)}"
+                f"there is no {what.format(repr(name))}{did_you_mean(name, choices)}: choose "
+                f"among {', '.join(choices)}"
             )
     return names
 

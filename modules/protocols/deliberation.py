@@ -14,19 +14,18 @@ from typing import Any
 import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
-from ...signatures.roles import ROLES, Judge
+from ...signatures.roles import Judge
 from ..agents.exchange import Exchange, Hear, hear_all
-from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
-from ..agents.seat import Seat
+from ..agents.retrieval import check_retrieval, retrieval_settings, with_queries
 from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, total
-from ..base.errors import UserError, checked_whole
+from ..base.errors import UserError, checked_whole, did_you_mean
 from ..base.registry import Registry
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
-from ..reading.row import Passage, ResultRow
+from ..reading.row import ResultRow
 from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
@@ -36,17 +35,14 @@ from .declaration import (
     Replayed,
     Replays,
     items_and,
-    known_names,
 )
 from .program import LAYOUT, Program, SeatTurns, prediction_of
+from .roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
 _TIED = ("first", "strongest", "random")
 
-
-Evidence = Sequence[Passage]
-"""The passages of the retriever, each with `title`, `text` and `source`."""
 
 Turns = Sequence[Mapping[str, Any]]
 """The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
@@ -123,21 +119,25 @@ class Deliberation(Program):
     equal ends the dialogue by consensus. After `max_rounds` without consensus the tie-break
     decides.
 
-    Args: roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking
-        order. tie_break: `judge` (an LM reads the discussion and decides), `majority` (the most
+    Args: roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
+        critic) and of `own_roles`, each at most once; or these roles themselves by name, such as
+        `{"lawyer": Lawyer, "critic": "critic"}`.
+        tie_break: `judge` (an LM reads the discussion and decides), `majority` (the most
         frequent answer of the last round; ties go to the earliest speaker, or with
         `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
         `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
         of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of
         one of them, or None.
         max_rounds: at least 1; the paper's value is 3.
+        own_roles: roles of your own by name: signatures, `Role`s or mappings, as `fm.roles` reads
+            them from a file. One that is called `judge` takes the judge's seat.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
             others of that round said, and all are asked at the same time.
         seed: with the question's id it decides a tie that is drawn.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
-        retrieval: `queries`, which the retriever writes itself in every round, from the question
-            and the discussion, or `question`, which is looked up once.
+        retrieval: `queries`, which an agent that looks things up writes itself in every round, from
+            the question and the discussion, or `question`, the only query.
         max_queries: how many of them at most.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
         prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
@@ -147,16 +147,17 @@ class Deliberation(Program):
     `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break
     itself had no valid answer) or `none`.
 
-    Raises: UserError: unknown, repeated, missing or too many roles; unknown tie-break or opening;
-        max_rounds below 1.
+    Raises: UserError: unknown, repeated, missing, unusable or too many roles; unknown tie-break or
+        opening; max_rounds below 1.
     """
 
     def __init__(
         self,
-        roles: Sequence[str],
+        roles: Sequence[str] | Mapping[str, Any],
         tie_break: str | Callable[[list[dict[str, object]]], str | None] = "judge",
         max_rounds: int = MAX_ROUNDS,
         *,
+        own_roles: Mapping[str, Any] | None = None,
         opening: str = "in_turn",
         seed: int = 0,
         lms: Mapping[str, dspy.BaseLM] | None = None,
@@ -168,20 +169,40 @@ class Deliberation(Program):
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(roles, Mapping):
+            own_roles = {**roles, **(own_roles or {})}
+            roles = [name for name in roles if name not in SEATS]
+        own = roles_given(own_roles)
+        cast = cast_of("roles", roles, own, "give a list of roles in speaking order")
         self.roles = _checked_roles(roles)
-        self.tie_break, self.tie_rule = named_tie_break(tie_break, self.roles)
+        self.seated = seated(cast, self.roles)
+        self.names = [seat.name for seat in self.seated]
+        if not 1 <= len(self.names) <= MAX_AGENTS:
+            raise UserError(
+                f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(self.names)}: name its "
+                "roles in order"
+            )
+        self.tie_break, self.tie_rule = named_tie_break(tie_break, self.names)
         self.max_rounds = checked_whole("max_rounds", max_rounds)
         if opening not in OPENINGS:
             raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
         self.opening = opening
-        _ties(self.tie_break, self.tie_rule, self.roles, seed, "")
-        self.seed = seed
-        self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
-        self.judge = Seat("judge", Judge, sampling=sampling) if self.tie_rule.rule is None else None
-        self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
-        query = query_seat(retrieval, max_queries, environment, sampling)
-        self.query, self.max_queries = query if self.retrieval else None, max_queries
+        _ties(self.tie_break, self.tie_rule, self.names, seed, "")
+        self.seed, self.environment = seed, environment
+        check_retrieval(retrieval, max_queries)
+        how: dict[str, Any] = {
+            "environment": environment,
+            "retrieval": retrieval,
+            "max_queries": max_queries,
+            "sampling": sampling,
+        }
+        self.agents = [seat_of(name, cast[role], **how) for name, role, _ in self.seated]
+        self.judge = None
+        if self.tie_rule.rule is None:
+            cast["judge"] = own.get("judge") or Role(Judge)
+            self.judge = seat_of("judge", cast["judge"], **how)
         self.word(prompts, prompt_layout)
+        self.take(cast, own)
         self.assign(lms)
 
     def describe(self) -> Described:
@@ -193,13 +214,16 @@ class Deliberation(Program):
             **({"opening": self.opening} if self.opening != OPENINGS[0] else {}),
             **({"seed": self.seed} if self.tie_break == "majority:random" else {}),
             "sampling": self.agents[0].predict.config,
-            **retrieval_settings(self.retrieval, self.max_queries if self.query else 0),
+            **retrieval_settings(self.seats().values(), self.environment),
         }
 
     def turns(self) -> list[SeatTurns]:
-        judged: list[SeatTurns] = [] if self.judge is None else [(self.judge, 0, 1)]
-        speakers = [*self.agents, *([self.query] if self.query else [])]
-        return [*((agent, 1, self.max_rounds) for agent in speakers), *judged]
+        judging = [] if self.judge is None else with_queries([self.judge])
+        speakers = with_queries(self.agents)
+        return [
+            *((seat, 1, self.max_rounds) for seat in speakers),
+            *((seat, 0, 1) for seat in judging),
+        ]
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return deliberation_report(rows)
@@ -216,19 +240,17 @@ class Deliberation(Program):
 
     def exchange(self) -> Exchange:
         again = self.max_rounds - 1
-        speakers = [*self.agents, *([self.query] if self.query else [])]
-        alone = self.opening == "blind" or len(self.roles) == 1
+        alone = self.opening == "blind" or len(self.agents) == 1
         return Exchange(
-            self.roles,
+            self.names,
             self._again,
             None if alone else self._opening,
-            [(seat, min(1, again), again) for seat in speakers],
+            [(seat, min(1, again), again) for seat in with_queries(self.agents)],
         )
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        evidence = await self._evidence(task)
-        opening = await self._opening(task, evidence) if self.opening == "blind" else []
-        transcript = await self._rounds(task, opening, evidence, hear_all)
+        opening = await self._opening(task) if self.opening == "blind" else []
+        transcript = await self._rounds(task, opening, hear_all)
         rounds, latest = self._whole_rounds(transcript), transcript[-len(self.agents) :]
         if all_agree([turn.answer for turn in latest], task.kind):
             return prediction_of(
@@ -244,76 +266,47 @@ class Deliberation(Program):
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
             transcript.append(verdict)
             judged = verdict.answer
-        ties = _ties(self.tie_break, self.tie_rule, self.roles, self.seed, ASKER.get().question)
+        ties = _ties(self.tie_break, self.tie_rule, self.names, self.seed, ASKER.get().question)
         answer, decided_by = break_tie(
-            transcript, self.tie_break, self.tie_rule, self.roles, task.kind, judged, ties
+            transcript, self.tie_break, self.tie_rule, self.names, task.kind, judged, ties
         )
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
 
-    async def _evidence(self, task: Task) -> Evidence | None:
-        """The passages that are looked up once for all rounds."""
-        if self.retrieval is None or self.query is not None:
-            return None
-        return await self.retrieval.look_up(task.question)
-
-    async def _opening(self, task: Task, evidence: Evidence | None = None) -> list[Turn]:
+    async def _opening(self, task: Task) -> list[Turn]:
         """The first answers of agents who hear nobody, asked for at the same time."""
-        if evidence is None:
-            evidence = await self._evidence(task)
-        turns = await together(self._speak(agent, task, 1, (), evidence) for agent in self.agents)
+        turns = await together(self._speak(place, task, 1, ()) for place in range(len(self.agents)))
         return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
         transcript = list(recorded[: len(self.agents)])
-        evidence = await self._evidence(task)
-        last = max(turn.round for turn in recorded if turn.agent in self.roles)
+        last = max(turn.round for turn in recorded if turn.agent in self.names)
         for number in range(2, last + 1):
-            await self._round(task, transcript, number, evidence, hear)
+            await self._round(task, transcript, number, hear)
         return transcript
 
-    async def _rounds(
-        self, task: Task, opening: Sequence[Turn], evidence: Evidence | None, hear: Hear
-    ) -> list[Turn]:
+    async def _rounds(self, task: Task, opening: Sequence[Turn], hear: Hear) -> list[Turn]:
         """Whole rounds, from the `opening` on, until all agree or no round is left."""
         transcript = list(opening)
         while (done := self._whole_rounds(transcript)) < self.max_rounds:
             latest = [turn.answer for turn in transcript[-len(self.agents) :]]
             if all_agree(latest, task.kind):
                 break
-            await self._round(task, transcript, done + 1, evidence, hear)
+            await self._round(task, transcript, done + 1, hear)
         return transcript
 
-    async def _round(
-        self, task: Task, transcript: list[Turn], number: int, evidence: Evidence | None, hear: Hear
-    ) -> None:
+    async def _round(self, task: Task, transcript: list[Turn], number: int, hear: Hear) -> None:
         """Let every agent speak once, and add what it says to the transcript."""
-        for agent in self.agents:
+        for place, agent in enumerate(self.agents):
             heard = hear(agent.name, transcript)
-            transcript.append(await self._speak(agent, task, number, heard, evidence))
+            transcript.append(await self._speak(place, task, number, heard))
 
     def _whole_rounds(self, transcript: Sequence[Turn]) -> int:
         return len(transcript) // len(self.agents)
 
-    async def _speak(
-        self,
-        agent: Seat,
-        task: Task,
-        round: int,
-        discussion: Sequence[Turn],
-        evidence: Evidence | None,
-    ) -> Turn:
-        if agent.name == "retriever" and self.retrieval and self.query:
-            return await informed(
-                agent,
-                self.query,
-                self.max_queries,
-                self.retrieval,
-                task,
-                round=round,
-                discussion=discussion,
-            )
-        shown = evidence if agent.name == "retriever" else None
-        return await agent.ask(task, round=round, discussion=discussion, evidence=shown)
+    async def _speak(self, place: int, task: Task, round: int, discussion: Sequence[Turn]) -> Turn:
+        return await self.agents[place].ask(
+            task, round=round, discussion=discussion, rollout=self.seated[place].sample
+        )
 
 
 def break_tie(
@@ -450,12 +443,7 @@ def _replayed(
 
 
 def _checked_roles(roles: Sequence[str]) -> list[str]:
-    names = known_names("roles", roles, ROLES, "role {}", "give a list of roles in speaking order")
-    if not 1 <= len(names) <= MAX_AGENTS:
-        raise UserError(
-            f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in "
-            f"order"
-        )
+    names = [roles] if isinstance(roles, str) else list(roles)
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"the role {name!r} appears more than once: each role may appear once")
@@ -476,7 +464,8 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
         return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", rule
     if rule is None or rule.names_agent != bool(role):
         raise UserError(
-            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or "
+            f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "
+            f"{_choices()}, a function of yours, or "
             f"one "
             "that a package registers (entry point folkmoot.tie_breaks)"
         )
@@ -512,7 +501,9 @@ def _choices() -> str:
 
 
 _SPACE: Space = {
-    "roles": Parameter(lists(ROLES, 2, 3)),
+    "roles": Parameter(
+        lists(SPEAKERS, 2, 3), of_roles=lambda names: lists([*names, *SPEAKERS], 2, 3)
+    ),
     "max_rounds": Parameter(IntDistribution(1, MAX_ROUNDS)),
     "tie_break": Parameter(CategoricalDistribution(tuple(_BUILT_IN))),
     "ties": Parameter(
@@ -524,7 +515,7 @@ _SPACE: Space = {
     "opening": Parameter(CategoricalDistribution(OPENINGS), default=OPENINGS[0]),
     **{
         name: Parameter(
-            CategoricalDistribution(tuple(ROLES)),
+            CategoricalDistribution(SPEAKERS),
             When("tie_break", (name,)),
             joins="tie_break",
             among="roles",

@@ -17,7 +17,7 @@ from ...signatures.roles import Picker
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, CallError, metered, with_usage
-from ..base.errors import UserError, said_by
+from ..base.errors import UserError, did_you_mean, said_by
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import those_who_answer
@@ -87,7 +87,9 @@ class Ensemble(Program):
                 "sampling is for members given by name: set it on the programs that are members"
             )
         if vote not in VOTES:
-            raise UserError(f"there is no vote {vote!r}: choose {' or '.join(VOTES)}")
+            raise UserError(
+                f"there is no vote {vote!r}{did_you_mean(vote, VOTES)}: choose {' or '.join(VOTES)}"
+            )
         self.members = [
             SingleAgent(member, sampling=sampling) if isinstance(member, str) else member
             for member in members

@@ -55,12 +55,12 @@ class NearestDemos(Program):
         if isinstance(pool, str) or not isinstance(pool, Sequence) or not pool:
             raise UserError("there is no solved question to show: give training questions")
         self.program, self.k = of, checked_whole("k", k)
-        self.pool = _Pool(Shown(*one) for one in pool)
+        self.pool = _Pool(Shown(*shown) for shown in pool)
 
     def describe(self) -> Described:
         pool = [
-            [one.question, {name: dict(demo) for name, demo in one.demos.items()}]
-            for one in self.pool
+            [shown.question, {name: dict(demo) for name, demo in shown.demos.items()}]
+            for shown in self.pool
         ]
         return {**self.named(), "of": self.program.describe(), "k": self.k, "pool": pool}
 
@@ -78,7 +78,7 @@ class NearestDemos(Program):
         shown: Program = self.program.deepcopy()
         for name, predictor in shown.named_predictors():
             predictor.demos = [
-                dspy.Example(**one.demos[name]) for one in reversed(near) if name in one.demos
+                dspy.Example(**each.demos[name]) for each in reversed(near) if name in each.demos
             ] or predictor.demos
         return await shown.solve(task)
 
@@ -95,8 +95,8 @@ class _Pool(tuple[Shown, ...]):
 
         numbers: dict[str, int] = {}
         rows = [
-            [numbers.setdefault(word, len(numbers)) for word in _words(one.question)]
-            for one in self
+            [numbers.setdefault(word, len(numbers)) for word in _words(shown.question)]
+            for shown in self
         ]
         index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
         index.index((rows, numbers), show_progress=False)
@@ -108,7 +108,7 @@ class _Pool(tuple[Shown, ...]):
         numbers_of = [numbers[word] for word in _words(question) if word in numbers]
         alike = index.get_scores_from_ids(numbers_of) if numbers_of else np.zeros(len(self))
         order = (self[int(place)] for place in np.argsort(-alike, kind="stable"))
-        return [one for one in order if one.question != question][:k]
+        return [shown for shown in order if shown.question != question][:k]
 
 
 def _words(text: str) -> list[str]:

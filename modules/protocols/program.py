@@ -16,8 +16,6 @@ import dspy
 from anyio import from_thread
 from optuna.distributions import CategoricalDistribution
 
-from ...signatures.roles import ROLES
-from ...signatures.team import WORKERS
 from ..agents.adapter import ProfileAdapter
 from ..agents.exchange import Exchange
 from ..agents.own_prompts import LAYOUTS, ROLE_FIRST, ROLE_LAST, meant_for, prompts_given
@@ -35,6 +33,7 @@ from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties
 from .declaration import Protocol
+from .roles import ROLES, SEATS, Role
 from .saved import check_kept, check_no_pickle, write
 from .short_names import distinct as distinct
 
@@ -46,17 +45,8 @@ T = TypeVar("T")
 _ADAPTERS = {
     wording: ProfileAdapter(Wording(*wording)) for wording in product((False, True), repeat=2)
 }
-_SEATS = (
-    *ROLES,
-    "retriever.query",
-    "query",
-    "judge",
-    *WORKERS,
-    "supervisor",
-    "reasoner",
-    "evaluator",
-)
-"""Names of seats, one or another of which most protocols have."""
+_SEATS = ("retriever.query", "query", *SEATS)
+"""Names of seats beside roles, one or another of which most protocols have."""
 _CANDIDATES = "candidate_programs"
 
 
@@ -81,6 +71,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     prompt_layout: str = ROLE_LAST
     prompts: Mapping[str, str] = MappingProxyType({})
     verbatim: bool = False  # whether instructions keep their line breaks
+    own_roles: Mapping[str, Role] = MappingProxyType({})
     own_lm: Callable[[], Any] | None = None
     """Makes the LM that it was saved with, for seats without one; None where it has none."""
 
@@ -157,13 +148,16 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def named(self) -> dict[str, Any]:
         """The beginning of `describe()`: `program`, the name of the protocol, of a class that
-        inherits its protocol also its own `class`, as `module:Class`, and what `word` was told.
+        inherits its protocol also its own `class`, as `module:Class`, what `word` was told, and
+        the user's own roles.
         """
         kind = type(self)
         own = (
             {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
         )
-        return {"program": self.protocol.name, **own, **self.wording()}
+        roles = {name: role.describe() for name, role in self.own_roles.items()}
+        more = {"own_roles": roles} if roles else {}
+        return {"program": self.protocol.name, **own, **self.wording(), **more}
 
     def wording(self) -> dict[str, Any]:
         """The arguments of `word`, as constructor parameters."""
@@ -280,7 +274,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             ):  # folkmoot's own lines are wrapped, and mean one paragraph
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
-        for name in instructions.keys() - used - {*_SEATS, *self.other_seats()}:
+        for name in instructions.keys() - used - {*_SEATS, *ROLES.names(), *self.other_seats()}:
             raise UserError(
                 f"prompts: there is no seat {name!r} in this program: the seats are "
                 f"{', '.join(self.seats())}"
@@ -303,6 +297,11 @@ class Program(dspy.Module):  # type: ignore[misc]
     def with_seats(self, names: Iterable[str]) -> Program:
         """The program with seats of these names, as far as it can have them: itself, or a copy."""
         return self
+
+    def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
+        """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
+        self.own_roles = {name: role for name, role in cast.items() if name in own}
+        self.assign({name: role.lm for name, role in cast.items() if role.lm is not None})
 
     def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,

@@ -261,11 +261,11 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     """
     answers = [turn["answer"] for turn in transcript if not turn.get("step")]
     same = [
-        one
-        for one in answers
-        if one is not None
+        each
+        for each in answers
+        if each is not None
         and answer is not None
-        and answer_key(one, task.kind) == answer_key(answer, task.kind)
+        and answer_key(each, task.kind) == answer_key(answer, task.kind)
     ]
     words = sum(len(str(turn["text"]).split()) for turn in transcript)
     return {
@@ -348,7 +348,7 @@ def _settled(
     return dspy.Prediction(
         answer=stands.answer,
         decided_by=PERSON if by == PERSON else settled,
-        rounds=max((one.rounds for one in asked.values()), default=0),
+        rounds=max((prediction.rounds for prediction in asked.values()), default=0),
         consensus_round=stands.consensus_round,
         kind=task.kind,
         answers={

@@ -18,7 +18,7 @@ from dspy.predict.parameter import Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from ..agents.adapter import SAMPLING, SETTINGS, profile_of, settings_of
-from ..agents.retrieval import Retrieval
+from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
@@ -241,17 +241,11 @@ def state_of(program: Saveable) -> SavedProgram:
         for name, seat in program.seats().items()
         if seat.predict.lm is not None
     }
-    parts = [getattr(part, "retrieval", None) for _, part in program.parts(dspy.Module)]
-    held = [
-        part.environment
-        for part in parts
-        if isinstance(part, Retrieval) and part.environment is not None
-    ]
     document = {
         "format": FORMAT,
         "versions": dict(_versions()),
         "program": program.describe(),
-        "environments": {each.fingerprint: each.text_form for each in held},
+        "environments": {each.fingerprint: each.text_form for each in environments_in(program)},
         "predictors": predictors,
         "learned": {name: one.identity for name, one in learned_in(program).items()},
         "lms": lms,

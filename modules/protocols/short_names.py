@@ -64,9 +64,9 @@ def _named(described: Described) -> str:
             return f"{weighted}vote of {len(described['members'])}"
         case "deliberation":
             judge = " + judge" if described["tie_break"] == "judge" else ""
-            return f"{_count(len(described['roles']), 'agent')}{judge}"
+            return f"{_count(_seats(described, 'roles'), 'agent')}{judge}"
         case "team":
-            return f"{_count(len(described['workers']), 'worker')} + supervisor"
+            return f"{_count(_seats(described, 'workers'), 'worker')} + supervisor"
         case "causal":
             evaluators = described["evaluators"]
             several = f" + {evaluators} evaluators" if evaluators > 1 else " + evaluator"
@@ -107,6 +107,7 @@ def _details(described: Described) -> list[str]:
         "one-shot" if described.get("demonstration") else "",
         "role first" if described.get("prompt_layout") == "role_first" else "",
         "own prompts" if described.get("prompts") else "",
+        f"own roles: {', '.join(own)}" if (own := described.get("own_roles")) else "",
     ]
 
 
@@ -134,6 +135,12 @@ def _members_of(described: Described) -> list[str]:
         case "nearest":
             return [legend(described["of"])]
     return []
+
+
+def _seats(described: Described, parameter: str) -> int:
+    """How many seats the named roles take."""
+    own = described.get("own_roles") or {}
+    return sum(own.get(name, {}).get("repeats", 1) for name in described[parameter])
 
 
 def _count(number: int, thing: str) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import dspy
 from optuna.distributions import CategoricalDistribution
 
-from ...signatures.roles import ROLES
 from ..agents.demonstration import Demonstration, held, worked_example
-from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
+from ..agents.retrieval import check_retrieval, retrieval_settings, with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
@@ -20,7 +19,8 @@ from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When
 from ..reading.voting import Ties
 from .declaration import Protocol
-from .program import LAYOUT, Program, SeatTurns, prediction_of
+from .program import LAYOUT, Program, SeatTurns
+from .roles import Role, cast_of, roles_given, seat_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
 SELF_CONSISTENCY = "self_consistency"
@@ -37,6 +37,7 @@ class SingleAgent(Program):
         sub-questions, each with the earlier answers), `plan_and_solve` (a plan, then its steps).
         None is `simple`.
         role: instead of a strategy, a role of the deliberation, asked once without other agents.
+        own_roles: roles of your own by name, as `Deliberation` takes them.
         samples: how many answers a strategy of one call draws, of which the most frequent is
             taken; None is 10 for `self_consistency` and `complexity`, else one.
         tie_break: of their equally frequent answers, `first` takes the earliest sample's,
@@ -63,6 +64,7 @@ class SingleAgent(Program):
         strategy: str | None = None,
         *,
         role: str | None = None,
+        own_roles: Mapping[str, Any] | None = None,
         samples: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
@@ -81,11 +83,12 @@ class SingleAgent(Program):
                 f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
             )
         name = role if role is not None else "simple" if strategy is None else strategy
-        # a list finds a value that has no hash, too
-        if role is not None and role not in list(ROLES):
-            raise UserError(f"there is no role {role!r}: choose one of {', '.join(ROLES)}")
+        own = roles_given(own_roles)
+        cast = {} if role is None else cast_of("role", [role], own, "name a role")
         self.strategy, self.role = (name if role is None else None), role
-        self.plan = strategy_of(name) if role is None else Strategy(ROLES[role])
+        self.plan = strategy_of(name) if role is None else Strategy(cast[name].signature)
+        if samples is None and cast and cast[name].repeats > 1:
+            samples = cast[name].repeats
         if samples is not None:
             self.plan = self.plan.sampled(checked_whole("samples", samples))
         self.samples = self.plan.samples
@@ -93,9 +96,18 @@ class SingleAgent(Program):
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
         settings = {**self.plan.sampling, **(sampling or {})}
-        self.seat = Seat(name, self.plan.signature, lm=lm, sampling=settings)
+        check_retrieval(retrieval, max_queries)
+        self.environment = environment
+        self.seat = seat_of(
+            name,
+            cast.get(name) or Role(self.plan.signature),
+            environment=environment,
+            sampling=settings,
+            retrieval=retrieval,
+            max_queries=max_queries,
+        )
         self.steps = {
-            step: Seat(f"{name}.{step}", signature, lm=lm, sampling=settings)
+            step: Seat(f"{name}.{step}", signature, sampling=settings)
             for step, signature in self.plan.steps.items()
         }
         self.demonstration = held(demonstration)
@@ -106,31 +118,27 @@ class SingleAgent(Program):
                 )
             for step, demo in demonstrations(self.plan, worked_example(demonstration)).items():
                 {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
-        self.retrieval = Retrieval(environment) if role == "retriever" else None
-        query = query_seat(retrieval, max_queries, environment, sampling)
-        self.query, self.max_queries = query if self.retrieval else None, max_queries
         self.word(prompts, prompt_layout)
+        self.take(cast, own)
+        self.assign({} if lm is None else dict.fromkeys(self.seats(), lm))
 
     def rename(self, name: str) -> None:
         """Give the agent's seats another name, to tell agents of one strategy apart."""
         self.seat.name = name
         for step, seat in self.steps.items():
             seat.name = f"{name}.{step}"
-        if self.query:
-            self.query.name = f"{name}.query"
+        for query in with_queries([self.seat])[1:]:
+            query.name = f"{name}.query"
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        if self.query:
-            return [(self.query, 1, 1), (self.seat, 1, 1)]
-        seats = {**self.steps, "answer": self.seat}
-        counts = {name: self.plan.turns.get(name, (1, 1)) for name in seats}
-        times = self.samples or 1
-        return [
-            (seats[name], times * fewest, times * most) for name, (fewest, most) in counts.items()
-        ]
+        times, turns = self.samples or 1, list[SeatTurns]()
+        for name, answering in {**self.steps, "answer": self.seat}.items():
+            fewest, most = self.plan.turns.get(name, (1, 1))
+            turns += [(seat, times * fewest, times * most) for seat in with_queries([answering])]
+        return turns
 
     def describe(self) -> Described:
         named: dict[str, object] = {"role": self.role} if self.role else {"strategy": self.strategy}
@@ -144,7 +152,7 @@ class SingleAgent(Program):
             **self.named(),
             **named,
             "sampling": self.seat.predict.config,
-            **retrieval_settings(self.retrieval, self.max_queries if self.query else 0),
+            **retrieval_settings([self.seat], self.environment),
         }
 
     def sampled(self, samples: int) -> SingleAgent:
@@ -162,20 +170,13 @@ class SingleAgent(Program):
         return agent
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        if self.role is None:
-            prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
-            if self.ties.rule != "first" and prediction.get("tied"):
-                leading = prediction["leading"]
-                prediction["answer"] = leading[
-                    self.ties.decider(ASKER.get().question)([[0]] * len(leading))
-                ]
-            return prediction
-        if self.retrieval and self.query:
-            turn = await informed(self.seat, self.query, self.max_queries, self.retrieval, task)
-        else:
-            evidence = await self.retrieval.look_up(task.question) if self.retrieval else None
-            turn = await self.seat.ask(task, evidence=evidence)
-        return prediction_of(task, turn.answer, "single", [turn])
+        prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
+        if self.ties.rule != "first" and prediction.get("tied"):
+            leading = prediction["leading"]
+            prediction["answer"] = leading[
+                self.ties.decider(ASKER.get().question)([[0]] * len(leading))
+            ]
+        return prediction
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:

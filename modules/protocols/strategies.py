@@ -16,7 +16,7 @@ from ...signatures.examples import EXAMPLES, Worked
 from ..agents.demonstration import demo_of
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.errors import UserError
+from ..base.errors import UserError, did_you_mean
 from ..base.fence import cut
 from ..base.registry import Registry
 from ..base.together import together
@@ -209,8 +209,10 @@ def strategy_of(name: Any) -> Strategy:
     """The strategy of that name. Raises UserError when there is none."""
     strategy = STRATEGIES.find(name)
     if strategy is None:
+        names = STRATEGIES.names()
         raise UserError(
-            f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
+            f"there is no strategy {name!r}{did_you_mean(name, names)}: choose one of "
+            f"{', '.join(names)}"
         )
     return strategy
 

@@ -173,7 +173,7 @@ def prompts_of(program: Program) -> dict[str, PromptFields]:
         for name, prompts in by_predictor.items():
             inner = name.removeprefix("program.")
             prompts["demos"] = [
-                dict(one.demos[inner]) for one in program.pool if inner in one.demos
+                dict(shown.demos[inner]) for shown in program.pool if inner in shown.demos
             ]
     return by_predictor
 

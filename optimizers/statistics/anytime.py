@@ -394,7 +394,7 @@ class PairWatch:
         counts = {1.0: 0, -1.0: 0, 0.0: 0} | self._counts
         values, seen = np.array(list(counts)), np.array(list(counts.values()))
         rest = (self.planned or 0) - len(self.differences)
-        random = np.random.default_rng([len(self.differences), *(int(one) for one in seen)])
+        random = np.random.default_rng([len(self.differences), *(int(value) for value in seen)])
         shares = random.dirichlet(seen + 0.5, PREDICTIONS)
         limit = -math.log(self.alpha)
         decided = np.zeros(PREDICTIONS, dtype=bool)

@@ -52,7 +52,7 @@ def gain_part(
     if n < 2:
         return Estimate(value, -unit, unit)
     centre = math.fsum(differences) / (n + 1)
-    squares = math.fsum(one * one for one in differences) + unit * unit
+    squares = math.fsum(difference * difference for difference in differences) + unit * unit
     half = _half(n, max(0.0, squares - (n + 1) * centre * centre), confidence)
     return Estimate(value, max(-unit, centre - half), min(unit, centre + half))
 

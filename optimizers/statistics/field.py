@@ -66,7 +66,9 @@ def leaving(
         winners = [other for other in sorted(racing) if better(states, other, program)]
         if winners:
             # Prefer a program that no other beats, so that the reason remains valid later.
-            unbeaten = [one for one in winners if not any(better(states, o, one) for o in racing)]
+            unbeaten = [
+                winner for winner in winners if not any(better(states, o, winner) for o in racing)
+            ]
             by = (unbeaten or winners)[0]
             exits.append(Exit(program, by, "beaten"))
             left.discard(program)
@@ -80,7 +82,7 @@ def leaving(
             continue
         for cheaper in cheapest_first[: cheapest_first.index(program)]:
             replaced = covers[program] | {program}
-            if cheaper in left and all(no_worse(states, cheaper, one) for one in replaced):
+            if cheaper in left and all(no_worse(states, cheaper, each) for each in replaced):
                 exits.append(Exit(program, cheaper, "no_better"))
                 left.discard(program)
                 covers[cheaper] |= replaced
@@ -188,12 +190,12 @@ class FieldWatch:
         exits = leaving(
             self.states, self.racing, self._covered, self.kept if others else frozenset()
         )
-        for one in exits:
-            self.exits[one.program] = Exit(one.program, one.by, one.why, self.seen)
-            self.racing.discard(one.program)
-            own = self._covered.get(one.program, frozenset())
-            replaced = own if one.why == "beaten" else own | {one.program}
-            self._covered[one.by] = self._covered.get(one.by, frozenset()) | replaced
+        for gone in exits:
+            self.exits[gone.program] = Exit(gone.program, gone.by, gone.why, self.seen)
+            self.racing.discard(gone.program)
+            own = self._covered.get(gone.program, frozenset())
+            replaced = own if gone.why == "beaten" else own | {gone.program}
+            self._covered[gone.by] = self._covered.get(gone.by, frozenset()) | replaced
         return exits
 
     def last_look(self) -> list[Exit]:
@@ -221,7 +223,7 @@ class FieldWatch:
         that is most often right.
         """
         unbeaten = {
-            one for one in self.racing if not any(self.better(o, one) for o in range(self.size))
+            each for each in self.racing if not any(self.better(o, each) for o in range(self.size))
         }
         left = unbeaten or self.racing or set(range(self.size))
         cheapest = min(self.prices[program] for program in left)

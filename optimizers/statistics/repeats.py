@@ -22,13 +22,13 @@ def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
     Unbiased, as in a one-way analysis of variance; the variance between questions is never below
     0. Raises ValueError unless two questions have two repeats each.
     """
-    repeated = [np.asarray(one, dtype=float) for one in scores if len(one) > 1]
+    repeated = [np.asarray(values, dtype=float) for values in scores if len(values) > 1]
     if len(repeated) < 2:
         raise ValueError("two questions need at least two repeats each")
-    freedom = sum(len(one) - 1 for one in repeated)
-    within = math.fsum(((one - one.mean()) ** 2).sum() for one in repeated) / freedom
-    means = [one.mean() for one in repeated]
-    noise = within * float(np.mean([1 / len(one) for one in repeated]))
+    freedom = sum(len(values) - 1 for values in repeated)
+    within = math.fsum(((values - values.mean()) ** 2).sum() for values in repeated) / freedom
+    means = [values.mean() for values in repeated]
+    noise = within * float(np.mean([1 / len(values) for values in repeated]))
     return Spread(within, max(0.0, float(np.var(means, ddof=1)) - noise))
 
 

@@ -8,11 +8,10 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...modules.base.calls import FatalCallError, Usage, bound, metered, refused
+from ...modules.base.calls import ASKER, FatalCallError, Usage, bound, metered, refused
 from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
@@ -147,10 +146,6 @@ def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
     return not new.wider_than(Budget.parse(spent))
 
 
-_QUESTION: ContextVar[object] = ContextVar("folkmoot_question_under_way", default=None)
-"""The key by which accounts know the question that a call is made for."""
-
-
 @dataclass
 class Account:
     """The spending from a budget, and the number of calls in flight that will add to it.
@@ -235,7 +230,7 @@ class Account:
 
     def _turn(self) -> int:
         """The rank of the current question among those in flight; 1 began first."""
-        key = _QUESTION.get()
+        key = ASKER.get().turn
         return list(self._open).index(key) + 1 if key in self._open else 1
 
     def _suffices_for(self, questions: int) -> bool:
@@ -272,7 +267,7 @@ class Account:
         """
         with self._lock:
             self._spend(usage)
-            if (question := self._open.get(_QUESTION.get())) is not None:
+            if (question := self._open.get(ASKER.get().turn)) is not None:
                 question.add(usage)
             if (self.budget.usd is not None and usage.cost_usd is None) or (
                 self.budget.tokens is not None and usage.tokens is None
@@ -390,20 +385,16 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
 
 
-ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("folkmoot_accounts", default=())
-"""The accounts that a paid call has to pass, the innermost first."""
-
-
 @asynccontextmanager
-async def room_for_question() -> AsyncIterator[None]:
+async def room_for_question(accounts: Iterable[Account]) -> AsyncIterator[None]:
     """Answer a question inside the block; where a budget is short, questions in flight are finished
     first.
     """
     key = object()
     async with AsyncExitStack() as held:
         # a question asked within another one would wait for that one forever
-        if _QUESTION.get() is None:
-            for account in ACCOUNTS.get():
+        if (asker := ASKER.get()).turn is None:
+            for account in accounts:
                 await held.enter_async_context(account.question(key))
-            held.enter_context(bound(_QUESTION, key))
+            held.enter_context(bound(ASKER, replace(asker, turn=key)))
         yield

@@ -193,7 +193,7 @@ class Card:
             **{name: value for name, value in vars(self).items() if name not in hidden},
             "folder": str(self.folder),
             "score": None if score is None else vars(score),
-            "scores": [vars(one) for one in self.scores],
+            "scores": [vars(each) for each in self.scores],
             "files": list(map(str, self.files)),
             "pictures": {str(file): caption for file, caption in self.pictures.items()},
             "children": list(map(str, self.children)),

@@ -89,7 +89,7 @@ def _row(line: ProgressLine) -> RenderableType:
     row = Table.grid(padding=(0, 1))
     bar = [ProgressBar(total=line.total, completed=line.done, width=10)] if line.total else []
     # A live display bypasses the console's own cleaning of text.
-    texts = (Text(clean(one), no_wrap=True) for one in (line.label, "  ".join(line.parts)))
+    texts = (Text(clean(each), no_wrap=True) for each in (line.label, "  ".join(line.parts)))
     row.add_row(next(texts), *bar, next(texts))
     return row
 
@@ -216,7 +216,7 @@ class Screen(Console, RenderHook):
         self.push_render_hook(self)
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Cleaned(one) for one in renderables]
+        return [_Cleaned(renderable) for renderable in renderables]
 
 
 @dataclass(frozen=True)

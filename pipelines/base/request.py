@@ -184,6 +184,14 @@ ProgramSpec = Annotated[
         "Python also a program, any dspy.Module, or a function of a question.",
     ),
 ]
+Roles = Annotated[
+    Any,
+    str | None,
+    Option(
+        metavar="FILE",
+        help="Roles of your own, in a YAML file. In Python also a mapping of signatures by name.",
+    ),
+]
 Kind = Annotated[
     str | None, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")
 ]
@@ -375,6 +383,7 @@ class LMs(SharedByLMs, Seats, Commands):
             "that fm.worked wrote.",
         ),
     ] = None
+    roles: Roles = None
     inputs: Annotated[
         Pairs,
         list[str],
@@ -387,19 +396,21 @@ class LMs(SharedByLMs, Seats, Commands):
     temperature: Temperature = None
 
     def __post_init__(self) -> None:
-        if self.demonstration is not None:
-            shown = {"demonstration": self.demonstration}
-            self.sets = (
-                {**self.sets, **shown}
-                if isinstance(self.sets, Mapping)
-                else [*(self.sets or ()), *pairs_text(shown)]
-            )
-            self.demonstration = None
+        folded = {"demonstration": self.demonstration, "own_roles": self.roles}
+        given = {name: value for name, value in folded.items() if value is not None}
+        sets: Any = self.sets or {}
+        if isinstance(self.sets or self.roles, Mapping):
+            self.sets = {**sets, **given}
+        elif given:
+            self.sets = [*sets, *pairs_text(given)]
+        self.demonstration = self.roles = None
 
-    def parameters(self) -> list[str]:
-        """`sets` as `KEY=VALUE`, with the environment variables that a command may read."""
+    def parameters(self) -> Pairs:
+        """`sets`, with the environment variables that a command may read."""
+        if not self.pass_env:
+            return self.sets
         passed = f"pass_env=[{', '.join(self.pass_env)}]"
-        return [*pairs_text(self.sets), *([passed] if self.pass_env else [])]
+        return [*pairs_text(self.sets), passed]
 
     def input_fields(self) -> dict[str, str]:
         """`inputs` by the program's field. Raises UserError for what is not a pair."""

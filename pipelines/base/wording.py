@@ -44,7 +44,7 @@ def signed_interval(
     difference: float, low: float, high: float, *, is_rate: bool = True, unit: str = ""
 ) -> str:
     """A difference with its interval, such as `+1.0 points [−0.2, +2.0]`."""
-    value, *ends = (signed(one, is_rate) for one in (difference, low, high))
+    value, *ends = (signed(each, is_rate) for each in (difference, low, high))
     return f"{value}{unit} [{', '.join(ends)}]"
 
 

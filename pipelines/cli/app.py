@@ -145,7 +145,9 @@ class ManyOptions(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         everything = ctx.meta.get(ALL, False)
-        options: list[Any] = [one for one in self.params if isinstance(one, TyperOption)]
+        options: list[Any] = [
+            parameter for parameter in self.params if isinstance(parameter, TyperOption)
+        ]
         for option in options:
             if option.name not in ("all_help", "help"):
                 option.hidden = not everything and option.name not in COMMON
@@ -219,7 +221,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
                 annotation=Annotated[kind, info],
             )
         )
-    callback.__annotations__ = {one.name: one.annotation for one in parameters}
+    callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     shown = app.command(
         name,

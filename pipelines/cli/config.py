@@ -115,7 +115,8 @@ def apply_defaults(
         if not hasattr(request, name):  # options of the view
             continue
         if name in PAIRS:
-            typed = (getattr(request, name) or []) if on_line(name) else []
+            given = getattr(request, name) or []  # other options may have added to it
+            typed = [one for one in given if on_line(name) or one not in value]
             value = _others(name, value, [*typed, *([lm] if name == "lm" and lm else [])])
             setattr(request, name, [*value, *typed])
         if value != [] and (name in PAIRS or not on_line(name)):

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import dspy
 
 from ...modules.base.calls import CallError
-from ...modules.base.errors import UserError
-from ...modules.base.extras import install_line
+from ...modules.base.errors import UserError, install_line
 from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings

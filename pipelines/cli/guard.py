@@ -14,7 +14,6 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from contextvars import ContextVar
 from typing import Any, TextIO
 
 import typer
@@ -25,7 +24,7 @@ from ...modules.base.fence import clean, one_line
 STOPPED, BAD_INPUT, VERDICT_FAILED, INTERRUPTED = 1, 2, 3, 130
 """Exit codes: no result, wrong input, a verdict that `--fail-if` names, Ctrl-C."""
 
-_RESULTS: ContextVar[TextIO | None] = ContextVar("_RESULTS", default=None)
+_RESULTS: list[TextIO] = []  # of the whole process, as is what `redirect_stdout` changes
 
 
 def say(message: str) -> None:
@@ -42,7 +41,7 @@ class _Lines(logging.Handler):
 
 def results() -> TextIO:
     """The original standard output; only results go there."""
-    return _RESULTS.get() or sys.stdout
+    return _RESULTS[-1] if _RESULTS else sys.stdout
 
 
 def heed_interrupts() -> None:
@@ -97,7 +96,7 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows a ?
             stream.reconfigure(errors="replace")
-    token = _RESULTS.set(sys.stdout)
+    _RESULTS.append(sys.stdout)
     log, handler = logging.getLogger("folkmoot"), _Lines()
     before = log.level
     log.setLevel(logging.INFO if verbose else logging.WARNING)
@@ -124,7 +123,7 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
-        _RESULTS.reset(token)
+        _RESULTS.pop()
 
 
 def _unexpected(problem: Exception, debug: bool) -> str:

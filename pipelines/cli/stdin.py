@@ -59,7 +59,7 @@ def take_piped(request: Request) -> None:
     path.chmod(0o600)
     name = next(iter(named))
     value = getattr(request, name)
-    values = [str(path) if one == DASH else one for one in _values(value)]
+    values = [str(path) if each == DASH else each for each in _values(value)]
     setattr(request, name, values if isinstance(value, list) else values[0])
 
 

@@ -203,10 +203,10 @@ def _shared(
     ids = shared_questions(asked, names)
     shared = [[answers[name] for name in ids] for answers in by_id]
     clusters = _clusters(field, request.cluster is None, ids, shared[0])
-    asked_once = {one.asked for one in shared[0]}
+    asked_once = {question.asked for question in shared[0]}
     if clusters is None and field != NO_CLUSTERS and 1 < len(asked_once) < len(ids):
         # the same question under several ids tells no more than once
-        field, clusters = "question", [one.asked for one in shared[0]]
+        field, clusters = "question", [question.asked for question in shared[0]]
     is_rate = all(run.summary.is_rate for run in runs)
     margin = None if request.margin is None else share_of_points(request.margin)
     test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
@@ -337,7 +337,7 @@ def compared_alone(name: str, run: Evaluation) -> Compared:
 
 
 def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> Compared:
-    f1 = [one.f1 for one in shared if one.f1 is not None]
+    f1 = [question.f1 for question in shared if question.f1 is not None]
     counts = run.summary.counts
     return Compared(
         name=name,
@@ -345,19 +345,19 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
         questions=counts["questions"],
         rows=counts["rows"],
         left_out=run.summary.finished - len(shared),
-        score=mean_score([one.score for one in shared], is_rate=run.summary.is_rate),
+        score=mean_score([question.score for question in shared], is_rate=run.summary.is_rate),
         f1=score_fields(bootstrap_mean(f1, seed=0), len(f1)) if f1 else None,
-        errors=sum(one.failed for one in shared),
-        unreadable=sum(one.unreadable for one in shared),
-        cut_off=sum(one.cut_off for one in shared),
-        unread=sum(one.unread for one in shared),
-        usage=total(one.usage for one in shared).to_dict(),
+        errors=sum(question.failed for question in shared),
+        unreadable=sum(question.unreadable for question in shared),
+        cut_off=sum(question.cut_off for question in shared),
+        unread=sum(question.unread for question in shared),
+        usage=total(question.usage for question in shared).to_dict(),
         takes=taken_by(shared).to_dict(),
         seconds=mean_seconds(shared),
         metric=run.summary.metric,
         is_rate=run.summary.is_rate,
         metric_usage=run.summary.metric_usage,
-        repeats=sum(one.repeats for one in shared) / len(shared),
+        repeats=sum(question.repeats for question in shared) / len(shared),
         program=legend(run.summary.run["program"]),
     )
 
@@ -412,7 +412,7 @@ def _pairs(
         return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
 
     for place, (a, b) in enumerate(places):
-        causes = [unread_cause(compared[one], runs[one]) for one in (a, b)]
+        causes = [unread_cause(compared[side], runs[side]) for side in (a, b)]
         mostly = (compared[a].mostly_unread, compared[b].mostly_unread)
         unread = [cause for cause, whole in zip(causes, mostly, strict=True) if whole]
         if not unread and any(causes):
@@ -441,8 +441,8 @@ def _other_way(
         return None
     ends = (worst, best) if pair.outcome == A else (best, worst)
     return (
-        np.array([one.if_unread(ends[0]) for one in a]),
-        np.array([one.if_unread(ends[1]) for one in b]),
+        np.array([question.if_unread(ends[0]) for question in a]),
+        np.array([question.if_unread(ends[1]) for question in b]),
     )
 
 
@@ -459,7 +459,7 @@ def _limits(
     """
     if metric is None:
         return 0.0, 1.0
-    scores = [one.score for run in answers for one in run]
+    scores = [question.score for run in answers for question in run]
     low, high = metric.get("low"), metric.get("high")
     return min(FAILURE_SCORE, *scores) if low is None else low, max(
         scores
@@ -474,7 +474,11 @@ def _panel(
     most: int,
 ) -> Panel | None:
     """The best panel of the usable runs; None where their answers cannot be counted as votes."""
-    if not test.is_rate or most < 2 or FREE in {one.votes[0].answer for one in answers[0]}:
+    if (
+        not test.is_rate
+        or most < 2
+        or FREE in {question.votes[0].answer for question in answers[0]}
+    ):
         return None
-    votes = [[one.votes for one in answers[place]] for place in usable]
+    votes = [[question.votes for question in answers[place]] for place in usable]
     return panel_of([compared[place] for place in usable], votes, most, test.clusters, test.seed)

@@ -82,9 +82,9 @@ def rivals_of(
     samples = {name: _program(run).get("samples") for name, run in agents.items()}
     one_prompt = [name for name in agents if samples[name] is None]
     rivals = {}
-    for one in compared:
-        calls, lms = one.takes["calls"], _endpoints(runs[one.name])
-        if one.name in agents or calls is None or calls < 2 * one.answers:
+    for each in compared:
+        calls, lms = each.takes["calls"], _endpoints(runs[each.name])
+        if each.name in agents or calls is None or calls < 2 * each.answers:
             continue
         k_times = [
             name
@@ -92,9 +92,9 @@ def rivals_of(
             if isinstance(k := samples[name], int)
             and (lms <= _tried(run) or (len(lms) == 1 and lms == _endpoints(run)))
             # As often as the bill allows: one more sample would not fit.
-            and prices.each[name] * (k + 1) >= ROUGHLY * k * prices.each[one.name]
+            and prices.each[name] * (k + 1) >= ROUGHLY * k * prices.each[each.name]
         ]
-        rivals[one.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
+        rivals[each.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
     return rivals
 
 

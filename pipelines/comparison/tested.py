@@ -262,28 +262,28 @@ def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[f
 
 def _scores(answers: Iterable[QuestionAnswers]) -> Scores:
     """The score of each question."""
-    return np.array([one.score for one in answers])
+    return np.array([answer.score for answer in answers])
 
 
 def taken_by(answers: Iterable[QuestionAnswers]) -> Usage:
     """The usage of all answers, with those from records and caches at their price."""
-    return total(one.takes for one in answers)
+    return total(answer.takes for answer in answers)
 
 
 def mean_seconds(answers: Sequence[QuestionAnswers]) -> float | None:
     """The mean time per answer; None where one is not known."""
-    seconds = [one.seconds for one in answers if one.seconds is not None]
+    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     if len(seconds) < len(answers):
         return None
-    return math.fsum(seconds) / sum(one.repeats for one in answers)
+    return math.fsum(seconds) / sum(answer.repeats for answer in answers)
 
 
 def _ratios(a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> dict[str, float | None]:
     """The usage per answer of a divided by that of b."""
     takes_a, takes_b = taken_by(a), taken_by(b)
     # Per answer, since a run with more repeats takes more but is not dearer.
-    repeats = sum(one.repeats for one in b) / sum(one.repeats for one in a)
-    fresh = not any(one.usage.cached_calls for side in (a, b) for one in side)
+    repeats = sum(question.repeats for question in b) / sum(question.repeats for question in a)
+    fresh = not any(each.usage.cached_calls for side in (a, b) for each in side)
     return {
         "call_ratio": _ratio(takes_a.calls, takes_b.calls, repeats),
         "token_ratio": _ratio(takes_a.tokens, takes_b.tokens, repeats),

@@ -239,8 +239,8 @@ class Attempt:
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
         lms = [self.plan.task_lm, self.plan.prompt_lm]
-        for one in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
-            lms += lms_in(one, self.plan.lm) if one else []
+        for taught in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
+            lms += lms_in(taught, self.plan.lm) if taught else []
         settings = dspy.context(
             lm=self.plan.task_lm,
             adapter=ProposalAdapter(program),
@@ -253,8 +253,8 @@ class Attempt:
         try:
             with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
                 score(student)
-                for one in self.plan.chosen.run(bench):
-                    score(one)
+                for candidate in self.plan.chosen.run(bench):
+                    score(candidate)
         except Halted:
             pass
         except KeyboardInterrupt as problem:
@@ -278,7 +278,7 @@ class Attempt:
         teacher = Student(self.plan.teacher.deepcopy(), control)
         teacher.sampled = True
         # DSPy adds labelled questions to one without demonstrations of its own
-        teacher._compiled = any(one.demos for one in teacher.predictors())
+        teacher._compiled = any(predictor.demos for predictor in teacher.predictors())
         return teacher
 
     def _spent(self, problem: BudgetSpent) -> str:
@@ -309,9 +309,9 @@ class Attempt:
         candidates = self.candidates
         first = candidates[candidates.first]
         scores = [
-            candidates.selected(one).score
-            for one in candidates
-            if one.scores and candidates.complete(one)
+            candidates.selected(candidate).score
+            for candidate in candidates
+            if candidate.scores and candidates.complete(candidate)
         ]
         first_score = candidates.selected(first).score if first.scores else None
         best = max(scores, default=None)
@@ -337,8 +337,8 @@ class Attempt:
             kept,
             len(self.plan.validation),
             tried=sum(
-                one.name != first.name and bool(candidates.selected(one).scores)
-                for one in candidates
+                candidate.name != first.name and bool(candidates.selected(candidate).scores)
+                for candidate in candidates
             ),
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,

@@ -183,7 +183,7 @@ def compilation_in(folder: Path | None) -> Compilation | None:
     result = None if folder is None else (read_object(folder / COMPILE) or {}).get("result")
     if folder is None or not isinstance(result, dict):
         return None
-    names = {one.name for one in fields(Compilation)}
+    names = {part.name for part in fields(Compilation)}
     values = {name: value for name, value in result.items() if name in names}
     return Compilation(
         **{**values, "folder": folder}

@@ -31,9 +31,9 @@ def confirm(
     lanes: list[Lane] = []
     stopped, paused = None, False
     try:
-        for one in entrants:
-            out = folder / CONFIRM / one.folder
-            lanes.append(Lane.opened(one, plan.evaluation(one, plan.unseen, out)))
+        for entrant in entrants:
+            out = folder / CONFIRM / entrant.folder
+            lanes.append(Lane.opened(entrant, plan.evaluation(entrant, plan.unseen, out)))
         ask_all(lanes, plan.unseen, plan.request.concurrency)
     except BudgetSpent as problem:
         stopped = str(problem)
@@ -57,11 +57,11 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
     """Describe what the confirmation showed about the winner; empty where it is the reference."""
     first = comparison.runs[0]
     second = next(run for run in comparison.runs if run.name == winner)
-    pair = next((one for one in comparison.against if one.a == winner), None)
+    pair = next((each for each in comparison.against if each.a == winner), None)
     if pair is None:
         return ""
     ends = (pair.difference, *pair.interval)
-    gap, low, high = (signed(one, decimals=0) for one in ends)
+    gap, low, high = (signed(end, decimals=0) for end in ends)
     questions = f"{first.score['n']:,} unseen questions"
     return (
         f"on {questions} {100 * second.score['value']:.0f}% right against "

@@ -140,26 +140,29 @@ def lm_title(lm: Any) -> str:
 
 
 def own_programs(
-    programs: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = ()
+    programs: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = (), roles: Any = None
 ) -> list[Entrant]:
     """Make entrants of a user's programs or specs, which come in a list or by name.
 
-    `pass_env` names the environment variables with keys that `cmd:` programs may read.
+    `pass_env` names the environment variables with keys that `cmd:` programs may read; `roles` are
+    the user's own for programs by name.
     """
+    given = {"pass_env": list(pass_env), "own_roles": roles}
     if isinstance(programs, Mapping):
         named = {str(name): one for name, one in programs.items()}
-        return [_own(one, lm, make_lm, pass_env, name) for name, one in named.items()]
+        return [_own(one, lm, make_lm, given, name) for name, one in named.items()]
     if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
         programs = [programs]
-    return [_own(one, lm, make_lm, pass_env) for one in programs]
+    return [_own(one, lm, make_lm, given) for one in programs]
 
 
 def _own(
-    source: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str], name: str | None = None
+    source: Any, lm: Any, make_lm: MakeLM, given: Mapping[str, Any], name: str | None = None
 ) -> Entrant:
     if isinstance(source, str | Path):
         command = str(source).startswith(COMMAND)
-        sets = {"pass_env": list(pass_env)} if command and pass_env else None
+        parameter = "pass_env" if command else "own_roles"
+        sets = {parameter: given[parameter]} if given[parameter] else None
         program = program_of(source, sets, make_lm=make_lm)
         if not command:
             name = name or (str(source) if ":" in str(source) else Path(source).name)

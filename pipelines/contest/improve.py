@@ -48,14 +48,14 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
     entrants: list[Entrant] = []
     made_of: dict[str, str] = {}
     stopped = None
-    for one in survivors:
-        for made in _made(plan, race, one, used, folder, share / len(survivors)):
+    for survivor in survivors:
+        for made in _made(plan, race, survivor, used, folder, share / len(survivors)):
             if isinstance(made, str):
                 stopped = made
                 continue
             entrants.append(made)
-            made_of[made.name] = one.name
-    paid = totals(*(folder / IMPROVE / one.folder for one in survivors))  # over all attempts
+            made_of[made.name] = survivor.name
+    paid = totals(*(folder / IMPROVE / each.folder for each in survivors))  # over all attempts
     return Improved(entrants, made_of, paid.cost_usd, stopped)
 
 
@@ -65,8 +65,8 @@ def cheapest_survivors(race: Race) -> list[Entrant]:
     if watch is None:
         return []
     left = sorted(watch.racing, key=lambda one: (watch.prices[one], one))
-    entrants = [race.lanes[race.order[one]].entrant for one in left]
-    return [one for one in entrants if not isinstance(one.program, Foreign)][:SURVIVORS]
+    entrants = [race.lanes[race.order[place]].entrant for place in left]
+    return [entrant for entrant in entrants if not isinstance(entrant.program, Foreign)][:SURVIVORS]
 
 
 def _made(

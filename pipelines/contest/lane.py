@@ -17,14 +17,12 @@ from ..base.budget import BudgetSpent
 from ..base.run_files import Manifest
 from ..evaluation.answering import each_in_turn, useful_concurrency
 from ..evaluation.earlier import Evaluation
-from ..evaluation.evaluate import EvaluationJob, run_files
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.repeats import Ask
+from ..evaluation.sheet import AnswerSheet
 from ..meter.programs import Metered
 from ..runs.manifest import MANIFEST, RUN
-from ..runs.rows import read_rows
 from ..runs.summary import Summary
-from ..runs.traces import traced_ids
 from ..tracking.context import ABOVE
 from ..tracking.run import Run, running
 from .entrants import Entrant
@@ -104,16 +102,12 @@ class Lane:
                     engines=plan.engines,
                 )
             )
-            wanted = frozenset[str]()
-            if request.tracking:
-                wanted = traced_ids([question.id for question in plan.questions], request.traces)
-            rows, traced = self._asking.enter_context(run_files(self._run, wanted, plan))
+            self.sheet = self._asking.enter_context(
+                AnswerSheet.opened(plan, self._run, earlier=self._take)
+            )
             if request.tracking:
                 self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
-            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracking)
-            for row in read_rows(rows.path):
-                self._take(row)
-            self._asking.enter_context(self.job.asks())
+            self._asking.enter_context(self.sheet.asking())
         except BaseException:
             self._asking.close()
             self._folder.close()
@@ -123,7 +117,7 @@ class Lane:
         """Answer one question. Raises BudgetSpent or EndpointDown, in which case no row is kept."""
         for repeat in range(self.plan.request.times):
             if repeat not in self.repeats.get(question.id, {}):
-                self._take(await self.job.answer(Ask(question, repeat)))
+                self._take(await self.sheet.answer(Ask(question, repeat)))
 
     def _take(self, row: ResultRow) -> None:
         """Remember a row; a question is answered once it has all its repeats."""
@@ -142,11 +136,11 @@ class Lane:
         run = self._run
         try:
             with self._asking:
-                self.job.stopped, self.job.left = why, left
+                self.sheet.stopped, self.sheet.left = why, left
                 if why is None or left:
                     with suppress(EndpointDown):
-                        self.job.doubts.end()
-                summary: Summary = self.job.summed_up(run, None)
+                        self.sheet.doubts.end()
+                summary: Summary = self.sheet.summed_up(None)
             run.end()
         finally:
             self._folder.close()

@@ -99,7 +99,9 @@ class Contest(ContestResult, ShownResult):
         `worse` means that the best team is shown to be worse than the reference.
         """
         if condition == "worse":
-            teams = [one for one in self.places if one.team and one.difference_high is not None]
+            teams = [
+                place for place in self.places if place.team and place.difference_high is not None
+            ]
             best = max(teams, key=lambda one: one.difference or 0.0, default=None)
             return best is not None and (best.difference_high or 0.0) < 0
         return (
@@ -132,7 +134,7 @@ class Contest(ContestResult, ShownResult):
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"the contest paid {money(paid)}"
         lost = unanswered(self.result.get("lost"))
-        free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
+        free = sorted((place for place in self.places if place.free), key=lambda one: -one.right)
         if not self.result["finished"]:  # its scores so far are no result
             bill = f"{spent or 'the contest has no known price'}{lost}."
             return [*self.sentences, *([bill[0].upper() + bill[1:]] if spent or lost else [])]

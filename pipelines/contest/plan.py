@@ -389,11 +389,11 @@ def _field(
             entrants += paper_programs(first, make)
     else:
         standard = default_field(lms, [], request.seed)
-        own = own_programs(request.field, first, make, request.pass_env)
+        own = own_programs(request.field, first, make, request.pass_env, request.roles)
         entrants = [*own, *[one for one in standard if one.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
-    added = own_programs(request.added, first, make, request.pass_env)
+    added = own_programs(request.added, first, make, request.pass_env, request.roles)
     entrants += [replace(entrant, added=True) for entrant in added]
     baseline = _baseline(request, entrants, first, make)
     return field_of(
@@ -427,7 +427,7 @@ def _baseline(
         except UserError:
             if ":" not in baseline and not Path(baseline).exists():
                 raise
-    (own,) = own_programs([baseline], lm, make_lm, request.pass_env)
+    (own,) = own_programs([baseline], lm, make_lm, request.pass_env, request.roles)
     return own
 
 

@@ -20,7 +20,7 @@ from ..base.budget import BudgetSpent
 from ..base.wording import counted, paused, shortened, too_many_failed
 from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
-from ..evaluation.evaluate import none_readable
+from ..evaluation.sheet import none_readable
 from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
 from ..runs.rows import read_rows
@@ -184,7 +184,7 @@ class Race:
                 f"{'' if entrant.kept else f', or leave it out (--without {name!r})'}"
             )
         if all(one.unread or one.error for one in answers):
-            rows = [row for row in read_rows(lane.job.rows.path) if row["error"] is None]
+            rows = [row for row in read_rows(lane.sheet.rows.path) if row["error"] is None]
             left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
             raise UserError(f"{name}: {none_readable(rows[-1], len(rows))}{left_out}")
 

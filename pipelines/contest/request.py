@@ -20,6 +20,7 @@ from ..base.request import (
     JudgeLM,
     ProgressOption,
     Repeated,
+    Roles,
     Scored,
     Seats,
     SharedByLMs,
@@ -53,6 +54,7 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
         ),
     ]
     _: KW_ONLY
+    roles: Roles = None
     lm: Annotated[
         AnyLM | Sequence[Any] | None,
         list[str],

@@ -24,8 +24,8 @@ def contest_line(race: Race) -> ProgressLine:
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
     scores = [
-        f"{one.name} {100 * one.right:.0f}%{f' ({one.reason})' if one.reason else ''}"
-        for one in standings
+        f"{each.name} {100 * each.right:.0f}%{f' ({each.reason})' if each.reason else ''}"
+        for each in standings
     ]
     parts = [*_figures(race, asked, total), *scores]
     return ProgressLine("try", parts, asked, max(total, 1), _picture(race, standings, asked, total))
@@ -33,7 +33,7 @@ def contest_line(race: Race) -> ProgressLine:
 
 def _picture(race: Race, standings: list[Place], asked: int, total: int) -> Text:
     """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
-    head, *lines = table_lines([one.shown for one in standings], standings[0].name)
+    head, *lines = table_lines([standing.shown for standing in standings], standings[0].name)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
     for line, one in zip(lines, standings, strict=True):

@@ -64,18 +64,18 @@ def places(race: Race) -> list[Place]:
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
     """The standings of free entrants beside the reference's answers."""
-    reference = next(one for one in race_places if one.reference)
+    reference = next(place for place in race_places if place.reference)
     table = []
-    for one in free:
-        mean, low, high = _rate(list(one.scores.values()))
+    for entrant in free:
+        mean, low, high = _rate(list(entrant.scores.values()))
         gaps = [
             score - asked.answers[name].score
-            for name, score in one.scores.items()
+            for name, score in entrant.scores.items()
             if name in asked.answers
         ]
         ends = mean_sequence(gaps, FREE_ALPHA)
-        bill = total(list(one.bills.values()))
-        n = len(one.scores)
+        bill = total(list(entrant.bills.values()))
+        n = len(entrant.scores)
         usd, tokens, calls = (
             None if getattr(bill, unit) is None else getattr(bill, unit) / n
             for unit in ("cost_usd", "tokens", "calls")
@@ -84,7 +84,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
         multiple = next((own / base for own, base in pairs if own is not None and base), None)
         table.append(
             Place(
-                name=one.name,
+                name=entrant.name,
                 right=mean,
                 low=low,
                 high=high,
@@ -150,9 +150,9 @@ def race_verdict(race: Race) -> RaceVerdict:
     advice = _advice(race, watch, lanes, winner)
     points = f"{100 * margin:g} points"
     unread = _unread(race, [lanes[place] for place in {winner, *kept}])
-    beats_all = winner not in kept and all(watch.better(winner, one) for one in kept)
+    beats_all = winner not in kept and all(watch.better(winner, place) for place in kept)
     if beats_all and not unread:
-        beaten = " and than ".join(names[one] for one in kept)
+        beaten = " and than ".join(names[place] for place in kept)
         gap = watch.differences(winner, kept[0])
         ends = watch.interval(winner, kept[0])
         by, low, high = (signed(one, decimals=0) for one in (sum(gap) / len(gap), *ends))
@@ -160,15 +160,15 @@ def race_verdict(race: Race) -> RaceVerdict:
         return RaceVerdict("better", names[winner], reason, advice)
     bound = _bound(race, watch, lanes, winner)
     if watch.seen >= FEWEST and all(
-        any(watch.at_most(one, cheaper, margin) for cheaper in _cheaper(watch, one))
-        for one in others
+        any(watch.at_most(place, cheaper, margin) for cheaper in _cheaper(watch, place))
+        for place in others
     ):
         reason = (
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
             f"than {points} better than a cheaper one ({seen})"
         )
         return RaceVerdict("not worth it", names[winner], reason, advice, bound)
-    left = "; ".join(names[one] for one in [winner, *others])  # some names have a comma
+    left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
     programs = counted(1 + len(others), "program")
     reason = f"after {seen}, {programs} {'are' if others else 'is'} left: {left}"
     if beats_all:
@@ -181,10 +181,10 @@ def race_verdict(race: Race) -> RaceVerdict:
         needed = watch.needed(challenger, winner)
     usd = None
     if needed is not None:
-        each = [lanes[one].per_question("cost_usd") for one in watch.racing]
+        each = [lanes[place].per_question("cost_usd") for place in watch.racing]
         if None not in each:
             times = race.plan.request.times
-            usd = max(0, needed - watch.seen) * times * sum(one or 0.0 for one in each)
+            usd = max(0, needed - watch.seen) * times * sum(cost or 0.0 for cost in each)
     return RaceVerdict("undecided", names[winner], reason, advice, bound, needed, usd)
 
 
@@ -218,7 +218,7 @@ def _unread(race: Race, lanes: Sequence[Lane]) -> str:
 
 def _cheaper(watch: FieldWatch, place: int) -> list[int]:
     rank = (watch.prices[place], place)
-    return [one for one in watch.racing if (watch.prices[one], one) < rank]
+    return [each for each in watch.racing if (watch.prices[each], each) < rank]
 
 
 def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:

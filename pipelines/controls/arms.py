@@ -100,8 +100,8 @@ class AnsweringAgain(Program):
 
 def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
     """The same agent's turn in the other dialogue in the same round, or the last one before it."""
-    own = [one for one in elsewhere if (one.agent, one.step) == (turn.agent, turn.step)]
-    before = [one for one in own if one.round <= turn.round]
+    own = [other for other in elsewhere if (other.agent, other.step) == (turn.agent, turn.step)]
+    before = [earlier for earlier in own if earlier.round <= turn.round]
     return [replace(other, round=turn.round) for other in [*own[:1], *before][-1:]]
 
 

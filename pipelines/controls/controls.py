@@ -70,7 +70,7 @@ def carry_out_controls(
         )
         controls.agents, controls.notes = (
             [*plan.dialogues.members],
-            [f"{one}." for one in plan.remarks],
+            [f"{remark}." for remark in plan.remarks],
         )
         arms = _asked(plan, controls)
         rows = {name: {row["id"]: row for row in one.rows} for name, one in arms.items()}

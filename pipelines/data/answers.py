@@ -250,7 +250,7 @@ def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:
     match = _LABELLED.match(stripped)
     if stripped.casefold() in names or match is None:
         return stripped
-    label = next((one for one in choices if one.casefold() == match[1].casefold()), None)
+    label = next((choice for choice in choices if choice.casefold() == match[1].casefold()), None)
     rest = (match[2] or "").strip().casefold()
     if label is None or (rest and rest != str(choices[label]).strip().casefold()):
         return stripped

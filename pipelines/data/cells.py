@@ -79,7 +79,7 @@ def parsed_cell(value: Any, field: str) -> Any:
         if field == "context":
             return value
         raise UserError(f"{field} is not readable as JSON ({value[:40]!r}); correct it") from None
-    passages = isinstance(whole, list) and all(isinstance(one, str) for one in whole)
+    passages = isinstance(whole, list) and all(isinstance(passage, str) for passage in whole)
     return whole if field != "context" or passages else value
 
 
@@ -119,10 +119,14 @@ def options_in(choices: Any) -> Any:
             f"choices of type str ({choices[:40]!r}); give a list of texts, or a column for each "
             "option"
         )
-    if isinstance(choices, list) and choices and all(isinstance(one, Mapping) for one in choices):
-        if not all({"label", "text"} <= set(one) for one in choices):
+    if (
+        isinstance(choices, list)
+        and choices
+        and all(isinstance(choice, Mapping) for choice in choices)
+    ):
+        if not all({"label", "text"} <= set(choice) for choice in choices):
             raise UserError("each of the choices needs a label and a text; correct them")
-        choices = {key: [one[key] for one in choices] for key in ("label", "text")}
+        choices = {key: [choice[key] for choice in choices] for key in ("label", "text")}
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
         choices = {label: text for label, text in choices.items() if text is not None}
     if isinstance(choices, list):
@@ -131,7 +135,7 @@ def options_in(choices: Any) -> Any:
         if None in choices:  # the others keep their places
             labelled = zip(string.ascii_uppercase, choices, strict=False)
             return choices_by_label({label: text for label, text in labelled if text is not None})
-        own = [match for one in choices if (match := _OWN_LABEL.fullmatch(str(one).strip()))]
+        own = [match for choice in choices if (match := _OWN_LABEL.fullmatch(str(choice).strip()))]
         if [match[1].upper() for match in own] == list(string.ascii_uppercase[: len(choices)]):
             choices = [match[2] for match in own]
     return choices_by_label(choices)

@@ -271,7 +271,7 @@ class Columns:
 def _is_text(value: Any, field: str) -> bool:
     """Whether a value can be a question, or a context, which may be a list of passages."""
     passages = value if field == "context" and isinstance(value, list) else [value]
-    return value is None or all(isinstance(one, str) for one in passages)
+    return value is None or all(isinstance(passage, str) for passage in passages)
 
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
@@ -301,7 +301,7 @@ def _check_images(fields: Mapping[str, Any]) -> None:
 def _check_unread(name: str, value: Any, answer: Any) -> None:
     """Raises UserError for a column that looks like the options of a question that has none."""
     like = isinstance(value, Mapping) and bool({"choices", "options", "endings"} & set(value))
-    if isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
         label = isinstance(answer, str) and re.fullmatch(r"\W*[A-Za-z]\W*", answer)
         like = bool(label or LIKE_OPTIONS.search(name))
     if like:

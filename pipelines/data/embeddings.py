@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.base.errors import UserError
-from ...modules.base.extras import from_extra, install_line
+from ...modules.base.errors import UserError, from_extra, install_line
 from ...modules.base.keyvalue import KeyValue, key_of_texts
 from ..base.settings import settings
 

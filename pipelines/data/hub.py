@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
-from ...modules.base.extras import from_extra
+from ...modules.base.errors import UserError, from_extra
 from . import tables
 from .catalogue import DatasetSpec, Hub
 from .tables import TableRow

@@ -19,8 +19,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ...modules.base.errors import UserError
-from ...modules.base.extras import from_extra
+from ...modules.base.errors import UserError, from_extra
 from ...modules.base.files import opened
 from ..base.wording import counted
 from .aliases import column_of

@@ -33,7 +33,6 @@ from ...modules.base.calls import (
     asking,
     metered,
     refusals,
-    tallied,
     total,
 )
 from ...modules.base.errors import UserError, said_by
@@ -46,7 +45,8 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..lms.endpoint import without_keys
-from ..lms.foreign import METERING, billed_as
+from ..lms.foreign import ForeignMeter, billed_as
+from ..lms.store import books_around
 from ..meter.programs import Command
 from ..runs.rows import error_row, row_of
 
@@ -87,11 +87,12 @@ def raise_first() -> Iterator[None]:
 
 class AnsweredRow(NamedTuple):
     """The row of a question; `doubtful` where its calls failed and it is not known whether the
-    question or the endpoint is at fault.
+    question or the endpoint is at fault. `calls` has what each call of the program costs.
     """
 
     row: ResultRow
     doubtful: bool = False
+    calls: Sequence[Usage] = ()
 
 
 async def answer_row(program: Program, question: Question, metric: Metric) -> AnsweredRow:
@@ -99,12 +100,13 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     question would meet, too.
     """
     began = time.monotonic()
-    meter = METERING.get()
+    meter: ForeignMeter | None = books_around().meter
+    counted = metered(each=True)
     strays = meter and meter.strays
     prediction: dspy.Prediction | None = None
     doubtful = False
     with refusals() as refused, asking(question=question.id):
-        with tallied() as calls, metered() as usage:
+        with counted as usage:
             try:
                 with ends_alone():
                     prediction = await program.answer(question)
@@ -139,7 +141,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     if stray:  # perhaps a call of this question, made in a thread of the program
         row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
     if row["usage"]["cached_calls"]:
-        row["takes"] = total(calls).to_dict()
+        row["takes"] = total(counted.calls).to_dict()
     # How far a failed question came before it failed depends on the order in which replies came.
     row["finish_reason"] = None if row["error"] else usage.finish_reason
     row["truncated"] = row["error"] is None and usage.truncated_calls > 0
@@ -147,7 +149,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
         row["model"] = ", ".join(sorted(usage.models))
     if usage.thoughts and not row["error"]:
         row["reasoning"] = usage.thoughts[:MOST_THOUGHTS]
-    return AnsweredRow(row, doubtful)
+    return AnsweredRow(row, doubtful, counted.calls)
 
 
 @dataclass
@@ -192,7 +194,7 @@ async def _graded(
     metric: Metric, question: Question, prediction: dspy.Prediction
 ) -> tuple[Graded | str, Usage]:
     """The metric's score, or its error as text, and the usage of the metric's own LM calls."""
-    with asking(seat=METRIC), tallied(alone=True), metered() as usage:
+    with asking(seat=METRIC), metered(each=True) as usage:
         try:
             return await metric.grade(question, prediction), usage
         except MetricError as problem:

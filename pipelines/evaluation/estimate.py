@@ -201,13 +201,15 @@ def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
             fields = ("id", "usage", "error")
             rows += islice(records(folder / RESULTS, fields), MOST_ROWS)
         paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
-        paid = [one for one in paid if one.calls and one.tokens and not one.cached_calls]
+        paid = [usage for usage in paid if usage.calls and usage.tokens and not usage.cached_calls]
         if not paid:
             continue
-        tokens = np.array([(one.prompt_tokens, one.completion_tokens) for one in paid], dtype=float)
+        tokens = np.array(
+            [(usage.prompt_tokens, usage.completion_tokens) for usage in paid], dtype=float
+        )
         n, sums = len(paid), tokens.sum(axis=1)
         error = float(sums.std(ddof=1) / math.sqrt(n) / sums.mean()) if n > 1 else WIDEST
-        costs = [one.cost_usd for one in paid if one.cost_usd is not None]
+        costs = [usage.cost_usd for usage in paid if usage.cost_usd is not None]
         cost = math.fsum(costs) / n if len(costs) == n else None
         seen = f"{counted(n, 'question')} of {folder}"
         prompt, completion = tokens.mean(axis=0).tolist()
@@ -228,9 +230,15 @@ def _usual_reply(out: Path, program: Program, lm: Any) -> float | None:
         with suppress(OSError):
             rows += islice(records(folder / RESULTS, ("id", "usage")), MOST_ROWS)
         paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
-        paid = [one for one in paid if one.calls and one.completion_tokens and not one.cached_calls]
+        paid = [
+            usage
+            for usage in paid
+            if usage.calls and usage.completion_tokens and not usage.cached_calls
+        ]
         if paid:
-            return sum(one.completion_tokens or 0 for one in paid) / sum(one.calls for one in paid)
+            return sum(usage.completion_tokens or 0 for usage in paid) / sum(
+                usage.calls for usage in paid
+            )
     return None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import asking, metered, tallied
+from ...modules.base.calls import asking, metered
 from ...modules.base.errors import UserError
 from ...modules.reading.grading import MetricError
 from ...modules.reading.metrics import JUDGE, Metric, metric_of
@@ -89,7 +89,7 @@ async def agreement_with_people(
                 return (await judge.grade(row, dspy.Prediction(answer=row.meta[GIVEN]))).correct
         return None
 
-    with tallied(alone=True), metered() as usage:
+    with metered(each=True) as usage:
         verdicts = await asyncio.gather(*map(verdict, rows))
     people = [bool(_verdict(row)) for row in rows]
     pairs = list(zip(rows, verdicts, people, strict=True))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import dspy
 
 from ...modules.base.calls import ROLLOUTS, bound
+from ...modules.base.context import OPEN_BOOKS
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.named import engine_of
-from ..lms.store import ACTIVE_CACHE
+from ..lms.store import books_around
 
 ROLLOUTS_EACH = 10_000_000
 """The distance between the rollout ids of two repeats: larger than any program's number of samples.
@@ -39,7 +41,7 @@ def fresh(repeat: int) -> Iterator[None]:
         return
     outer = ROLLOUTS.get()
     own = outer._replace(rollout=outer.rollout + repeat * ROLLOUTS_EACH)
-    with bound(ROLLOUTS, own), bound(ACTIVE_CACHE, None):
+    with bound(ROLLOUTS, own), bound(OPEN_BOOKS, replace(books_around(), cache=None)):
         yield
 
 

@@ -152,7 +152,7 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
         return _table(answers)
     if not answers:
         raise UserError("give the folders of runs, or a table with --outcomes FILE")
-    files = all(isinstance(one, str | Path) and Path(one).is_file() for one in answers)
+    files = all(isinstance(answer, str | Path) and Path(answer).is_file() for answer in answers)
     if files or isinstance(answers[0], Mapping):
         return _table(answers)
     runs = [load_run(run) for run in runs_in(answers)]

@@ -27,8 +27,7 @@ from urllib.parse import urlsplit
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.base.calls import ContextLengthError
-from ...modules.base.errors import UserError
-from ...modules.base.extras import from_extra
+from ...modules.base.errors import UserError, from_extra
 from ..base.settings import settings
 from .client import HttpEndpoint
 from .endpoint import Reply

@@ -165,8 +165,8 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             )
         _raise_error_in(choices[0], endpoint)
         message = choices[0]["message"]
-        reasons = [_reason_of(one) for one in choices]
-        reason = next((one for one in reasons if one not in KEEPABLE), reasons[0])
+        reasons = [_reason_of(choice) for choice in choices]
+        reason = next((each for each in reasons if each not in KEEPABLE), reasons[0])
         if reason in _FAILED:
             raise TransientError(f"{endpoint.name} ended a reply by {reason!r}", "failed")
         spoken = without_thoughts(_text(message.get("content")))

@@ -35,10 +35,11 @@ from ...modules.base.calls import (
     refused,
 )
 from ...modules.base.connections import SingleFlight, back_off
+from ...modules.base.context import WATCHED
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import finishing, run_sync
-from ..base.budget import ACCOUNTS, POLL_SECONDS, Account, BudgetSpent
+from ..base.budget import POLL_SECONDS, Account, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from .client import HttpEndpoint, NoSuchPathError, Sink
@@ -56,11 +57,11 @@ from .failures import (
     asks_our_schema,
     missed_schema,
 )
-from .ledger import LEDGERS, Entry, Ledger, usage_of
+from .ledger import Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
-from .seen import WATCHED, watch
-from .store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore
+from .seen import Seen, watch
+from .store import CallCache, CallStore, books_around
 from .weights import KNOWN
 
 CHAT_PATH = "chat/completions"
@@ -455,7 +456,7 @@ class Engine:
 
     async def _watched(self, call: _Call) -> Reply:
         """The reply to a call, recorded for traces."""
-        seen = WATCHED.get()
+        seen: Seen | None = WATCHED.get()
         if seen is None:
             return (await self._billed(call))[0]
         return await watch(seen, self.model, call.payload, self._billed(call))
@@ -499,8 +500,9 @@ class Engine:
 
     def _stores(self) -> list[CallStore | CallCache]:
         """The records and the cache that may answer, and that keep what was answered."""
-        cache = ACTIVE_CACHE.get() if self.cached else None
-        return [one for one in (self.store, *ACTIVE.get(), cache) if one is not None]
+        books = books_around()
+        cache = books.cache if self.cached else None
+        return [one for one in (self.store, *books.stores, cache) if one is not None]
 
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""
@@ -586,16 +588,17 @@ class Engine:
         before it is sent, and its cost before its reply is used. A call that was sent and has no
         known end counts as spent.
         """
+        books = books_around()
         admitted: list[Account] = []
         booked: Entry | None = None
         sent: list[tuple[Ledger, int]] = []
         sending: asyncio.Future[Reply] | None = None
         try:
-            for account in ACCOUNTS.get():
+            for account in books.accounts:
                 await account.admit()
                 admitted.append(account)
             lost = self._entry(call, self._likely(call.payload), number) | {"lost": True}
-            for ledger in LEDGERS.get():
+            for ledger in books.ledgers:
                 sent.append((ledger, ledger.send(lost)))
             booked = lost
             self._under_way += 1
@@ -624,7 +627,7 @@ class Engine:
             if sending is not None:
                 self._under_way -= 1
             if booked is not None:
-                for account in ACCOUNTS.get():
+                for account in books.accounts:
                     account.charge(usage_of(booked), self.model)
             for account in admitted:
                 account.leave()
@@ -680,7 +683,7 @@ class Engine:
         """
         asked = payload.get("messages") or payload.get("input") or payload.get("prompt") or ""
         prompt = len(to_json(asked))
-        known = [ledger.typical_reply(self.model) for ledger in LEDGERS.get()]
+        known = [ledger.typical_reply(self.model) for ledger in books_around().ledgers]
         likely = next((size for size in known if size is not None), LIKELY_REPLY)
         names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
         limits = (payload.get(name) for name in names)
@@ -838,5 +841,5 @@ def _same_model(asked: str, answered: str) -> bool:
 
 def _seconds_left(grace: float = 0.0) -> list[float]:
     """The seconds left in the time budgets, each with the grace added."""
-    left = [account.seconds_left for account in ACCOUNTS.get()]
+    left = [account.seconds_left for account in books_around().accounts]
     return [seconds + grace for seconds in left if seconds is not None]

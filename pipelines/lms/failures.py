@@ -367,8 +367,12 @@ def _has_system(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 def _folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages with the system's words at the beginning of the first other message."""
-    system = [one["content"] for one in messages if one.get("role") in ("system", "developer")]
-    others = [dict(one) for one in messages if one.get("role") not in ("system", "developer")]
+    system = [
+        message["content"] for message in messages if message.get("role") in ("system", "developer")
+    ]
+    others = [
+        dict(message) for message in messages if message.get("role") not in ("system", "developer")
+    ]
     if system and others and isinstance(others[0].get("content"), str):
         others[0]["content"] = "\n\n".join([*system, others[0]["content"]])
     return others

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,15 +33,16 @@ from ...modules.base.calls import (
     meters,
     record_call,
 )
+from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
-from ..base.budget import ACCOUNTS, POLL_SECONDS, Account
+from ..base.budget import POLL_SECONDS, Account
 from .endpoint import KEEPABLE, tokens_in, without_keys
 from .engine import Engine
-from .ledger import LEDGERS, Entry, Ledger, usage_of
+from .ledger import Entry, Ledger, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token
-from .seen import WATCHED, SeenCall
-from .store import ACTIVE, ACTIVE_CACHE
+from .seen import Seen, SeenCall
+from .store import books_around
 
 LAST_SECONDS = 5.0
 """How long the end of a run waits for calls in flight; after that, their end is unknown."""
@@ -105,12 +106,13 @@ class _Call:
             kept=False,
             lost=True,
         )
-        for account in ACCOUNTS.get():
+        for account in books_around().accounts:
             account.admit_now()
             self.accounts.append(account)
-        for ledger in LEDGERS.get():
+        for ledger in books_around().ledgers:
             self.booked.append((ledger, ledger.send(self.entry)))
-        if (seen := WATCHED.get()) is not None:
+        seen: Seen | None = WATCHED.get()
+        if seen is not None:
             self.watched = SeenCall(asker, model, {"messages": _messages(inputs)})
             seen.append(self.watched)
 
@@ -207,10 +209,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self.everywhere = everywhere
         self._lock = threading.Lock()
         self._calls: dict[str, _Call] = {}
-        self._run: dict[ContextVar[Any], Any] = {
-            **{variable: variable.get() for variable in (LEDGERS, ACCOUNTS, ACTIVE, ACTIVE_CACHE)},
-            METERING: self,
-        }
+        self.books = replace(books_around(), meter=self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
         return self
@@ -219,7 +218,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         """Book the call. Raises RefusedCall where budget or disk do not allow it."""
         if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
             return
-        restored = () if METERING.get() is not None else _enter_run(self._run)
+        restored = () if books_around().meter is not None else self._enter_run()
         call = _Call(instance, restored=restored)
         ours = engine_of(instance) is not None
         if self._counted_by(instance) is not self or (ours and not restored):
@@ -265,26 +264,22 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             with self._lock:
                 self.strays += 1
 
+    def _enter_run(self) -> Restored:
+        """In a thread without a run's context, set the run's books; in a thread of DSPy's also what
+        is known of the question, which DSPy's settings carry there.
+        """
+        carried: Context | None = dspy.settings.get(CARRIED)
+        if carried is None:
+            return [(OPEN_BOOKS, OPEN_BOOKS.set(self.books))]
+        return [(one, one.set(carried[one])) for one in OF_A_CALL if one in carried]
+
     def _counted_by(self, instance: Any) -> ForeignMeter:
         """The meter that counts a call: the one of its run, else the innermost one."""
         meters = [one for one in instance.callbacks if isinstance(one, ForeignMeter)]
-        current = METERING.get()
+        current: ForeignMeter | None = books_around().meter
         if current is not None and (current.everywhere or current in meters):
             return current
         return meters[-1] if meters else self
-
-
-METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter", default=None)
-"""The meter of foreign LMs in the current run."""
-
-
-def _enter_run(run: Mapping[ContextVar[Any], Any]) -> Restored:
-    """In a thread without a run's context, set the run's context variables; in a thread of DSPy's
-    also the question's, which DSPy's settings carry there.
-    """
-    context: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or run
-    ours = [(one, value) for one, value in context.items() if one.name.startswith("folkmoot_")]
-    return [(one, one.set(value)) for one, value in ours]
 
 
 def _leave_run(restored: Restored) -> None:
@@ -308,7 +303,7 @@ def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
     for lm in metered.values():
         lm.callbacks = [*(getattr(lm, "callbacks", None) or ()), meter]
     try:
-        with bound(METERING, meter), dspy.context(**settings):
+        with bound(OPEN_BOOKS, meter.books), dspy.context(**settings):
             yield
     finally:
         meter.wait()

@@ -9,12 +9,12 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from typing import Any
 
 import httpx
 
-from ...modules.base.calls import CallError, bound
+from ...modules.base.calls import CallError
+from ...modules.base.context import GUARD, bound
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
@@ -205,10 +205,6 @@ class CallGuard:
         self.headers: Mapping[str, str] = {}
 
 
-GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", default=None)
-"""The guard of the current call; LiteLLM calls of other code pass unchanged."""
-
-
 class GuardedTransport(httpx.AsyncBaseTransport):
     """Read an answer up to the allowed size; a redirect or a larger answer becomes an error 400."""
 
@@ -216,7 +212,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self.inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        guard = GUARD.get()
+        guard: CallGuard | None = GUARD.get()
         if guard is None:
             return await self.inner.handle_async_request(request)
         request.headers["Accept-Encoding"] = "gzip, deflate"

@@ -12,7 +12,6 @@ import threading
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -302,7 +301,3 @@ def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, se
         if entry["kept"] and entry["question"] in questions:
             keys.setdefault(str(entry["question"]), set()).add(entry["key"])
     return keys
-
-
-LEDGERS: ContextVar[tuple[Ledger, ...]] = ContextVar("folkmoot_ledgers", default=())
-"""The ledgers of the runs in progress, the innermost first; each gets every paid call."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,10 +56,13 @@ class SeenStep:
 
 
 class Seen(list[SeenCall]):
-    """The calls of a question, and the steps that led to them."""
+    """The calls of a question, and the steps that led to them. `written` has the usages that were
+    written into its transcript, each with the meter that it was read from.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.written: list[tuple[Mapping[str, object], Usage]] = []
         self.steps: dict[str, SeenStep] = {}
 
 
@@ -99,9 +101,6 @@ class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
 
 LM_STEP = "LM"
 """A step that only leads from a call to the module that made it."""
-
-WATCHED: ContextVar[list[SeenCall] | None] = ContextVar("folkmoot_seen_calls", default=None)
-"""The list of the calls of the current question; None if it is not traced."""
 
 
 async def watch(

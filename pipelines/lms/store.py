@@ -8,20 +8,22 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...modules.agents.profile import Profile
+from ...modules.base.context import OPEN_BOOKS
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, own_folder, read_regular, whole_lines
 from ...modules.base.keyvalue import KeyValue
+from ..base.budget import Account
 from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_json
 from ..base.run_files import books_of
 from ..base.settings import settings
 from .endpoint import Reply
+from .ledger import Ledger
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"
@@ -236,11 +238,23 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
             cache.close()
 
 
-ACTIVE_CACHE: ContextVar[CallCache | None] = ContextVar("folkmoot_call_cache", default=None)
-"""The cache of the current run, read after its records, for LMs whose answers do not depend on
-order.
-"""
+@dataclass(frozen=True)
+class BooksAround:
+    """The books of the runs around a call, the innermost first.
+
+    Each ledger gets every paid call, which has to pass all accounts. The stores are read in order
+    before a call is made, and all written after it. The cache is read after them, for LMs whose
+    answers do not depend on order. `meter` counts the calls of foreign LMs.
+    """
+
+    ledgers: tuple[Ledger, ...] = ()
+    accounts: tuple[Account, ...] = ()
+    stores: tuple[CallStore, ...] = ()
+    cache: CallCache | None = None
+    meter: Any = None
 
 
-ACTIVE: ContextVar[tuple[CallStore, ...]] = ContextVar("folkmoot_call_stores", default=())
-"""The stores of the current run: read in order before a call is made, and all written after it."""
+def books_around() -> BooksAround:
+    """The books of the runs around the current call."""
+    books: BooksAround | None = OPEN_BOOKS.get()
+    return books or BooksAround()

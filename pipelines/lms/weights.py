@@ -14,8 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypedDict
 
-from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.extras import install_line
+from ...modules.base.errors import UserError, did_you_mean, install_line
 from ...modules.base.files import locked
 from ..base.journal import read_object, write_json
 

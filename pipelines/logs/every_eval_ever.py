@@ -50,12 +50,12 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             for name in ("input", "output", "evaluation", "token_usage", "performance")
         )
         values, talk = (
-            [log_object(one, name, where) for one in log_list(row.get(name), name, where)]
+            [log_object(each, name, where) for each in log_list(row.get(name), name, where)]
             for name in ("answer_attribution", "messages")
         )
-        final = [one for one in values if one.get("is_terminal", True)]
+        final = [value for value in values if value.get("is_terminal", True)]
         replies = output.get("raw") or [
-            one.get("content") for one in talk if one.get("role") == "assistant"
+            message.get("content") for message in talk if message.get("role") == "assistant"
         ]
         reference = asked.get("reference")
         text = log_text(

@@ -99,18 +99,18 @@ OTHERS: Registry[Format] = Registry("logs", _checked)
 def known_formats() -> list[Format]:
     """All formats in the order in which they are tried: those of other packages first."""
     others = [OTHERS.find(name) for name in OTHERS.names()]
-    return [*(one for one in others if one is not None), *_FORMATS]
+    return [*(kind for kind in others if kind is not None), *_FORMATS]
 
 
 def format_of(path: Path) -> Format:
     """The format of a file, by its ending and first object. Raises UserError for a file of none."""
     suffix = path.suffix.casefold()
     formats = known_formats()
-    ours = [one for one in formats if suffix in one.endings]
+    ours = [kind for kind in formats if suffix in kind.endings]
     if not path.is_file():
         raise UserError(f"there is no file {path}: name a log, or a folder of logs")
     if not ours:
-        endings = ", ".join(dict.fromkeys(ending for one in formats for ending in one.endings))
+        endings = ", ".join(dict.fromkeys(ending for kind in formats for ending in kind.endings))
         raise UserError(f"{path} is of no known type: give {endings}")
     first: Mapping[str, object] = {}
     if suffix in _LINES:
@@ -121,7 +121,7 @@ def format_of(path: Path) -> Format:
         first = json_document(path) if start.startswith(b"{") else {}
     else:
         first = _first_row(path)
-    return next(one for one in ours if one.keys <= first.keys() and one.fits(first))
+    return next(kind for kind in ours if kind.keys <= first.keys() and kind.fits(first))
 
 
 def _first_row(path: Path) -> Mapping[str, object]:
@@ -140,13 +140,13 @@ def logs_in(place: Path) -> list[Path]:
     """
     if not place.is_dir():
         return [place]
-    files = sorted(one for one in place.rglob("*") if one.is_file() and not one.is_symlink())
+    files = sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
     if runs := _runs_of_agents(files):
         return runs
-    endings = {ending for one in known_formats() for ending in one.endings} - {".json"}
-    logs = [one for one in files if one.suffix.casefold() in endings]
-    logs = [one for one in logs if one.name.startswith("samples_")] or logs
-    logs = logs or [one for one in files if one.suffix.casefold() == ".json"]
+    endings = {ending for kind in known_formats() for ending in kind.endings} - {".json"}
+    logs = [file for file in files if file.suffix.casefold() in endings]
+    logs = [log for log in logs if log.name.startswith("samples_")] or logs
+    logs = logs or [file for file in files if file.suffix.casefold() == ".json"]
     if not logs:
         raise UserError(f"{place} holds no log: name a file, or a folder with logs in it")
     return logs

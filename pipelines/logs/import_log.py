@@ -92,7 +92,7 @@ def import_log(
         right nor wrong, a folder that holds something else; with file and line.
     """
     logs = [log] if isinstance(log, str | Path) else list(log)
-    paths = list(dict.fromkeys(path for one in logs for path in logs_in(Path(one).expanduser())))
+    paths = list(dict.fromkeys(path for each in logs for path in logs_in(Path(each).expanduser())))
     if not paths:
         raise UserError("no log is given: name at least one file")
     paths, formats, older = _newest(paths)
@@ -107,9 +107,9 @@ def import_log(
         if result is None:
             try:
                 answers = (
-                    one
+                    each
                     for path, kind in zip(paths, formats, strict=True)
-                    for one in (kind.read(path, score) if kind.scored else kind.read(path))
+                    for each in (kind.read(path, score) if kind.scored else kind.read(path))
                 )
                 result = _written(folder, answers, sources, older)
             except OSError as problem:
@@ -154,7 +154,7 @@ def _earlier_import(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[
     """
     stage, result = folder / _STAGE, read_object(folder / IMPORT)
     if result is None:
-        if others := [one.name for one in folder.iterdir() if one.name != _STAGE]:
+        if others := [entry.name for entry in folder.iterdir() if entry.name != _STAGE]:
             raise UserError(f"{folder} holds {others[0]} and no import: choose another --out")
         shutil.rmtree(stage, ignore_errors=True)
         return None
@@ -169,8 +169,8 @@ def _earlier_import(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[
 def _put_in_place(folder: Path) -> None:
     stage = folder / _STAGE
     if stage.is_dir():
-        for one in stage.iterdir():
-            os.replace(one, folder / one.name)
+        for entry in stage.iterdir():
+            os.replace(entry, folder / entry.name)
         stage.rmdir()
 
 

@@ -10,8 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError
-from ...modules.base.extras import missing_extra
+from ...modules.base.errors import UserError, missing_extra
 from ..base.wording import shortened
 from ..data.unpacked import Unpacked
 from .answers import (

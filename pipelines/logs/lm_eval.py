@@ -91,7 +91,7 @@ def _answered(
     if not isinstance(kept[0], list):
         return None if kept[0] == _UNREAD else log_text(kept[0]), None
     try:
-        scores = [float(one[0]) for one in kept]
+        scores = [float(value[0]) for value in kept]
     except (TypeError, ValueError, IndexError):
         return log_text(kept[0]), None
     options = lettered(doc.get("choices"))
@@ -106,7 +106,11 @@ def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
     """The prompt (part 0) or the continuation (part 1) of a request; None where none is noted."""
     arguments = row.get("arguments")
     if isinstance(arguments, Mapping):
-        arguments = [list(one.values()) for one in arguments.values() if isinstance(one, Mapping)]
+        arguments = [
+            list(argument.values())
+            for argument in arguments.values()
+            if isinstance(argument, Mapping)
+        ]
     try:
         return log_text(arguments[place][part])  # type: ignore[index]
     except (TypeError, IndexError, KeyError):

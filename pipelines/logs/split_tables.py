@@ -113,11 +113,15 @@ def _expected(data: list[Any], place: int | None, where: str) -> set[str]:
         else [cells[place] for cells in data if isinstance(cells, list) and place < len(cells)]
     )
     assessments = [
-        log_object(one, "assessments", where)
+        log_object(each, "assessments", where)
         for cell in cells_there
-        for one in log_list(cell, "assessments", where)
+        for each in log_list(cell, "assessments", where)
     ]
-    return {f"{one.get('assessment_name')}/value" for one in assessments if "expectation" in one}
+    return {
+        f"{assessment.get('assessment_name')}/value"
+        for assessment in assessments
+        if "expectation" in assessment
+    }
 
 
 def _text(value: Any) -> str | None:

@@ -50,7 +50,7 @@ class NativePath:
     def tools(self, body: Mapping[str, Any]) -> list[str]:
         """What tools gave back since the last reply, as text, each cut."""
         given = self.returned(body.get(self.field))
-        texts = [one if isinstance(one, str) else _text_of(one) for one in given]
+        texts = [item if isinstance(item, str) else _text_of(item) for item in given]
         return [cut(clean(text), MOST_RETURNED) for text in texts]
 
     def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
@@ -155,7 +155,7 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
                 function = call.get("function") or {}
                 for name in own:
                     own[name] += function.get(name) or ""
-    message = {"content": content, "tool_calls": [{"function": one} for one in calls.values()]}
+    message = {"content": content, "tool_calls": [{"function": value} for value in calls.values()]}
     choice = {"message": message, "text": content, "finish_reason": reason}
     return {"choices": [choice], "usage": usage}
 
@@ -220,8 +220,8 @@ def _embedded(whole: Whole) -> str:
 
 
 PATHS: dict[str, NativePath] = {
-    one.path: one
-    for one in (
+    each.path: each
+    for each in (
         NativePath(
             CHAT,
             "max_tokens",

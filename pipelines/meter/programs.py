@@ -31,8 +31,8 @@ from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
-from ..base.budget import ACCOUNTS
 from ..base.settings import settings
+from ..lms.store import books_around
 from .server import Endpoint, MeteredQuestion, metered_endpoint
 
 COMMAND = "cmd:"
@@ -155,7 +155,7 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
     """
     task = asyncio.ensure_future(call)
     over = asyncio.ensure_future(session.over.wait())
-    accounts = [one for one in ACCOUNTS.get() if one.seconds_left is not None]
+    accounts = [one for one in books_around().accounts if one.seconds_left is not None]
     left = min((one.seconds_left or 0.0 for one in accounts), default=None)
     try:
         await asyncio.wait([task, over], timeout=left, return_when=asyncio.FIRST_COMPLETED)

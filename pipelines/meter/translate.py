@@ -260,7 +260,7 @@ def _uncached(value: Any) -> Any:
     """A request without marks for the provider's cache, which change no reply."""
     if isinstance(value, dict):
         return {key: _uncached(one) for key, one in value.items() if key != "cache_control"}
-    return [_uncached(one) for one in value] if isinstance(value, list) else value
+    return [_uncached(item) for item in value] if isinstance(value, list) else value
 
 
 def _message_events(reply: Json) -> Iterator[bytes]:
@@ -297,7 +297,7 @@ def _tool_call(call: Json) -> Json:
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _model_response(completion: Json) -> Any:

@@ -152,7 +152,8 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         raise UserError("several programs and no contest: add contest, or leave one program")
     data = _data(document, home)
     steps, notes = list[PipelineStep](), list[str]()
-    for step in _steps(document, data, programs):
+    roles = {"roles": _place(document["roles"], home)} if "roles" in document else {}
+    for step in _steps({**document, **roles}, data, programs):
         if step.name == "tune" and len(programs) > 1 and (why := _misfit(step)):
             notes.append(f"{step.program} is not tuned: it has no {why}")
         else:
@@ -161,7 +162,9 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
     plans = list[Plan]()
     for step in steps:
-        asked = step.request
+        # What earlier steps leave is shared again, so that this is the least that a step gets.
+        share = None if budget is None else budget.part(1 / len(steps))
+        asked = replace(step.request, budget=share)
         if step.name == "contest":
             asked = entered(asked, {each: each for each in programs})
         plans.append(PLANS[step.name](asked))

@@ -50,8 +50,8 @@ def agreement_plot(report: Mapping[str, Any], path: Path) -> bool:
     size = 3 + 0.5 * len(names)
     figure, [axes] = new_figure(size, 0.8 * size)
     grid = [
-        [shares.get(f"{one}-{other}", shares.get(f"{other}-{one}", nan)) for other in names]
-        for one in names
+        [shares.get(f"{name}-{other}", shares.get(f"{other}-{name}", nan)) for other in names]
+        for name in names
     ]
     image = axes.imshow(grid, vmin=0, vmax=1, cmap="Blues")
     for row, values in enumerate(grid):

@@ -39,7 +39,9 @@ def as_optuna(report: StudyReport) -> optuna.Study:
 
     goal = report["objectives"][0]
     done = [
-        one for one in report["table"] if one["state"] in DONE and goal in one.get("scores", {})
+        trial
+        for trial in report["table"]
+        if trial["state"] in DONE and goal in trial.get("scores", {})
     ]
     settings = [{name: _plain(one) for name, one in (e["setting"] or {}).items()} for e in done]
     names = list(dict.fromkeys(name for setting in settings for name in setting))

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry, refuse_from_file
 from ...modules.environment import (
     CorpusEnvironment,
     Environment,
+    FunctionEnvironment,
     RecordingEnvironment,
     ReplayEnvironment,
     WikipediaEnvironment,
@@ -43,17 +45,20 @@ def made(
     check_names(protocol, parameters)
     embedding = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
     try:
-        program = protocol.make(**parameters, **embedding)
+        made_of = protocol.make(**parameters, **embedding)
     except UserError:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
-    if parameters.get("environment") is not None and getattr(program, "retrieval", None) is None:
+    program: Program = made_of if isinstance(made_of, Program) else own_program(made_of, spec=name)
+    given: Any = parameters.get("environment")
+    used = {place.fingerprint for place in environments_in(program)}
+    if given is not None and given.fingerprint not in used:
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the "
             "environment"
         )
-    return program if isinstance(program, Program) else own_program(program, spec=name)
+    return program
 
 
 def embedder(model: str) -> Any:
@@ -110,9 +115,15 @@ def no_protocol(spec: str) -> UserError:
 
 def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
     if not callable(maker):
-        raise UserError(f"{name} is not an environment: name a class, or a function that makes one")
+        raise UserError(
+            f"{name} is not an environment: name a class, a function that makes one, or a search, "
+            "a function of a query"
+        )
 
     def make(*rest: str) -> Any:
+        wanted = inspect.signature(maker).parameters.values() if inspect.isfunction(maker) else ()
+        if not rest and sum(one.default is one.empty for one in wanted) == 1:
+            return FunctionEnvironment(maker)  # of a query
         try:
             environment = maker(*rest)
         except TypeError as problem:
@@ -144,7 +155,7 @@ def _recording(rest: str) -> RecordingEnvironment:
 
 _FORMS = (
     "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
-    "record:PATH:ENVIRONMENT or replay:PATH"
+    "record:PATH:ENVIRONMENT, replay:PATH or module:function"
 )
 _BUILT_IN: dict[str, MakeEnvironment] = {
     "corpus": lambda path: CorpusEnvironment(path, index_dir=settings().cache),

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ...modules.base.errors import UserError, closest
+from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.deliberation import TIE_BREAKS
-from ...modules.protocols.ensemble import VOTES
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
-from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
-from ...signatures.roles import ROLES
 from ..base.request import Pairs
 from ..lms.named import lm
 from ..meter.programs import COMMAND, command_named, own_program
 from .build import MakeLM as MakeLM
-from .build import check_names, environment_of, made, no_protocol
+from .build import check_names, environment_of, made, no_protocol, takes
+from .own_roles import roles
 from .saved import saved_program, with_own_lm
 
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -69,7 +67,7 @@ def program_of(
         return with_own_lm(saved_program(path, sets=sets, make_lm=make_lm), path, make_lm)
     if not named and (path.suffix.casefold() in YAML_SUFFIXES or path.is_file()):
         return _build(text, read_program(path), sets or {}, make_lm, text)
-    return _build(text, {"program": text}, sets or {}, make_lm)
+    return _build(text, {"program": text}, sets or {}, make_lm, None)
 
 
 def read_program(path: Path) -> dict[str, object]:
@@ -133,34 +131,6 @@ def parse_sets(pairs: Pairs) -> dict[str, object]:
 
 def _build(
     where: str,
-    document: Mapping[str, object],
-    sets: Mapping[str, object],
-    make_lm: MakeLM,
-    file: str | None = None,
-) -> Program:
-    """Build the program. For a misspelled short spec, the error suggests the right one."""
-    try:
-        return _built(where, document, sets, make_lm, file)
-    except UserError as problem:
-        spec = document.get("program")
-        meant = _respelled(spec) if isinstance(spec, str) else spec
-        if meant == spec or "did you mean" in str(problem):
-            raise
-        try:
-            _built(where, {**document, "program": meant}, sets, make_lm, file)
-        except UserError:
-            raise problem from None
-        raise UserError(f"{problem}; did you mean {meant!r}?") from None
-
-
-def _respelled(spec: str) -> str:
-    """The spec with similar words replaced by known names."""
-    names = {*written(), *STRATEGIES.names(), *ROLES, *TIE_BREAKS, *VOTES}
-    return re.sub(r"[\w-]+", lambda word: closest(word[0], names) or word[0], spec)
-
-
-def _built(
-    where: str,
     document: Mapping[str, Any],
     sets: Mapping[str, Any],
     make_lm: MakeLM,
@@ -183,11 +153,13 @@ def _built(
         protocol, rest = protocol_spec.thing, protocol_spec.rest
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
         fields = {**protocol.read(parts), **fields}
+        inner, sets = dict[str, Any](), dict(sets)
+        if "own_roles" not in takes(protocol):  # one file of roles may serve many programs
+            inner = {key: sets.pop(key) for key in ("own_roles",) if key in sets}
         check_names(protocol, {**fields, **sets})
-        fields = _made(
-            {key: value for key, value in fields.items() if key not in sets}, protocol, make_lm
-        )
-    parameters = fields | _made(sets, protocol, make_lm)
+        fields = {key: value for key, value in fields.items() if key not in sets}
+        fields = _made(fields, protocol, make_lm, inner)
+    parameters = fields | _made(sets, protocol, make_lm, inner)
     seated = _seat_lms(where, lms, make_lm)
     if "folder" in protocol.fixed:  # the name of a saved program's protocol before its folder
         prompts = parameters.pop("prompts", None)
@@ -201,19 +173,25 @@ def _built(
     return program
 
 
-def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) -> dict[str, Any]:
-    """Constructor parameters with programs and environments in place of their specs."""
+def _made(
+    parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM, inner: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Constructor parameters with programs, environments and roles in place of their specs.
+    `inner`: parameters of programs inside.
+    """
     made_of = dict(parameters)
     _import_named(made_of)
     for part in {*protocol.holds} & made_of.keys():
         held = made_of[part]
         made_of[part] = (
-            [_member(one, make_lm) for one in held]
+            [_member(one, make_lm, inner) for one in held]
             if isinstance(held, list)
-            else _member(held, make_lm)
+            else _member(held, make_lm, inner)
         )
     if "environment" in made_of:
         made_of["environment"] = environment_of(made_of["environment"])
+    if "own_roles" in made_of:
+        made_of["own_roles"] = roles(made_of["own_roles"], make_lm=make_lm)
     return made_of
 
 
@@ -224,14 +202,14 @@ def _import_named(parameters: Mapping[str, Any]) -> None:
             registry.spec(parameters[name])
 
 
-def _member(member: Any, make_lm: MakeLM) -> str | Program:
+def _member(member: Any, make_lm: MakeLM, inner: Mapping[str, Any]) -> str | Program:
     """A member of an ensemble or a part of a router, which are left to read the bare name of a
     strategy.
     """
     if isinstance(member, str) and PROTOCOLS.find(member) is None and ":" not in member:
         return member
     if isinstance(member, str | Mapping):
-        return program_of(member, make_lm=make_lm)
+        return program_of(member, inner, make_lm=make_lm)
     example = PROTOCOLS["deliberation"].example
     raise UserError(
         f"{member!r} is not a member: give a strategy, a spec such as {example}, or a mapping with "

@@ -23,6 +23,7 @@ from ...modules.base.saved_file import FILE, Described, read_document
 from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
 from ..base.cards import result_kind
 from ..base.journal import read_object, write_json
@@ -106,6 +107,7 @@ def saved_program(
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
+    changed.pop("own_roles", None)  # the folder has all of its roles
     environment = changed.pop("environment", environment)
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
@@ -319,6 +321,9 @@ class _Builder:
                 fields[key] = self._inner(value)
             elif isinstance(value, list) and any(map(_is_program, value)):
                 fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
+        own = fields.get("own_roles")
+        if isinstance(own, dict):
+            fields["own_roles"] = {name: self._role(role) for name, role in own.items()}
         if "environment" in fields and (fields["environment"], self.override) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
@@ -352,7 +357,17 @@ class _Builder:
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
         )
 
+    def _role(self, role: Any) -> Any:
+        """A role of the user's own, with its tools in place of fingerprints."""
+        tools = role.get("tools") if isinstance(role, Mapping) else None
+        if not isinstance(tools, list):
+            return role
+        return {**role, "tools": [one if one == HERE else self._environment(one) for one in tools]}
+
     def _environment(self, fingerprint: Any) -> Any:
+        if isinstance(self.override, Mapping):
+            self.used = True
+            return self.override[str(fingerprint)]
         if self.override is not None:
             self.used = True
             self.override = environment_of(self.override)
@@ -401,7 +416,7 @@ def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
     """
     if isinstance(saved, Mapping) and isinstance(described, Mapping):
         return all(
-            (key == "environment" and elsewhere)
+            (key in ("environment", "tools") and elsewhere)
             or key == "code"  # a module of the user's own may have a new version
             or _same(described.get(key), value, elsewhere)
             for key, value in saved.items()

@@ -178,7 +178,7 @@ class Seating:
             for name in seats
             if _find(names, name) is not None
             or _find(bases, name) is not None
-            or any(one in self.chosen for one in _called(name))
+            or any(each in self.chosen for each in _called(name))
         ]
         if changed:
             program = program.deepcopy()
@@ -270,7 +270,7 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
 def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
     """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
     if lms is None or isinstance(lms, str | Sequence):
-        unseated = isinstance(lms, list | tuple) and not any("=" in str(one) for one in lms)
+        unseated = isinstance(lms, list | tuple) and not any("=" in str(name) for name in lms)
         if unseated and len(lms or ()) > 1:
             raise UserError(
                 "lm is a list of LMs without their seats: give one LM, or seat → LM, such as "
@@ -342,7 +342,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
                 "with cached prompts"
             )
         prices[model] = Prices(
-            *(float(one) / 1e6 for one in match.groups() if one is not None)  # type: ignore[arg-type]
+            *(float(price) / 1e6 for price in match.groups() if price is not None)  # type: ignore[arg-type]
         )
     return prices
 

@@ -106,8 +106,10 @@ class ContestResult:
         self.outcome: Outcome = result["outcome"]
         self.reason, self.winner_name = str(result["reason"]), str(result["winner"])
         self.places = _PLACES.validate_python(result["standings"])
-        self.asked = [one.shown for one in self.places if not one.free]
-        self.winning = next((one for one in self.places if one.name == self.winner_name), None)
+        self.asked = [place.shown for place in self.places if not place.free]
+        self.winning = next(
+            (place for place in self.places if place.name == self.winner_name), None
+        )
         self.course = _COURSE.validate_python(result["course"])
         self.folders = {
             name: folder / RUNS / Path(place).name
@@ -115,7 +117,7 @@ class ContestResult:
             if (folder / RUNS / Path(place).name).is_dir()
         }
         self.paid: UsageFields = result["paid"]
-        self.sentences = [one for one in _sentences(result) if one]
+        self.sentences = [sentence for sentence in _sentences(result) if sentence]
 
 
 ContestKind = TypeVar("ContestKind", bound=ContestResult)

@@ -92,7 +92,9 @@ def _intervals(group: RunGroup, file: Path) -> list[Path]:
     """Draw how far each program is from the reference."""
     differences: dict[str, Ends] = {}
     if group.contest is not None:
-        differences = {one.name: one.difference for one in group.contest.asked if one.difference}
+        differences = {
+            shown.name: shown.difference for shown in group.contest.asked if shown.difference
+        }
     elif group.comparison is not None:
         judged = group.comparison.judged
         differences = {pair.a: (pair.difference, *pair.interval) for pair in judged}

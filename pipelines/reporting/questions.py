@@ -70,7 +70,7 @@ class QuestionTable:
 def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     """Every question that any of the runs has a row of, in the order of the first that has one."""
     rows = [run.rows for run in runs]
-    size = sum(one.path.stat().st_size for one in rows)
+    size = sum(row.path.stat().st_size for row in rows)
     longest = max(SHORTEST_TEXT, min(LONGEST_TEXT, LONGEST_TEXT * MOST_BYTES // max(1, size)))
     questions: list[str] = []
 

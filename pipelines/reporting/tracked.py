@@ -27,7 +27,9 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
     `how` has the arguments of `compare`. Returns what went wrong, in a line, or None.
     """
     folders = [Path(run.folder) for run in comparison.runs]
-    key = hashlib.sha256("\n".join(str(one.resolve()) for one in folders).encode()).hexdigest()
+    key = hashlib.sha256(
+        "\n".join(str(folder.resolve()) for folder in folders).encode()
+    ).hexdigest()
     tests = [None, *comparison.against]
     rows = [
         [

@@ -24,7 +24,7 @@ from .presets import Row, Table, models, select
 from .recorded import divided, note_on, recorded_training
 from .request import ReproduceRequest
 
-_FOR_ASKING = [one.name for one in fields(SharedByLMs) if one.init] + ["api_base"]
+_FOR_ASKING = [option.name for option in fields(SharedByLMs) if option.init] + ["api_base"]
 
 RunPlan = EvaluationPlan | LivePlan | ReplayPlan
 

@@ -70,7 +70,7 @@ def tables() -> Mapping[str, Table]:
         for table_id, table in document["tables"].items():
             name, shared = f"{paper}/{table_id}", table.get("each", {})
             rows = tuple(Row(name, key, **{**shared, **own}) for key, own in table["rows"].items())
-            notes = [one["note"] for one in (document, table) if "note" in one]
+            notes = [source["note"] for source in (document, table) if "note" in source]
             found[name] = Table(name, table["title"], rows, tuple(notes))
     return found
 

@@ -67,7 +67,9 @@ def _cells(line: Line) -> list[str]:
 def list_presets(spec: str | None, view: Confirmed) -> None:
     """All tables, those of a PAPER, or the rows of PAPER/TABLE[/ROW]."""
     wanted = (spec or "").strip("/")
-    found = [one for one in tables().values() if not wanted or one.name.startswith(f"{wanted}/")]
+    found = [
+        preset for preset in tables().values() if not wanted or preset.name.startswith(f"{wanted}/")
+    ]
     if found:
         document = [asdict(table) for table in found]
         finish(view, {"tables": document}, lambda: _list_tables(found))

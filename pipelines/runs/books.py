@@ -7,18 +7,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals, total
-from ..base.budget import ACCOUNTS, Account, Budget, open_account
+from ...modules.base.context import OPEN_BOOKS
+from ..base.budget import Account, Budget, open_account
 from ..base.journal import records
 from ..base.run_files import LMFields, books_of
-from ..lms.ledger import LEDGERS, Ledger
+from ..lms.ledger import Ledger
 from ..lms.limits import try_all_again
-from ..lms.store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore, open_cache, write_lms
+from ..lms.store import BooksAround, CallCache, CallStore, books_around, open_cache, write_lms
 from .folder import unwritable
 from .rows import RESULTS
 
@@ -35,7 +35,7 @@ class Books:
     stores: tuple[CallStore, ...] = ()
     cache: CallCache | None = None
     account: Account | None = None
-    around: Context = field(default_factory=copy_context, repr=False)
+    around: BooksAround = field(default_factory=books_around, repr=False)
 
     @property
     def paid(self) -> Usage:
@@ -57,14 +57,15 @@ class Books:
         """Keep every call of the block in these books and the outer ones, and pay it from all their
         accounts; in threads, too, which do not inherit context variables.
         """
-        ledgers = (self.ledger,) if self.ledger else ()
-        with (
-            bound(ACTIVE, _before(self.stores, self.around.get(ACTIVE, ()))),
-            bound(LEDGERS, _before(ledgers, self.around.get(LEDGERS, ()))),
-            bound(ACCOUNTS, _before(tuple(accounts), self.around.get(ACCOUNTS, ()))),
-            bound(ACTIVE_CACHE, self.cache),
-            refusals(),
-        ):
+        ledgers, outer = (self.ledger,) if self.ledger else (), self.around
+        books = BooksAround(
+            _before(ledgers, outer.ledgers),
+            _before(tuple(accounts), outer.accounts),
+            _before(self.stores, outer.stores),
+            self.cache,
+            books_around().meter,
+        )
+        with bound(OPEN_BOOKS, books), refusals():
             yield
 
 
@@ -95,7 +96,8 @@ def open_books(
 
     Raises UserError for folders that cannot be written and a budget that cannot be enforced.
     """
-    if not LEDGERS.get() and not ACCOUNTS.get():  # no other run is around this one
+    outer = books_around()
+    if not outer.ledgers and not outer.accounts:  # no other run is around this one
         try_all_again()
     with ExitStack() as held:
         try:
@@ -121,7 +123,7 @@ def open_books(
             )
         if budget is not None:
             account = open_account(budget, engines, Books(book).spent if spent is None else spent)
-        call_cache = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
+        call_cache = outer.cache if cache is None else held.enter_context(open_cache(cache))
         books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))
         yield books

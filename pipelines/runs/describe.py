@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -17,7 +16,7 @@ from ..base.journal import as_json
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..data.load import fingerprint, origin_of
 from ..lms.named import lm_identity, settings_of
-from .manifest import RUN, made_with
+from .manifest import made_with
 
 
 def manifest_of(
@@ -40,23 +39,6 @@ def manifest_of(
             **made_with(),
         }
     )
-    return manifest
-
-
-def open_run(
-    folder: Path,
-    program: Program,
-    questions: Sequence[Question],
-    lm: Any,
-    settings: RunSettings,
-    metric: Metric | None = None,
-) -> Manifest:
-    """Describe a run that will write to a folder, with the `mlflow_run_id` of an earlier attempt.
-    Writes nothing. Raises UserError when the folder holds another run.
-    """
-    manifest = manifest_of(program, questions, lm, settings, metric)
-    if earlier := RUN.earlier(folder, manifest):
-        manifest["mlflow_run_id"] = earlier.get("mlflow_run_id")
     return manifest
 
 

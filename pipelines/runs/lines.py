@@ -68,8 +68,11 @@ def flaky_line(summary: Summary) -> str:
     if not summary.flaky:
         return ""
     number = len(summary.flaky)
-    share = sum(one["flips"] for one in summary.flaky) / number
-    shown = [f"{one['id']} ({one['right']} of {one['repeats']} right)" for one in summary.flaky]
+    share = sum(question["flips"] for question in summary.flaky) / number
+    shown = [
+        f"{question['id']} ({question['right']} of {question['repeats']} right)"
+        for question in summary.flaky
+    ]
     more = ", …" if number > SHOWN_FLAKY else ""
     flip = "flips" if number == 1 else "flip"
     names = ", ".join(shown[:SHOWN_FLAKY])

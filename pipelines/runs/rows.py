@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast, overload
 
@@ -153,17 +153,22 @@ def _strict(prediction: dspy.Prediction) -> bool:
 class RowFile:
     """`DIR/results.jsonl` while an evaluation runs: one write per row, read back on resuming. The
     folder must be locked: of two processes that append, the first to finish would drop the rows of
-    the other. With `retry_errors`, rows that are errors are removed first. Raises UserError for a
-    damaged file, OSError when it cannot be opened.
+    the other. With `retry_errors`, rows that are errors are removed first; `earlier` gets the rest.
+    Raises UserError for a damaged file, OSError when it cannot be opened.
     """
 
-    def __init__(self, folder: Path, *, retry_errors: bool = False) -> None:
+    def __init__(
+        self, folder: Path, earlier: Callable[[ResultRow], None], *, retry_errors: bool = False
+    ) -> None:
         self.path = folder / RESULTS
         if retry_errors and self.path.exists():
             cut_torn_line(self.path)
             rewrite(self.path, [row_key(row) for row in read_rows(self.path) if not row["error"]])
         self._journal = Journal(self.path, alone=True)
-        self.done: set[RowKey] = {row_key(row) for row in read_rows(self.path)}
+        self.done: set[RowKey] = set()
+        for row in read_rows(self.path):
+            self.done.add(row_key(row))
+            earlier(row)
         self.close = self._journal.close
 
     def append(self, row: ResultRow) -> None:

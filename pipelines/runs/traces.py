@@ -12,14 +12,14 @@ from typing import Any, NotRequired, TypedDict, cast
 
 import dspy
 
-from ...modules.base.calls import bound, transcribed
+from ...modules.base.context import WATCHED, bound
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import Journal, as_json, parsed
 from ..base.run_files import books_of
-from ..lms.seen import LM_STEP, WATCHED, Seen, SeenCall, Watcher
+from ..lms.seen import LM_STEP, Seen, SeenCall, Watcher
 from .rows import read_rows
 
 TRACES = "traces.jsonl"
@@ -128,13 +128,12 @@ class TraceFile:
         callbacks = [*dspy.settings.get("callbacks", []), *([Watcher(seen)] if steps else [])]
         with (
             bound(WATCHED, seen),
-            transcribed() as turns,
             dspy.context(callbacks=callbacks) if steps else nullcontext(),
         ):
             yield seen
         for call in seen:
             call.written = [
-                text for meter in call.meters for text, usage in turns if usage is meter
+                text for meter in call.meters for text, usage in seen.written if usage is meter
             ]
 
     def keep(self, row: ResultRow, seen: Seen | None = None) -> None:

@@ -207,7 +207,8 @@ def nothing_left_running(when: str) -> Iterator[None]:
     while (left := _running() - before) and time.monotonic() < end:
         time.sleep(0.005)
     names = sorted(
-        one.name if isinstance(one, threading.Thread) else repr(one.get_coro()) for one in left
+        running.name if isinstance(running, threading.Thread) else repr(running.get_coro())
+        for running in left
     )
     assert not left, (
         f"{when} something goes on running: {', '.join(names)}; cancel and await what you start"

@@ -8,13 +8,16 @@ import copy
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dspy
 
+from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
+from ..programs.saved import load_program
 from .base import Contract, check_rows, check_same, model
 from .replies import agreeing, disputed, garbled, mixed, one_of_each_kind, text_of
 from .server import ScriptedServer
@@ -90,6 +93,14 @@ class Learning(Contract):
             "saved and loaded, the program sends other requests: keep state in predictors"
         )
         check_same(rows[0], rows[1], "before and after saving")
+        if isinstance(vars(type(program)).get("protocol"), Protocol):
+            with TemporaryDirectory() as folder:
+                program.save(folder)
+                name = program.protocol.name
+                twin = load_program(folder, protocols={name: type(program)})
+            assert twin.describe() == program.describe(), (
+                f"loaded by its name, {name}, the program describes itself otherwise"
+            )
         shown = [len(body["messages"]) > 2 for body in server.bodies]
         assert any(shown), "demonstrations are in no call"
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import dspy
 from typing_extensions import TypedDict  # which pydantic takes on Python 3.11, too
+
+from ...modules.base.context import CALLER, bound
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -22,9 +23,6 @@ class CallerPlace(TypedDict):
     mlflow_parent_id: str | None
     mlflow_experiment_id: str | None
     mlflow_experiment: str | None
-
-
-_CALLER: ContextVar[CallerPlace | None] = ContextVar("_CALLER", default=None)
 
 
 ABOVE = ".."
@@ -39,7 +37,7 @@ def caller_place(parent: str | None = None) -> CallerPlace:
     """
     if parent == ABOVE:
         return NOWHERE
-    here = _CALLER.get() or _here()
+    here: CallerPlace = CALLER.get() or _here()
     if parent is not None:
         here = {**here, "mlflow_parent_id": parent}
     return here
@@ -52,11 +50,8 @@ def from_caller(
 
     @wraps(function)
     async def called(*args: P.args, **kwargs: P.kwargs) -> T:
-        token = _CALLER.set(_here())
-        try:
+        with bound(CALLER, _here()):
             return await function(*args, **kwargs)
-        finally:
-            _CALLER.reset(token)
 
     return called
 

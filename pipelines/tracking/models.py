@@ -184,11 +184,11 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEn
     address, name = f"models:/{model_id}", model.registered
     run = client.get_run(run_id)
     outputs = run.outputs
-    if outputs is None or all(one.model_id != model_id for one in outputs.model_outputs):
+    if outputs is None or all(output.model_id != model_id for output in outputs.model_outputs):
         client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
     if name is not None:
         versions = client.search_model_versions(f"run_id = '{run_id}'")
-        if all(one.source != address for one in versions):
+        if all(version.source != address for version in versions):
             with suppress(MlflowException):  # the registered model already exists
                 client.create_registered_model(name)
             said = {

@@ -41,17 +41,17 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
     UserError for a folder without runs, and for damaged files.
     """
     entries = []
-    for one in kinds_in(folder):
-        if kind in (None, one.file):
-            card = one.card(folder)
+    for each in kinds_in(folder):
+        if kind in (None, each.file):
+            card = each.card(folder)
             damaged = card.problem
             if card.state != State.DAMAGED:
                 try:
-                    entries.append(_entry(folder, card, one, f"{key}/{one.file}"))
+                    entries.append(_entry(folder, card, each, f"{key}/{each.file}"))
                     continue
                 except (LookupError, TypeError, ValueError, AttributeError) as problem:
                     damaged = f"{type(problem).__name__}: {problem}"
-            raise UserError(f"{folder / one.file} is damaged ({damaged}): run its command again")
+            raise UserError(f"{folder / each.file} is damaged ({damaged}): run its command again")
     if not entries:
         raise UserError(f"{folder} holds no run: name the folder of a finished run")
     return entries
@@ -88,7 +88,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
         note=_note(card, files),
         files={**files, "details.json": details},
         model=None if kind.program is None else _model_in(folder / kind.program, kind.program),
-        children=[_below(one, run, key) for one in card.below],
+        children=[_below(child, run, key) for child in card.below],
         parts=card.children,
         tags=own,
         **about,

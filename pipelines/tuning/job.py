@@ -26,8 +26,7 @@ from optuna.samplers import BaseSampler, GridSampler
 from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError, checked_whole
-from ...modules.base.extras import from_extra
+from ...modules.base.errors import UserError, checked_whole, from_extra
 from ...modules.base.files import locked, read_regular, whole_lines
 from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
@@ -39,8 +38,9 @@ from ..base.run_files import RunSettings, books_of
 from ..data import load as data
 from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
-from ..lms.ledger import LEDGER, LEDGERS, totals, usage_of
+from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
+from ..lms.store import books_around
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
 from .learned import CompiledPrompts, check_learning, halves
@@ -74,7 +74,7 @@ class SharedAccount(Account):
         in flight.
         """
         home = books_of(self.folder)
-        for ledger in LEDGERS.get():
+        for ledger in books_around().ledgers:
             if ledger.folder == home:
                 ledger.adopt()
         for start, line in whole_lines(home / LEDGER, self._read_to):

@@ -106,8 +106,8 @@ def learning_calls(folder: Path) -> int:
     """
     calls = 0
     for place in (f"{NETWORKS}/*/*/", f"{COMPILED}/*/"):
-        for one in folder.glob(place):
-            books = books_of(one)
+        for path in folder.glob(place):
+            books = books_of(path)
             if (books / RECORD).is_file():  # there is none where the LM keeps no record
                 with closing(CallStore(books, readonly=True)) as store:
                     calls += len(store)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import Foreign
@@ -27,14 +28,13 @@ def rebuilt(
 
     Raises UserError for parameters that would change which seats there are.
     """
-    retrievals = [getattr(part, "retrieval", None) for _, part in program.parts(Program)]
-    places = [one.environment for one in retrievals if one is not None]
+    places = {place.fingerprint: place for place in environments_in(program)}
     lms = {name: seat.predict.lm for name, seat in program.seats().items()}
     return saved_program(
         folder,
         sets=changed,
         lms={name: one for name, one in lms.items() if one is not None},
-        environment=next((one for one in places if one is not None), None),
+        environment=places or None,
         make_lm=make_lm,
     )
 

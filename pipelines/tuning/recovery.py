@@ -29,7 +29,7 @@ GRACE_SECONDS = 90  # without a beat, after which a worker of another machine co
 def trials_tuned(study: optuna.Study) -> list[FrozenTrial]:
     """The trials of a study, without those that the user has made in a study of her own."""
     trials = study.get_trials(deepcopy=False)
-    return [one for one in trials if PLACE in one.user_attrs or "told_by" in one.user_attrs]
+    return [trial for trial in trials if PLACE in trial.user_attrs or "told_by" in trial.user_attrs]
 
 
 def places_of(study: optuna.Study) -> dict[int, list[FrozenTrial]]:
@@ -110,7 +110,7 @@ class Crew:
         """
         for place, tried in sorted(places_of(self.study).items()):
             last = tried[-1]
-            over = any(one.state != TrialState.FAIL for one in tried) or place >= trials
+            over = any(trial.state != TrialState.FAIL for trial in tried) or place >= trials
             if over or "failed" in last.user_attrs:
                 continue
             self.queue(place, last.params if "setting" in last.user_attrs else {})

@@ -121,10 +121,10 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
 
 def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
     """Optuna's best trials, without regard to those that the user has made herself."""
-    tuned = [one for one in trials_tuned(study) if one.state == TrialState.COMPLETE]
+    tuned = [trial for trial in trials_tuned(study) if trial.state == TrialState.COMPLETE]
     apart = optuna.create_study(directions=study.directions)
     apart.add_trials(tuned)
-    return [tuned[one.number] for one in apart.best_trials]
+    return [tuned[trial.number] for trial in apart.best_trials]
 
 
 def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:

@@ -178,7 +178,7 @@ class TuneSpace:
         branch = self.branches[0]
         setting: Setting = {}
         if len(self.branches) > 1:
-            setting[PROGRAM] = draw(PROGRAM, choice(*(one.label for one in self.branches)))
+            setting[PROGRAM] = draw(PROGRAM, choice(*(each.label for each in self.branches)))
             branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
@@ -265,8 +265,8 @@ class TuneSpace:
         plain = {key: value for key, value in base.items() if key not in (name, preset)}
         presets = {preset: branch.choices(PRESET)[0]}
         return [
-            {**plain, name: one, **({} if one == NOT_COMPILED else presets)}
-            for one in branch.choices(OPTIMIZER)
+            {**plain, name: optimizer, **({} if optimizer == NOT_COMPILED else presets)}
+            for optimizer in branch.choices(OPTIMIZER)
         ]
 
     def check(self) -> None:
@@ -327,9 +327,9 @@ def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
         if name in protocol.space and name not in first and takes_list(protocol, name):
             first[name] = example[name] if example.get(name) in values else values[0]
     # a parameter that completes another one is an item of a list
-    for one in branch.space.values():
-        if one.joins and one.among and one.when and one.when.holds(first):
-            first[one.joins] = f"{first[one.joins]}:{first[one.among][0]}"
+    for parameter in branch.space.values():
+        if parameter.joins and parameter.among and parameter.when and parameter.when.holds(first):
+            first[parameter.joins] = f"{first[parameter.joins]}:{first[parameter.among][0]}"
     return first
 
 
@@ -370,7 +370,7 @@ def _tried(space: Space, name: str, place: int, key: str, values: Distribution) 
         return coded(allowed[place % len(allowed)])
     when = space[name].when if name in space else None
     if when is not None and when.parameter == key:
-        return coded(next((one for one in allowed if when.holds({key: one})), allowed[0]))
+        return coded(next((value for value in allowed if when.holds({key: value})), allowed[0]))
     return coded(allowed[-1 if place < 0 else 0])
 
 

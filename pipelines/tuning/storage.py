@@ -9,8 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.address import read_address
-from ...modules.base.errors import UserError
-from ...modules.base.extras import missing_extra
+from ...modules.base.errors import UserError, missing_extra
 from . import recovery
 
 DATABASE = "study.db"

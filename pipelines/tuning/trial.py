@@ -4,17 +4,14 @@ question.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
-
-from ...modules.base.calls import plus, tallied
+from ...modules.base.calls import plus
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.space import (
@@ -25,25 +22,25 @@ from ...modules.base.space import (
     grid_settings,
     key_of,
 )
-from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
-from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
-from ..base.budget import BudgetSpent, Unanswered, room_for_question
-from ..base.journal import write_json
+from ..base.budget import BudgetSpent, Unanswered
 from ..base.run_files import books_of
 from ..base.wording import common_error, counted
-from ..evaluation.answering import Doubts, answer_row, lms_in, useful_concurrency
-from ..lms.foreign import metering
-from ..runs.books import open_books
-from ..runs.describe import lms_of, open_run
-from ..runs.manifest import MANIFEST
-from ..runs.rows import RESULTS, RowFile, read_rows
+from ..evaluation.plan import EvaluationPlan
+from ..evaluation.request import EvaluateRequest
+from ..evaluation.sheet import AnswerSheet
+from ..runs.books import Books, open_books
+from ..runs.describe import lms_of, manifest_of
+from ..runs.manifest import RUN
+from ..runs.rows import read_rows
+from ..tracking.context import ABOVE
+from ..tracking.run import Run
 from .job import Job
 from .learned import Networks, digest_name, largest, structure_of
 from .space import Branch, Recipe
@@ -239,27 +236,27 @@ class Scorer:
         yet.
         """
         folder = self._folder(program)
-        asked = self.questions[:questions]
+        asked, lm, metric = self.questions[:questions], self.job.lm, self.job.metric
+        request = EvaluateRequest(
+            program, asked, concurrency=self.job.concurrency, tracking=False, parent=ABOVE
+        )
+        plan = EvaluationPlan(request, program, lm, metric, asked, [], None, folder, {}, {})
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder), ExitStack() as held:
-            manifest = open_run(
-                folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric
-            )
-            file = held.enter_context(closing(RowFile(folder)))
-            if not (folder / MANIFEST).exists():
-                write_json(folder / MANIFEST, manifest)
-            waiting = [question for question in asked if (question.id, 0) not in file.done]
-            if waiting:
+            manifest = manifest_of(program, self.questions, lm, self.job.settings, metric)
+            manifest["mlflow_run_id"] = RUN.earlier(folder, manifest).get("mlflow_run_id")
+            run = Run(folder, manifest, Books(), None)
+            sheet = held.enter_context(AnswerSheet.opened(plan, run, prices=True))
+            if sheet.waiting:
                 held.enter_context(
                     open_books(records=[books_of(self.job.folder)] if self.shares else [])
                 )
-                in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
-                with (
-                    dspy.context(lm=self.job.lm, disable_history=True, trace=None),
-                    metering(lms_in(program, self.job.lm), everywhere=not self.job.metric.builtin),
-                ):
-                    run_sync(_answer_all, program, self.job.metric, waiting, file, in_flight)
-            rows = {row["id"]: row for row in read_rows(folder / RESULTS)}
+                with sheet.asking():
+                    sheet.ask()
+                if sheet.stopped:
+                    raise BudgetSpent(sheet.stopped)
+                sheet.doubts.end()
+            rows = {row["id"]: row for row in read_rows(sheet.rows.path)}
         wanted = [rows[question.id] for question in asked]
         some = wanted[:HOPELESS]
         if len(some) == HOPELESS and all(row["error"] and row["answer"] for row in some):
@@ -268,42 +265,6 @@ class Scorer:
                 f"{some[-1]['error']}: correct it"
             )
         return wanted
-
-
-async def _answer_all(
-    program: Program, metric: Metric, questions: Sequence[Question], file: RowFile, in_flight: int
-) -> None:
-    """Questions in order, so many at once. A spent budget lets those finish that need no further
-    call.
-    """
-    waiting, doubts = iter(questions), Doubts(file.append)
-    stopped: list[BudgetSpent] = []
-
-    async def work() -> None:
-        for question in waiting:
-            try:
-                async with room_for_question():
-                    with tallied() as calls:
-                        answered = await answer_row(program, question, metric)
-            except BudgetSpent as problem:
-                stopped.append(problem)
-            else:
-                answered.row["worth"] = [
-                    [one.prompt_tokens, one.completion_tokens, one.cost_usd] for one in calls
-                ]
-                doubts.take(answered.row, answered)
-            if stopped:
-                return
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(in_flight, len(questions))):
-                group.create_task(work())
-    except BaseExceptionGroup as problems:
-        raise problems.exceptions[0] from None
-    if stopped:
-        raise stopped[0]
-    doubts.end()
 
 
 def _replayed(

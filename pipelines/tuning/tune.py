@@ -247,9 +247,9 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         try:
             watch()
             ended = in_processes(request.workers, work, job, watch) if request.workers > 1 else []
-            if wrong := next((one.problem for one in ended if one.problem), None):
+            if wrong := next((outcome.problem for outcome in ended if outcome.problem), None):
                 raise UserError(wrong)
-            early = next((one for one in ended if one.stopped), None)
+            early = next((outcome for outcome in ended if outcome.stopped), None)
             if early is None:
                 work(job, watch)  # all of it, or the trials that processes left when they died
             else:

@@ -179,8 +179,8 @@ class StudyWorker:
         self._crew.claim(trial)
         # Two machines may have queued the same place: the earlier trial has it.
         if any(
-            one.number < trial.number and one.state != TrialState.FAIL
-            for one in places.get(trial.user_attrs[PLACE], ())
+            earlier.number < trial.number and earlier.state != TrialState.FAIL
+            for earlier in places.get(trial.user_attrs[PLACE], ())
         ):
             trial.set_user_attr("stopped", True)
             raise _FailedTrialError
@@ -198,7 +198,7 @@ class StudyWorker:
         """
         finished = self._finished()
         key, objectives = key_of(setting), self.scorer.objectives
-        same = next((one for one in finished if key_of(one.user_attrs["setting"]) == key), None)
+        same = next((each for each in finished if key_of(each.user_attrs["setting"]) == key), None)
         if same is not None:
             for name in ("scores", "took", "questions"):
                 trial.set_user_attr(name, same.user_attrs[name])
@@ -207,12 +207,12 @@ class StudyWorker:
                 raise TrialPruned
             return list(same.values or ()), []
         planned = rungs(len(self.scorer.questions))
-        scored_already = {key_of(one.user_attrs["setting"]) for one in finished}
+        scored_already = {key_of(each.user_attrs["setting"]) for each in finished}
         family = self.scorer.family(setting)
         family_finished = family is not None and any(
-            one.state == TrialState.COMPLETE
-            and self.scorer.family(one.user_attrs["setting"]) == family
-            for one in finished
+            each.state == TrialState.COMPLETE
+            and self.scorer.family(each.user_attrs["setting"]) == family
+            for each in finished
         )
         for number in planned:
             own, others = self.scorer.measured(setting, number, scored_already)
@@ -309,10 +309,10 @@ class StudyWorker:
         for trial in finished:
             attrs = trial.user_attrs
             replayed = sum(
-                one.user_attrs.get("told_by") == attrs.get(PLACE, -1) for one in finished
+                each.user_attrs.get("told_by") == attrs.get(PLACE, -1) for each in finished
             )
             if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
-                settings = {key_of(one.user_attrs["setting"]) for one in finished}
+                settings = {key_of(each.user_attrs["setting"]) for each in finished}
                 _, others = self.scorer.measured(
                     attrs["setting"], len(self.scorer.questions), settings
                 )

@@ -29,10 +29,12 @@ from ...modules.base.space import (
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ..base.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
+from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
@@ -157,11 +159,25 @@ def _branch(
         values, warning = learning.settled(values)
         if warning is not None:
             warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
+    own_roles = values.pop("own_roles", None)
     named = values.keys() & protocol.space.keys()
     declared = settled(protocol.space, named) if named else protocol.space
+    if own_roles is not None:
+        names = [name for name in roles(own_roles, make_lm=make_lm) if name not in SEATS]
+        declared = _with_roles(declared, names)
     space, fixed = _narrowed(where, protocol, declared, values)
+    if own_roles is not None:  # as the file is now, whatever becomes of it
+        fixed["own_roles"] = role_document(own_roles)
     mine = frozenset(key.partition(".")[0] for key in own)
     return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms, mine=mine)
+
+
+def _with_roles(space: Space, names: Sequence[str]) -> Space:
+    """The space in which the user's own roles stand beside those of the papers."""
+    return {
+        name: replace(one, values=one.of_roles(names)) if names and one.of_roles else one
+        for name, one in space.items()
+    }
 
 
 def _ready_branch(

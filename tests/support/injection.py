@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dspy
 import yaml
 
 from folkmoot.modules.agents.retrieval import Retrieval
@@ -168,7 +169,7 @@ class _Poisoned(Environment):
 
 def _reading(program: Program) -> list[Any]:
     """The parts of a program that use an environment."""
-    parts = [part for _, part in program.named_sub_modules(Program)]
+    parts = [part for _, part in program.named_sub_modules(dspy.Module)]
     return [
         part for part in parts if getattr(getattr(part, "retrieval", None), "environment", None)
     ]

@@ -5,6 +5,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from ....signatures.examples import WORKED, Worked
 from ...agents.demonstration import Demonstration, demo_of, held, worked_example
 from ...agents.exchange import Exchange, Hear
 from ...agents.own_prompts import meant_for
-from ...agents.retrieval import Retrieval, retrieval_settings
+from ...agents.retrieval import Retrieval, environment_named
 from ...agents.seat import Seat, forget
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER, metered
@@ -29,8 +30,9 @@ from ...environment import Environment
 from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
-from ..declaration import Plot, Protocol, comma_items, known_names
-from ..program import LAYOUT, Program, SeatTurns, distinct, prediction_of
+from ..declaration import Plot, Protocol, comma_items
+from ..program import LAYOUT, Program, SeatTurns, prediction_of
+from ..roles import HERE, WORKERS, Role, acting_as, cast_of, roles_given, seated
 from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
@@ -55,8 +57,12 @@ class SupervisedTeam(Program):
     traces, never the environment, and accepts one worker's answer or sends one worker back with a
     suggestion, at most `max_retries` times; after that it has to accept.
 
-    Args: workers: any number of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
-        environment: where workers look things up. max_steps: most steps of one attempt; the paper
+    Args: workers: any number of names of `ROLES` (bold, cautious, neutral) and of `own_roles`;
+        equal ones become `NAME.0`, `NAME.1`, ….
+        environment: where workers without tools of their own look things up.
+        own_roles: roles of your own by name, as `Deliberation` takes them. A role that answers
+            guides a worker by its instruction, and one called `supervisor` the supervisor.
+        max_steps: most steps of one attempt; the paper
         studies 5, 8, 10 and 15. max_retries: the paper's value is 3. A single worker that cannot be
         sent back has no supervisor. demonstration: one-shot with a worked trace, `hotpotqa` or one
         in a file; None is zero-shot. styles: whether the supervisor is told how each worker goes
@@ -85,6 +91,7 @@ class SupervisedTeam(Program):
         workers: Sequence[str],
         environment: Environment | None = None,
         *,
+        own_roles: Mapping[str, Any] | None = None,
         max_steps: int = 8,
         max_retries: int = 3,
         demonstration: Demonstration = None,
@@ -99,15 +106,18 @@ class SupervisedTeam(Program):
     ) -> None:
         super().__init__()
         advice = "name them in order, such as ['bold', 'cautious']"
-        self.roles = known_names("workers", workers, words.WORKERS, "worker {}", advice)
+        own = roles_given(own_roles)
+        cast = cast_of("workers", workers, own, advice, acting=True)
+        self.roles = [workers] if isinstance(workers, str) else list(workers)
         if not self.roles:
             raise UserError(f"a team has at least one worker: {advice}")
-        if environment is None:
+        here = {name for name, role in cast.items() if HERE in role.tools or not role.tools}
+        if environment is None and here:
             raise UserError(
                 "a team needs a place to look things up: give it an environment, such as "
                 "corpus:PATH"
             )
-        if not isinstance(environment, Environment):
+        if not isinstance(environment, Environment | None):
             raise UserError(
                 f"environment is {environment!r}: give an environment, such as "
                 f"fm.CorpusEnvironment(PATH)"
@@ -115,21 +125,36 @@ class SupervisedTeam(Program):
         self.max_steps = checked_whole("max_steps", max_steps)
         self.max_retries = checked_whole("max_retries", max_retries, 0)
         settings = {**GREEDY, **(sampling or {})}
-        names = distinct(self.roles)
+        seats = seated(cast, self.roles)
+        names = [seat.name for seat in seats]
         self.workers = [
             TeamWorker(
-                name, role, self.max_steps, settings, self.roles[:place].count(role) or None, limits
+                seat.name,
+                seat.role,
+                acting_as(cast[seat.role]),
+                cast[seat.role].place(environment) if cast[seat.role].tools else environment,
+                self.max_steps,
+                settings,
+                seat.sample,
+                limits,
             )
-            for place, (name, role) in enumerate(zip(names, self.roles, strict=True))
+            for seat in seats
         ]
         supervised = len(names) > 1 or self.max_retries > 0
+        supervisor = own.get("supervisor")
+        if supervisor is not None:
+            if supervisor.tools:
+                raise UserError("a supervisor looks nothing up: drop the tools of its role")
+            cast["supervisor"] = supervisor
         self.supervisor = (
-            _supervisor("supervisor", words.Supervising, names, settings)
+            _supervisor("supervisor", words.Supervising, supervisor, names, settings)
             if self.max_retries
             else None
         )
         self.last_word = (
-            _supervisor("supervisor.last", words.Deciding, names, settings) if supervised else None
+            _supervisor("supervisor.last", words.Deciding, supervisor, names, settings)
+            if supervised
+            else None
         )
         self.word(prompts, prompt_layout)
         self.styles, self.limits = styles, limits
@@ -138,6 +163,7 @@ class SupervisedTeam(Program):
             self._demonstrate(worked_example(demonstration))
         self.ties = Ties.of(tie_break, names, seed, ("first", "strongest", "random"))
         self.retrieval = Retrieval(environment)
+        self.take(cast, own)
         self.assign(lms)
 
     def describe(self) -> Described:
@@ -151,7 +177,7 @@ class SupervisedTeam(Program):
             **({} if self.limits else {"limits": False}),
             **({} if self.ties == Ties() else self.ties.described()),
             "sampling": self.workers[0].act.predict.config,
-            **retrieval_settings(self.retrieval),
+            **environment_named(self.retrieval.environment),
         }
 
     def turns(self) -> list[SeatTurns]:
@@ -186,9 +212,7 @@ class SupervisedTeam(Program):
         return team_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        environment = self.retrieval.environment
-        assert environment is not None
-        first = await together(worker.attempt(task, environment) for worker in self.workers)
+        first = await together(worker.attempt(task) for worker in self.workers)
         transcript, latest = list(first), {turn.agent: turn for turn in first}
         agreed = 1 if all_agree([turn.answer for turn in first], task.kind) else None
         if self.last_word is None:
@@ -213,7 +237,7 @@ class SupervisedTeam(Program):
             worker = next(worker for worker in self.workers if worker.name == decision.worker)
             old = latest[worker.name]
             retried = await worker.attempt(
-                task, environment, number=old.round + 1, earlier=old, suggestion=decision.suggestion
+                task, number=old.round + 1, earlier=old, suggestion=decision.suggestion
             )
             transcript.append(retried)
             latest[worker.name] = retried
@@ -227,8 +251,6 @@ class SupervisedTeam(Program):
         """Send back whom the recorded supervisor sent back, with what `hear` leaves of the
         suggestion.
         """
-        environment = self.retrieval.environment
-        assert environment is not None
         workers = {worker.name: worker for worker in self.workers}
         transcript = list(recorded[: len(workers)])
         for turn in recorded:
@@ -241,7 +263,6 @@ class SupervisedTeam(Program):
             transcript.append(
                 await worker.attempt(
                     task,
-                    environment,
                     number=old.round + 1,
                     earlier=old,
                     suggestion=suggestion,
@@ -277,9 +298,10 @@ class SupervisedTeam(Program):
         known.
         """
         role = next(each.role for each in self.workers if each.name == worker)
-        is_styled = self.styles and meant_for(worker, self.prompts) is None
-        title = words.STYLED.format(worker=worker, style=words.STYLES[role])
-        title = title if is_styled else words.TRACE.format(worker=worker)
+        is_styled = self.styles and role in words.STYLES and meant_for(worker, self.prompts) is None
+        title = words.TRACE.format(worker=worker)
+        if is_styled:
+            title = words.STYLED.format(worker=worker, style=words.STYLES[role])
         return {"title": title, "text": text, "answer": answer} | (
             {} if self.limits else {"most": UNCUT}
         )
@@ -359,13 +381,16 @@ def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | No
 
 
 def _supervisor(
-    name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, object]
+    name: str,
+    signature: Any,
+    role: Role | None,
+    workers: Sequence[str],
+    sampling: Mapping[str, object],
 ) -> Seat:
-    return Seat(
-        name,
-        signature.with_updated_fields("worker", type_=Literal[tuple(workers)]),
-        sampling=sampling,
-    )
+    if role is not None:
+        signature = signature.with_instructions(role.signature.instructions)
+    named = signature.with_updated_fields("worker", type_=Literal[tuple(workers)])
+    return Seat(name, named, sampling=sampling)
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:
@@ -376,8 +401,9 @@ def _read(parts: Sequence[str]) -> dict[str, object]:
     return {"workers": comma_items(parts)}
 
 
+_some_of = partial(lists, least=1, most=3, ordered=False, repeated=True)
 _SPACE: Space = {
-    "workers": Parameter(lists(words.WORKERS, 1, 3, ordered=False, repeated=True)),
+    "workers": Parameter(_some_of(WORKERS), of_roles=lambda names: _some_of([*names, *WORKERS])),
     "max_steps": Parameter(CategoricalDistribution((5, 8, 10, 15))),
     "max_retries": Parameter(IntDistribution(0, 3)),
     "tie_break": Parameter(

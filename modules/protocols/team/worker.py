@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dspy
 
 from ....signatures import team as prompts
 from ....signatures.examples import Worked
 from ...agents.demonstration import demo_of
+from ...agents.retrieval import Retrieval
 from ...agents.seat import Seat, forget, problem_of
 from ...agents.transcript import Task, Turn
 from ...base.calls import metered
@@ -34,7 +36,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
 
     Args:
         name: what the supervisor calls it.
-        role: `bold`, `cautious` or `neutral`.
+        role: the name of its role, such as `bold`.
+        signature: what it is told, with the outputs `thought` and `action`.
+        environment: where it looks things up.
         max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
         sampling: LM settings of its seats.
         rollout: tells its calls apart from those of another worker that says the same.
@@ -45,18 +49,21 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         self,
         name: str,
         role: str,
+        signature: type[Any],
+        environment: Environment | None,
         max_steps: int,
         sampling: Mapping[str, object],
         rollout: int | None = None,
         limits: bool = True,
     ) -> None:
         super().__init__()
+        self.retrieval = Retrieval(environment)
         self.limits = limits
         self.name = name
         self.role = role
         self.rollout = rollout
         self.max_steps = max_steps
-        self.act = Seat(name, prompts.WORKERS[role], sampling=sampling)
+        self.act = Seat(name, signature, sampling=sampling)
         self.conclude = Seat(f"{name}.conclude", prompts.Concluding, sampling=sampling)
 
     def demonstrate(self, worked: Worked) -> None:
@@ -81,7 +88,6 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
     async def attempt(
         self,
         task: Task,
-        environment: Environment,
         *,
         number: int = 1,
         earlier: Turn | None = None,
@@ -96,6 +102,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         """
         before = _before(earlier, suggestion)
         most = {} if self.limits else {"most": UNCUT}
+        environment = self.retrieval.environment
+        assert environment is not None
         session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:

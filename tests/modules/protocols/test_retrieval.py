@@ -104,14 +104,14 @@ def test_whatever_it_writes_no_more_is_searched_than_allowed(
     assert ("fallback" in found.transcript[0]) == ("Where is money kept?" in searched)
 
 
-def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> None:
+def test_the_question_may_be_all_that_is_looked_up(scripted: ScriptedServer) -> None:
     pages = Pages()
     program = fm.Deliberation(
         ["retriever", "critic"], "majority", 2, environment=pages, retrieval="question"
     )
     scripted.reply = reply("never asked for")
     seated(program, scripted)(**ASKED)
-    assert pages.searched == ["Where is money kept?"]
+    assert pages.searched == ["Where is money kept?"] * 2
     assert len(scripted.bodies) == 4
     assert "retriever.query" not in program.seats()
     assert program.describe()["retrieval"] == "question"

@@ -13,8 +13,8 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.protocols.roles import ROLES, SPEAKERS
 from folkmoot.pipelines.testing.replies import filled, text_of
-from folkmoot.signatures.roles import ROLES
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -48,11 +48,11 @@ def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", SPEAKERS)
 def test_an_agent_is_told_what_the_signature_of_its_role_says(scripted: Any, role: str) -> None:
     prediction = ready(scripted, fm.SingleAgent(role=role))(**QUESTION)
     (body,) = scripted.bodies
-    assert " ".join(ROLES[role].instructions.split()) in text_of(body)
+    assert " ".join(ROLES[role].signature.instructions.split()) in text_of(body)
     assert "A) bank\nB) library\nC) mall" in text_of(body)
     assert prediction.answer == "A"
     assert prediction.decided_by == "single"

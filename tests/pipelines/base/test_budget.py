@@ -13,10 +13,11 @@ from completions import completion
 from mortal import questions
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import bound
-from folkmoot.pipelines.base.budget import ACCOUNTS, Account, Budget
+from folkmoot.modules.base.context import OPEN_BOOKS, bound
+from folkmoot.pipelines.base.budget import Account, Budget
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.lms.store import BooksAround
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 PRICE = (1e-6, 2e-6)
@@ -168,7 +169,7 @@ def test_an_outer_account_holds_over_several_evaluations(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     account = Account(Budget(calls=7))
-    with bound(ACCOUNTS, (account,)):
+    with bound(OPEN_BOOKS, BooksAround(accounts=(account,))):
         first = run(scripted, tmp_path / "a", n=5, program=fm.SingleAgent())
         second = run(scripted, tmp_path / "b", n=5, program=fm.SingleAgent("cot"))
     assert (first.summary.stopped, account.spent.calls, len(scripted.bodies)) == (None, 7, 7)

@@ -381,7 +381,7 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
         ({"margin": 3.0}, "the margin is 3.0"),
         ({"budget": "5"}, "the budget"),
         ({"metric": lambda e, p, trace=None: 2.5}, "no known limits"),
-        ({"added": ["single:simpel"]}, "did you mean 'single:simple'"),
+        ({"added": ["single:simpel"]}, "did you mean 'simple'"),
     ],
 )
 def test_what_cannot_be_held_is_refused_before_any_call(

@@ -23,6 +23,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.report import study_lines
 
 TEAM = "deliberation:intuitive,reasoner:judge"
+OWN_ROLES = ("lawyer", "clerk")
 TUNED = "tune-2-deliberation-intuitive-reasoner-judge"
 SPACE = {"max_rounds": [1, 2], "tie_break": ["judge", "majority"]}
 
@@ -203,6 +204,7 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
         ({"compile": "bootstrap"}, "give its options"),
         ({"register": "x"}, "register needs MLflow"),
         ({"budget": "5"}, "cannot be read"),
+        ({"budget": "5 USD", "lm": "openai/unpriced"}, "the price of openai/unpriced is unknown"),
     ],
 )
 def test_faults_are_one_sentence(
@@ -290,3 +292,21 @@ def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(
     assert fm.load_program(tmp_path / "out").describe() == whole.program.describe()
     # What was in flight at a kill is asked again.
     assert len(scripted.bodies) <= 2 * expected + 2 * 64
+
+
+def test_own_roles_stand_in_a_file_beside_the_pipeline(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    outputs = {"reason": "what decides", "answer": "your answer"}
+    roles = {name: {"instruction": f"You are a {name}.", "outputs": outputs} for name in OWN_ROLES}
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "roles.yaml").write_text(yaml.safe_dump(roles, sort_keys=False))
+    team = f"deliberation:{','.join(OWN_ROLES)}:judge"
+    document |= {"roles": "roles.yaml", "programs": [team]}
+    (home / "p.yaml").write_text(yaml.safe_dump(document))
+    result = fm.pipeline(home / "p.yaml", out=tmp_path / "out", tracking=False)
+    (home / "roles.yaml").unlink()
+    assert len(result.sentences) == 3
+    winner = fm.load_program(tmp_path / "out/tune-1-deliberation-lawyer-clerk-judge")
+    assert set(winner.seats()) >= set(OWN_ROLES)

@@ -48,7 +48,7 @@ def test_short_specs(spec: str, same: Any) -> None:
     [
         ("", {}, "no program or file ''.*deliberation"),
         ("singel:cot", {}, "did you mean 'single'.*ensemble"),
-        ("single:CoT", {}, "no strategy 'CoT'.*did you mean 'single:cot'"),
+        ("single:CoT", {}, "no strategy 'CoT'.*did you mean 'cot'"),
         ("ensemble", {}, "ensemble needs members.*ensemble:simple,cot:majority"),
         ("deliberation:intuitive:strongest=critic", {}, "'critic' does not take part"),
         ("no/such.yaml", {}, r"no/such.yaml cannot be read"),

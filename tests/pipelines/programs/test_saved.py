@@ -219,7 +219,7 @@ def test_environments_are_named_and_found_again(tmp_path: Path, corpus: Path) ->
         saved = json.loads((tmp_path / str(number) / FILE).read_text())
         assert saved["environments"] == {environment.fingerprint: text}
         loaded: Any = fm.load_program(tmp_path / str(number))
-        assert loaded.retrieval.environment.fingerprint == environment.fingerprint
+        assert loaded.environment.fingerprint == environment.fingerprint
     recorded = fm.RecordingEnvironment(fm.CorpusEnvironment(corpus), tmp_path / "record.jsonl")
     assert recorded.text_form == f"corpus:{corpus}"
     replayed = fm.ReplayEnvironment(tmp_path / "record.jsonl")

@@ -43,7 +43,6 @@ from folkmoot.pipelines.cli.command import Command
 from folkmoot.pipelines.cli.options import View
 from folkmoot.pipelines.logs.answers import LogAnswer
 from folkmoot.pipelines.logs.formats import Format
-from folkmoot.signatures.roles import ROLES
 from folkmoot.signatures.strategies import Answering
 
 
@@ -57,7 +56,7 @@ class Queue(fm.Program):
     def __init__(self, roles):
         super().__init__()
         self.roles = list(roles)
-        self.agents = [Seat(role, ROLES[role]) for role in roles]
+        self.agents = [Seat(role, fm.ROLES[role].signature) for role in roles]
 
     def describe(self):
         return {"program": "queue", "roles": self.roles}

@@ -146,7 +146,9 @@ def looking_up(program: fm.Program, *pages: tuple[str, str]) -> list[str]:
     """Give the program these pages; what it looks up is added to the list."""
     log: list[str] = []
     documents = [{"title": title, "text": text} for title, text in pages]
-    program.retrieval = Retrieval(Logged(documents, log))
+    for _, part in program.parts(dspy.Module):
+        if hasattr(part, "retrieval"):
+            part.retrieval = Retrieval(Logged(documents, log))
     return log
 
 

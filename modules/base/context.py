@@ -1,0 +1,81 @@
+"""All context variables: what travels with a call without being handed on, since code of users, of
+DSPy or of LiteLLM lies between. Where a type is of a room above, it is told where it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Asker:
+    """The asker of a call: the seat's name and the question's id, each None where unknown.
+    `requests` has the keys of all requests of the question; None without a question. `paid` has the
+    keys that an earlier attempt has paid for. By `turn`, accounts know the question.
+    """
+
+    seat: str | None = None
+    question: str | None = None
+    requests: set[str] | None = field(default=None, compare=False, repr=False)
+    paid: Container[str] = field(default=(), compare=False, repr=False)
+    turn: object = field(default=None, compare=False, repr=False)
+
+    def asks_first(self, key: str) -> bool:
+        """Whether this is the question's first request with this key, which is noted."""
+        if self.requests is None:
+            return True
+        new = key not in self.requests
+        self.requests.add(key)
+        return new
+
+
+class Rollouts(NamedTuple):
+    """The samples of an LM that an agent's calls are: copies of one LM have rollouts of their own,
+    from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
+    """
+
+    rollout: int = 0
+    temperature: float | None = None
+
+    def number(self, rollout: int | None) -> int | None:
+        """The number of a call's rollout among those of all copies."""
+        return self.rollout + (rollout or 0) if self.rollout else rollout
+
+
+ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=Asker())  # noqa: B039
+ROLLOUTS: ContextVar[Rollouts] = ContextVar("folkmoot_rollouts", default=Rollouts())  # noqa: B039
+METER: ContextVar[Any] = ContextVar("folkmoot_meter", default=None)
+"""The innermost `calls.metered`."""
+REFUSED: ContextVar[list[Any] | None] = ContextVar("folkmoot_refused", default=None)
+"""The reasons of the calls that were refused (`calls.refusals`)."""
+WATCHED: ContextVar[Any] = ContextVar("folkmoot_watched", default=None)
+"""The calls of the current question (`lms.seen.Seen`); None if it is not traced."""
+OPEN_BOOKS: ContextVar[Any] = ContextVar("folkmoot_open_books", default=None)
+"""The books of the runs around a call; read by `lms.store.books_around`."""
+OF_A_CALL: tuple[ContextVar[Any], ...] = (ASKER, ROLLOUTS, METER, REFUSED, WATCHED, OPEN_BOOKS)
+"""What DSPy's own threads are told of a program's call."""
+
+GUARD: ContextVar[Any] = ContextVar("folkmoot_guard", default=None)
+"""The guard of the current call (`lms.hosted`); LiteLLM calls of other code pass unchanged."""
+CANCELLING: ContextVar[Any] = ContextVar("folkmoot_cancelling", default=None)
+"""How the async form of a function cancels it (`sync.awaitable`)."""
+CALLER: ContextVar[Any] = ContextVar("folkmoot_caller", default=None)
+"""The caller's place in MLflow (`tracking.context`), for the thread of an async form."""
+SOURCE: ContextVar[Any] = ContextVar("folkmoot_source", default=None)
+"""The file that names code or hosts (`registry.names_from`); None where a user does."""
+
+
+@contextmanager
+def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Give a context variable a value inside the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)

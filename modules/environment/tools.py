@@ -1,0 +1,66 @@
+"""Places that tools make: a function of the user's own, and several places in one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from ..base.sync import in_thread
+from ..base.together import together
+from .base import MAX_CHARS, Environment, Observation, Page
+
+T = TypeVar("T")
+
+
+class FunctionEnvironment(Environment):
+    """Asks a function, (query) → a text, several, or nothing, for all that an agent looks up."""
+
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self.function = function
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        self.source = f"{function.__module__}:{name}"
+
+    async def fetch(self, title: str) -> Page | None:
+        found = await in_thread(self.function, title)
+        if inspect.isawaitable(found):
+            found = await found
+        text = found if isinstance(found, str) else "\n".join(map(str, found or ()))
+        return Page(title, text, self.source) if text.strip() else None
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        """The query itself, which is all that can be asked."""
+        return [query]
+
+
+class SeveralEnvironments(Environment):
+    """Looks in several places: a page is the first that has it, what fits best comes from each in
+    turn.
+    """
+
+    def __init__(self, parts: Sequence[Environment]) -> None:
+        self.parts = tuple(parts)
+        self.source = " + ".join(part.source for part in self.parts)
+
+    async def fetch(self, title: str) -> Page | None:
+        for part in self.parts:
+            if (page := await part.fetch(title)) is not None:
+                return page
+        return None
+
+    async def closest(self, query: str, n: int) -> list[str]:
+        return _in_turn(await together(part.closest(query, n) for part in self.parts))[:n]
+
+    async def evidence(
+        self, query: str, *, passages: int = 3, max_chars: int = MAX_CHARS
+    ) -> list[Observation]:
+        most = {"passages": passages, "max_chars": max_chars}
+        return _in_turn(await together(part.evidence(query, **most) for part in self.parts))[
+            :passages
+        ]
+
+
+def _in_turn(found: Sequence[Sequence[T]]) -> list[T]:
+    """The first of each place, then the second of each, and so on."""
+    return [one for each in zip_longest(*found) for one in each if one is not None]

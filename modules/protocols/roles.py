@@ -1,0 +1,233 @@
+"""Roles: the table of who may take a seat, and roles of the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import dspy
+
+from ...signatures import roles as words
+from ...signatures import team
+from ..agents.retrieval import InformedSeat
+from ..agents.seat import Seat
+from ..base.errors import UserError, checked_whole, did_you_mean
+from ..base.registry import Registry
+from ..environment import Environment, FunctionEnvironment, SeveralEnvironments
+from .declaration import known_names
+from .short_names import distinct
+
+HERE = "environment"
+"""The tool that is the place where all agents of the program look things up."""
+
+SEATS = ("judge", "supervisor", "evaluator")
+"""The seats that a role of the user's own takes when it is called so."""
+
+KEYS = ("instruction", "outputs", "tools", "lm", "repeats")
+"""All that can be written of a role."""
+
+MAX_REPEATS = 8
+_INPUTS = {**words.Speaking.input_fields, **team.Acting.input_fields}
+_NAME = re.compile(r"[^\W\d][\w-]*")
+
+
+@dataclass(frozen=True)
+class Role:
+    """Who takes a seat. `ROLES["mine"] = Role(MySignature)` is all it takes to add one.
+
+    Args: signature: the docstring is the instruction, and `answer` is the last of its outputs,
+        which are text. A worker or supervisor has the instruction, and outputs of its seat. A
+        role with the outputs `thought` and `action` is a worker alone.
+        tools: environments, or functions of a query, where it looks things up; the text
+            `environment` stands for the program's.
+        lm: the LM of its seat, where no other is given.
+        repeats: how many seats it takes.
+    """
+
+    signature: type[Any] = field(repr=False)
+    tools: Sequence[Any] = ()
+    lm: Any = None
+    repeats: int = 1
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Role:
+        return self
+
+    @property
+    def acts(self) -> bool:
+        """Whether it is a worker alone, who has no answer among its outputs."""
+        return list(self.signature.output_fields)[-2:] == ["thought", "action"]
+
+    def place(self, here: Environment | None) -> Environment | None:
+        """Where it looks things up; `here` is the program's environment."""
+        tools = [here if tool == HERE else tool for tool in self.tools]
+        places: list[Environment] = [tool for tool in tools if tool is not None]
+        return SeveralEnvironments(places) if len(places) > 1 else next(iter(places), None)
+
+    def describe(self) -> dict[str, object]:
+        """The role as JSON, without its LM, which is saved with its seat."""
+        outputs = self.signature.output_fields.items()
+        return {
+            "instruction": self.signature.instructions,
+            "outputs": {name: info.json_schema_extra["desc"] for name, info in outputs},
+            "tools": [HERE if tool == HERE else tool.fingerprint for tool in self.tools],
+            "repeats": self.repeats,
+        }
+
+
+_BUILT_IN = {
+    "intuitive": Role(words.Intuitive),
+    "reasoner": Role(words.Reasoner),
+    "retriever": Role(words.Retriever, tools=(HERE,)),
+    "critic": Role(words.Critic),
+    "bold": Role(team.Bold),
+    "cautious": Role(team.Cautious),
+    "neutral": Role(team.Neutral),
+}
+SPEAKERS = tuple(name for name, role in _BUILT_IN.items() if not role.acts)
+WORKERS = tuple(name for name, role in _BUILT_IN.items() if role.acts)
+"""The roles of the papers."""
+
+
+def role_of(name: str, thing: Any) -> Role:
+    """The role that a user means: a `Role`, a signature, or what a file says of one. Raises
+    UserError for what cannot take a seat.
+    """
+    if thing is _BUILT_IN.get(name):
+        return _BUILT_IN[name]
+    role = _written(name, thing) if isinstance(thing, Mapping) else thing
+    if isinstance(role, type) and issubclass(role, dspy.Signature):
+        role = Role(role)
+    if not isinstance(role, Role):
+        raise UserError(
+            f"the role {name!r} is {role!r}: give a dspy.Signature, an fm.Role, or a mapping of "
+            f"{', '.join(KEYS)}"
+        )
+    outputs = role.signature.output_fields
+    if not role.acts and list(outputs)[-1:] != ["answer"]:
+        raise UserError(f"the role {name!r} gives no answer: make 'answer' its last output")
+    wrong = role.signature.input_fields.keys() - _INPUTS
+    wrong |= {output for output, info in outputs.items() if info.annotation is not str}
+    if wrong:
+        raise UserError(
+            f"the role {name!r} has the field {min(wrong)!r}: its inputs are some of "
+            f"{', '.join(_INPUTS)}, and its outputs text (str)"
+        )
+    if not isinstance(role.lm, dspy.BaseLM | None):
+        raise UserError(f"the role {name!r} has the lm {role.lm!r}: give one such as fm.lm('…')")
+    most = 1 if name in SEATS else MAX_REPEATS
+    if checked_whole(f"repeats of the role {name!r}", role.repeats) > most:
+        raise UserError(f"the role {name!r} has {role.repeats} repeats: give {most} at most")
+    tools = [FunctionEnvironment(tool) if callable(tool) else tool for tool in role.tools]
+    for tool in tools:
+        if tool != HERE and not isinstance(tool, Environment):
+            raise UserError(
+                f"the role {name!r} has the tool {tool!r}: give an environment, a function of a "
+                "query, or all roles to fm.roles, which reads texts such as corpus:PATH"
+            )
+    signature = dspy.Signature({**_INPUTS, **outputs}, role.signature.instructions)
+    return replace(role, signature=signature, tools=tools)
+
+
+def _written(name: str, written: Mapping[str, Any]) -> Role:
+    for key in written:
+        if key not in KEYS:
+            raise UserError(
+                f"the role {name!r} has no {key!r}{did_you_mean(key, KEYS)}: it has "
+                f"{', '.join(KEYS)}"
+            )
+    instruction, outputs = written.get("instruction"), written.get("outputs")
+    if not isinstance(instruction, str) or not instruction.strip():
+        raise UserError(f"the role {name!r} has no instruction: write a text that says what it is")
+    if not isinstance(outputs, Mapping):
+        raise UserError(
+            f"the role {name!r} has no outputs: write fields with a description, such as "
+            "{answer: your answer}"
+        )
+    fields = dict[str, Any]()
+    for output, desc in outputs.items():
+        if output in _INPUTS or not str(output).isidentifier() or not isinstance(desc, str | None):
+            raise UserError(
+                f"the role {name!r} has the output {output!r}: {desc!r}, which cannot be asked "
+                "for: write another word, and a text that describes it"
+            )
+        fields[output] = str, dspy.OutputField(desc=desc or f"${{{output}}}")
+    more = {key: written[key] for key in ("tools", "lm", "repeats") if key in written}
+    return Role(dspy.Signature({**_INPUTS, **fields}, instruction.strip()), **more)
+
+
+ROLES: Registry[Role] = Registry("roles", role_of, lambda: _BUILT_IN)
+"""The roles by name: those of the papers, added here, and of installed packages."""
+
+
+def roles_given(given: Any) -> dict[str, Role]:
+    """Roles of the user's own by name; one whose value is its name is that of the table. Raises
+    UserError for what is no role, and for a name that the table has.
+    """
+    if not isinstance(given, Mapping | None):
+        raise UserError(
+            f"own_roles is {given!r}: give roles by name, such as fm.roles('roles.yaml')"
+        )
+    own = {name: thing for name, thing in (given or {}).items() if thing != name}
+    for name in own:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise UserError(f"the role {name!r} needs a name of letters, digits, _ and -")
+        if ROLES.find(name) is not None:
+            raise UserError(f"there is a role {name!r} already: give yours another name")
+    return {name: role_of(name, thing) for name, thing in own.items()}
+
+
+def cast_of(
+    parameter: str, value: Any, own: Mapping[str, Role], advice: str, *, acting: bool = False
+) -> dict[str, Role]:
+    """The roles that a parameter names, own ones or those of the table; `acting`: as workers.
+
+    Raises UserError for the first one that there is not.
+    """
+    out_of_place = SEATS if acting else (*SEATS, *WORKERS)
+    fitting = [name for name in (*own, *ROLES.names()) if name not in out_of_place]
+    what = "worker {}" if acting else "role {}"
+    names = known_names(parameter, value, fitting, what, advice)
+    return {name: role_of(name, own.get(name) or ROLES.find(name)) for name in names}
+
+
+class Seated(NamedTuple):
+    """The name of a seat, that of its role, and the sample that it draws where the role has several
+    seats.
+    """
+
+    name: str
+    role: str
+    sample: int | None
+
+
+def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
+    """The seats that the named roles take; equal names become `NAME.0`, `NAME.1`, …."""
+    roles = [name for name in names for _ in range(cast[name].repeats)]
+    samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
+    return [Seated(*each) for each in zip(distinct(roles), roles, samples, strict=True)]
+
+
+def seat_of(
+    name: str,
+    role: Role,
+    environment: Environment | None = None,
+    sampling: Mapping[str, object] | None = None,
+    **retrieval: Any,
+) -> Seat:
+    """A seat of that name for a role; with tools, one that looks things up. Raises UserError for a
+    worker alone.
+    """
+    if role.acts:
+        raise UserError(f"{name!r} is a worker and gives no answer: name it in a team")
+    if not role.tools:
+        return Seat(name, role.signature, sampling=sampling)
+    place = role.place(environment)
+    return InformedSeat(name, role.signature, place, sampling=sampling, **retrieval)
+
+
+def acting_as(role: Role) -> type[Any]:
+    """What a worker in that role is told; one that answers gives the instruction alone."""
+    told: type[Any] = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
+    return role.signature if role.acts else told
