@@ -22,7 +22,7 @@ CONNECTION = ADDRESSES | frozenset(
 )
 """Settings of an LM by which DSPy reaches it; they are no part of a request."""
 
-OF_A_CALL = frozenset(("n", "num_generations", "rollout_id", "cache"))
+ASKED_BY_CALL = frozenset(("n", "num_generations", "rollout_id", "cache"))
 """Settings by which DSPy asks several times, or reads its cache."""
 
 
@@ -74,7 +74,7 @@ def _request(
     sent = {
         name: value
         for name, value in settings.items()
-        if value is not None and name not in CONNECTION | OF_A_CALL
+        if value is not None and name not in CONNECTION | ASKED_BY_CALL
     }
     try:
         return request_from_openai_chat({"model": lm.model, "messages": chat, **sent})

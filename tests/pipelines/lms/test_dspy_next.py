@@ -17,12 +17,12 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 import folkmoot as fm
-from folkmoot.modules.agents.dspy_lm import CONNECTION, OF_A_CALL, arguments_of
-from folkmoot.modules.base.calls import bound
+from folkmoot.modules.agents.dspy_lm import ASKED_BY_CALL, CONNECTION, arguments_of
+from folkmoot.modules.base.context import WATCHED, bound
 from folkmoot.optimizers.prompts.proposer import Proposer
 from folkmoot.optimizers.prompts.student import CallControl
 from folkmoot.pipelines.lms.foreign import metering
-from folkmoot.pipelines.lms.seen import WATCHED
+from folkmoot.pipelines.lms.seen import Seen
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 QUESTION = {"question": "Where?", "choices": {"A": "bank", "B": "mall"}}
@@ -114,7 +114,7 @@ def test_what_only_litellm_takes_is_handed_to_it_by_messages() -> None:
 
 
 def test_traces_show_what_an_lm_of_dspy_was_asked_and_said() -> None:
-    seen: list[Any] = []
+    seen = Seen()
     program, lm = fm.SingleAgent("cot"), theirs(Scripted())
     program.set_lm(lm)
     with bound(WATCHED, seen), metering([lm]):
@@ -161,7 +161,7 @@ def test_a_prompt_lm_asked_the_same_again_gives_another_sample(
 def test_dspy_is_the_one_that_this_was_written_for() -> None:
     version = f"DSPy {dspy.__version__} "
     assert isinstance(GLOBAL_HISTORY, list), version + "keeps its history elsewhere"
-    known = CONNECTION | OF_A_CALL
+    known = CONNECTION | ASKED_BY_CALL
     assert known >= CLIENT_KEYS, version + "reaches LMs by other settings, too"
     assert hasattr(dspy.BaseLM, "forward"), version + "takes requests only: drop the messages"
     parameters = inspect.signature(dspy.LM.__call__).parameters
