@@ -134,5 +134,7 @@ def environments_in(program: dspy.Module) -> list[Environment]:
     """Where the parts of a program look things up, each place of several by itself."""
     parts = [part for _, part in program.named_sub_modules(dspy.Module)]
     retrievals = [getattr(part, "retrieval", None) for part in parts]
-    places = [one.environment for one in retrievals if isinstance(one, Retrieval)]
-    return [part for one in places if one is not None for part in getattr(one, "parts", (one,))]
+    places = [retrieval.environment for retrieval in retrievals if isinstance(retrieval, Retrieval)]
+    return [
+        part for place in places if place is not None for part in getattr(place, "parts", (place,))
+    ]

@@ -63,4 +63,4 @@ class SeveralEnvironments(Environment):
 
 def _in_turn(found: Sequence[Sequence[T]]) -> list[T]:
     """The first of each place, then the second of each, and so on."""
-    return [one for each in zip_longest(*found) for one in each if one is not None]
+    return [item for each in zip_longest(*found) for item in each if item is not None]

@@ -131,7 +131,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         if not self.config.gamma or self.config.policy != "gat":
             return np.zeros((len(vectors), 1, len(self.config.strategies)))
         return self.config.gamma * np.stack(
-            [self.tracker.scores(one)[None] for one in self.checked(vectors)]
+            [self.tracker.scores(each)[None] for each in self.checked(vectors)]
         )
 
     def scores(self, vectors: Vectors) -> Numbers:

@@ -365,7 +365,7 @@ class Foreign(Program):
         """Whether to await the module: not where an LM only works synchronously, and the module can
         run in a thread.
         """
-        lms = [dspy.settings.lm, *(one.lm for one in predictors_of(self).values())]
+        lms = [dspy.settings.lm, *(value.lm for value in predictors_of(self).values())]
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
         return awaitable or not hasattr(type(self.module), "forward")
 
@@ -499,7 +499,7 @@ def _without_asyncify(module: Any) -> Any:
     if getattr(module, "__module__", "") != "dspy.utils.asyncify":
         return module
     held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
-    return next((one for one in held if isinstance(one, dspy.Module)), module)
+    return next((each for each in held if isinstance(each, dspy.Module)), module)
 
 
 def _method(module: dspy.Module, name: str) -> Any:

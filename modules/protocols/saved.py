@@ -181,7 +181,7 @@ def check_no_pickle(path: Path, save_program: bool, modules_to_serialize: object
 
 def check_kept(program: dspy.Module) -> None:
     """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
-    kept = {id(one) for one in program.parameters()}
+    kept = {id(parameter) for parameter in program.parameters()}
     for name, one in dspy_parameters(program).items():
         if id(one) not in kept:
             raise UserError(

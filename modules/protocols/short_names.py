@@ -118,8 +118,8 @@ def _members_of(described: Described) -> list[str]:
             return [str(described.get("role") or described["strategy"])]
         case "ensemble":
             members = [
-                legend(one) if one["program"] == "single" else short_name(one)
-                for one in described["members"]
+                legend(each) if each["program"] == "single" else short_name(each)
+                for each in described["members"]
             ]
             return [", ".join(members), str(described["vote"])]
         case "deliberation":

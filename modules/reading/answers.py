@@ -177,7 +177,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
         exact = float(same_expression(gold, prediction))
         if exact:
             return 1.0, 1.0
-        words = (Counter(map(normalise_formal, one.split())) for one in (prediction, gold))
+        words = (Counter(map(normalise_formal, each.split())) for each in (prediction, gold))
         return exact, _f1(*words)
     if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
         return exact, 0.0

@@ -316,10 +316,17 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
     except (TypeError, ValueError):  # of some functions written in C
         return 2, 2
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    placed = [one for one in parameters if one.kind in by_place]
-    needed = sum(one.default is one.empty for one in placed)
-    room = 5 if any(one.kind == one.VAR_POSITIONAL for one in parameters) else len(placed)
-    by_name = any(one.kind == one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
+    placed = [parameter for parameter in parameters if parameter.kind in by_place]
+    needed = sum(each.default is each.empty for each in placed)
+    room = (
+        5
+        if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters)
+        else len(placed)
+    )
+    by_name = any(
+        parameter.kind == parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        for parameter in parameters
+    )
     if room < 2 or needed > 5 or by_name:
         raise UserError(
             f"the metric {name} cannot be called with an example and a prediction: write it as "
@@ -395,5 +402,8 @@ def source_of(thing: Any) -> str:
 
 
 def _bytes(code: CodeType) -> str:
-    inner = [_bytes(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    inner = [
+        _bytes(constant) if isinstance(constant, CodeType) else repr(constant)
+        for constant in code.co_consts
+    ]
     return f"{code.co_code.hex()} {code.co_names} {inner}"

@@ -262,7 +262,9 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
     checked: dict[str, dict[str, str]] = {}
     for part in TASK_FILES:
         files = store.get(part) or {}
-        texts = isinstance(files, Mapping) and all(isinstance(one, str) for one in files.values())
+        texts = isinstance(files, Mapping) and all(
+            isinstance(value, str) for value in files.values()
+        )
         if not texts:
             raise UserError(f"{name} has {part} that are not an object of paths and texts")
         for path in files:

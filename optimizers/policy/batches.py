@@ -123,7 +123,7 @@ class PolicyTraining:
         self._check_bounds(scores)
         rng = self._random(_DRAW, self.done)
         distinct = self.state.config.distinct
-        drawn = [draw(one, rng=rng, distinct=distinct) for one in scores.detach().numpy()]
+        drawn = [draw(each, rng=rng, distinct=distinct) for each in scores.detach().numpy()]
         self.answers.ask(
             (int(q), i, int(s))
             for q, one in zip(batch, drawn, strict=True)
@@ -138,8 +138,8 @@ class PolicyTraining:
             **{
                 name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
             },
-            "strategies": torch.from_numpy(np.stack([one.strategies for one in drawn])),
-            "open": torch.from_numpy(np.stack([one.open for one in drawn])),
+            "strategies": torch.from_numpy(np.stack([each.strategies for each in drawn])),
+            "open": torch.from_numpy(np.stack([each.open for each in drawn])),
             "signal": torch.from_numpy(signal),
         }
         learned = self._remembered(episodes)

@@ -311,7 +311,7 @@ def knn(bench: Bench) -> list[Student]:
         failure_score=0.0,
     )
     names = {id(predictor): name for name, predictor in student.program.named_predictors()}
-    pool = [_solved(one, student, names, bench.metric) for one in solved]
+    pool = [_solved(each, student, names, bench.metric) for each in solved]
     nearest = bench.student.deepcopy()
     nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
     return [nearest]
@@ -363,7 +363,7 @@ def simba(bench: Bench) -> list[Student]:
         num_threads=bench.threads,
     )
     best = bench.compiled(made, selecting=False, seed=bench.seed)
-    others = [one["program"] for one in best.candidate_programs]
+    others = [candidate_program["program"] for candidate_program in best.candidate_programs]
     return [best, *others][: 1 + FINALISTS]
 
 

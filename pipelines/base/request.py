@@ -79,7 +79,7 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
 
         plain = get_type_hints(request)
         parameters = [
-            one.replace(annotation=plain[one.name]) for one in signature.parameters.values()
+            value.replace(annotation=plain[value.name]) for value in signature.parameters.values()
         ]
         returns = inspect.signature(work).return_annotation
         function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -115,14 +115,14 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     command line parses another type than Python takes, that type comes before it.
     """
     hints = get_type_hints(request, include_extras=True)
-    declared = {one.name: one for one in fields(request)}
+    declared = {each.name: each for each in fields(request)}
     names = dict.fromkeys(
         name for base in request.__mro__ for name in inspect.get_annotations(base)
     )
     options = {}
     for name in (name for name in names if name in declared):
         plain, *metadata = get_args(hints[name]) or (None,)
-        info = next((one for one in metadata if isinstance(one, ParameterInfo)), None)
+        info = next((each for each in metadata if isinstance(each, ParameterInfo)), None)
         if info is not None:
             options[name] = CommandOption(
                 declared[name], plain if metadata[0] is info else metadata[0], info
@@ -134,7 +134,7 @@ def _arguments(request: Any) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
     words = {name: one.info.help for name, one in command_options(request).items()}
     for name, hint in get_type_hints(request, include_extras=True).items():
-        words |= {name: one.documentation for one in get_args(hint) if isinstance(one, Doc)}  # noqa: B035
+        words |= {name: each.documentation for each in get_args(hint) if isinstance(each, Doc)}  # noqa: B035
     names = (name for name in inspect.signature(request).parameters if name in words)
     return "\n".join(
         textwrap.fill(
@@ -446,7 +446,7 @@ class Columned(Request):
         """`columns` by field. Raises UserError for what is not a pair."""
         columns = self.columns
         if isinstance(columns, Sequence):
-            columns = [pair for one in columns for pair in re.split(r",(?=\s*\w+=)", one)]
+            columns = [pair for column in columns for pair in re.split(r",(?=\s*\w+=)", column)]
         return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
 
 

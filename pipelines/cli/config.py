@@ -88,9 +88,9 @@ def _options(
 def _named(options: Mapping[str, CommandOption]) -> dict[str, CommandOption]:
     """A command's options by their long names, as files call them; arguments are not options."""
     return {
-        one.long_name.partition("/")[0][2:].replace("-", "_"): one
-        for one in options.values()
-        if isinstance(one.info, OptionInfo)
+        value.long_name.partition("/")[0][2:].replace("-", "_"): value
+        for value in options.values()
+        if isinstance(value.info, OptionInfo)
     }
 
 
@@ -116,7 +116,7 @@ def apply_defaults(
             continue
         if name in PAIRS:
             given = getattr(request, name) or []  # other options may have added to it
-            typed = [one for one in given if on_line(name) or one not in value]
+            typed = [item for item in given if on_line(name) or item not in value]
             value = _others(name, value, [*typed, *([lm] if name == "lm" and lm else [])])
             setattr(request, name, [*value, *typed])
         if value != [] and (name in PAIRS or not on_line(name)):
@@ -199,14 +199,14 @@ def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
     kind = next(one for one in (*get_args(option.type), option.type) if isinstance(one, type))
     takes, words = _TAKEN.get(kind, (str, "text in quotes"))
     low, high = option.info.min, option.info.max
-    for one in values:
-        if not isinstance(one, takes) or (isinstance(one, bool) and kind is not bool):
+    for each in values:
+        if not isinstance(each, takes) or (isinstance(each, bool) and kind is not bool):
             raise UserError(f"{where} is not {'a list of ' if many else ''}{words}: correct it")
-        if (low is not None and one < low) or (high is not None and one > high):
+        if (low is not None and each < low) or (high is not None and each > high):
             ends = f"of at least {low}" if high is None else f"from {low} to {high}"
-            raise UserError(f"{where} is {one}: give {words} {ends}")
-        if isinstance(one, str):
-            _check_text(where, option.field.name, one)
+            raise UserError(f"{where} is {each}: give {words} {ends}")
+        if isinstance(each, str):
+            _check_text(where, option.field.name, each)
     parts = {*(option.info.metavar or "").split("|")}
     if {"FILE", "DIR"} & parts:  # a path relative to the configuration file
         beside = [path.parent / Path(one).expanduser() for one in values]

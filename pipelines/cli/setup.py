@@ -114,15 +114,15 @@ def _is_labelled(question: Question) -> bool:
 def described(reading: DataReading) -> dict[str, object]:
     """Describe the questions of a file: their kinds, answers and faults."""
     questions = reading.questions
-    options = Counter(len(one.choices) for one in questions if one.choices)
-    answers = Counter(str(one.answer) for one in questions if one.answer is not None)
+    options = Counter(len(question.choices) for question in questions if question.choices)
+    answers = Counter(str(question.answer) for question in questions if question.answer is not None)
     return {
         "name": reading.name,
         "questions": len(questions),
-        "kinds": dict(Counter(str(one.kind) for one in questions)),
+        "kinds": dict(Counter(str(question.kind) for question in questions)),
         "options": dict(sorted(options.items())),
         "answers": dict(answers.most_common()),
-        "unlabelled": sum(one.answer is None for one in questions),
+        "unlabelled": sum(question.answer is None for question in questions),
         "made_ids": reading.made_ids,
         "read": reading.guesses.removeprefix("read ") or None,
         "sample": questions[0].to_row() if questions else None,

@@ -104,7 +104,7 @@ class MatchPlan:
         cannot be enforced.
         """
         places = [arm.folder for arm in self.arms]
-        folders = [one for place in places for one in (place / "pilot", *place.glob("*-samples"))]
+        folders = [each for place in places for each in (place / "pilot", *place.glob("*-samples"))]
         # A call that a stop cut off is booked at the most that it may have cost: many of them would
         # end the next attempt at once.
         spent = total(
@@ -175,10 +175,10 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     described, questions = matched.summary.run, questions_of(matched, request.questions)
     prices: Mapping[str, Any] = noted_prices(matched)
     lms = [
-        make_lm(one, price=prices.get(one)) if isinstance(one, str) else lm_given(one)
-        for one in (request.lm if isinstance(request.lm, list) and request.lm else [request.lm])
+        make_lm(each, price=prices.get(each)) if isinstance(each, str) else lm_given(each)
+        for each in (request.lm if isinstance(request.lm, list) and request.lm else [request.lm])
     ]
-    used = [_checked_lm(matched, one) for one in lms]
+    used = [_checked_lm(matched, each) for each in lms]
     metric = metric_of_run(described, metric_asked(request, request.metric))
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = matched.folder / MATCH if request.out is None else Path(request.out)
@@ -375,7 +375,7 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     The tokens of a run with one LM are priced at that LM's current price, so that both sides are
     priced alike.
     """
-    prices = [billed_as(one).prices for one in lms]
+    prices = [billed_as(name).prices for name in lms]
     if None in prices:
         return None
     alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1

@@ -326,7 +326,7 @@ def answers_alike(program: Program, teacher: Program) -> bool:
 
 def _has_one_prompt(program: Program) -> bool:
     """Whether a team can teach the program: its answers then fit the only prompt there is."""
-    outputs = [list(one.signature.output_fields) for one in predictors_of(program).values()]
+    outputs = [list(value.signature.output_fields) for value in predictors_of(program).values()]
     return len(outputs) == 1 and outputs[0][-1] == "answer"
 
 

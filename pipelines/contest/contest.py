@@ -213,8 +213,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     """
     verdict = race_verdict(race)
     entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
-    entrants = entrants or {one.name: one for one in plan.field}
-    reference = next(one for one in entrants.values() if one.reference)
+    entrants = entrants or {entrant.name: entrant for entrant in plan.field}
+    reference = next(value for value in entrants.values() if value.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     confirmation, finished = "", race.ended in ("decided", "questions", "money")
@@ -233,17 +233,17 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
-        field = list({one.name: one for one in asked}.values())
-    if plan.unseen and finished and len({one.name for one in field}) > 1:
+        field = list({entrant.name: entrant for entrant in asked}.values())
+    if plan.unseen and finished and len({entrant.name for entrant in field}) > 1:
         comparison, stopped, paused = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
         short, finished = short or stopped is not None, not paused
         if comparison is not None:
-            names = {one.name: one.folder for one in field}
+            names = {entrant.name: entrant.folder for entrant in field}
             if improved is not None and comparison.recommendation is not None:
                 chosen = comparison.recommendation.run
                 worth = improvement_words(improved, comparison, chosen, winner.name)
-                entrants |= {one.name: one for one in improved.entrants}
+                entrants |= {entrant.name: entrant for entrant in improved.entrants}
                 winner = entrants[chosen]
                 verdict = replace(verdict, winner=chosen)
             confirmation = confirmation_words(comparison, winner.name)
@@ -323,9 +323,14 @@ def _standings(race: Race) -> list[Place]:
         free = free_entrants(entrants, rows)
     else:
         samples = [
-            one for one in entrants if isinstance(one.program, Picked) and rows.get(one.name)
+            entrant
+            for entrant in entrants
+            if isinstance(entrant.program, Picked) and rows.get(entrant.name)
         ]
-        free = [run_sync(any_right, one, rows[one.name], metric, race.questions) for one in samples]
+        free = [
+            run_sync(any_right, sample, rows[sample.name], metric, race.questions)
+            for sample in samples
+        ]
     return [*asked, *free_places(asked, free, reference)]
 
 

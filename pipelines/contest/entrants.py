@@ -166,7 +166,7 @@ def own_programs(
         return [_own(one, lm, make_lm, given, name) for name, one in named.items()]
     if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
         programs = [programs]
-    return [_own(one, lm, make_lm, given) for one in programs]
+    return [_own(program, lm, make_lm, given) for program in programs]
 
 
 def _own(
@@ -201,19 +201,21 @@ def field_of(
     if isinstance(baseline, Entrant):
         entrants = [baseline, *entrants]
         baseline = None
-    names = distinct([one.name for one in entrants])
+    names = distinct([entrant.name for entrant in entrants])
     entrants = [replace(one, name=name) for one, name in zip(entrants, names, strict=True)]
     reference = entrants[0] if baseline is None else entrant_named(baseline, entrants)
     chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
     left_out = [entrant_named(name, entrants) for name in without]
-    for one in left_out:
-        if one is reference or one.fair:
+    for each in left_out:
+        if each is reference or each.fair:
             raise UserError(
-                f"{one.name} stays: without it nothing could be called better; leave out another"
+                f"{each.name} stays: without it nothing could be called better; leave out another"
             )
-    field = [one for one in entrants if one is not reference and one not in left_out]
-    field = [one for one in field if one in chosen or one.fair or one.added]
-    if not any(not one.fair for one in field):
+    field = [
+        entrant for entrant in entrants if entrant is not reference and entrant not in left_out
+    ]
+    field = [entrant for entrant in field if entrant in chosen or entrant.fair or entrant.added]
+    if not any(not entrant.fair for entrant in field):
         raise UserError(f"only {reference.name} is left: a contest needs a program to beat it")
     if len(field) >= MOST:
         raise UserError(
@@ -236,13 +238,13 @@ def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
     is none.
     """
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
-    exact = [one for one in entrants if one.name.casefold() == name.casefold()]
-    alike = [one for one in entrants if wanted in one.name.casefold().replace("-", " ")]
-    first = [one for one in alike if one.name.casefold().startswith(wanted)]
+    exact = [entrant for entrant in entrants if entrant.name.casefold() == name.casefold()]
+    alike = [entrant for entrant in entrants if wanted in entrant.name.casefold().replace("-", " ")]
+    first = [each for each in alike if each.name.casefold().startswith(wanted)]
     for matches in (exact, first, alike):
         if len(matches) == 1 or (matches and matches is not alike):
             return matches[0]
-    names = [one.name for one in entrants]
+    names = [entrant.name for entrant in entrants]
     raise UserError(
         f"there is no program {name!r} in the contest{did_you_mean(name, names)}: there are "
         f"{'; '.join(names)}"

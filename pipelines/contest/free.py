@@ -48,7 +48,7 @@ def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list
         elif entrant.fair and isinstance(entrant.program, SingleAgent):
             entries += _fewer_samples(entrant.prompt, entrant.program, recorded)
     entries += _where_two_differ(entrants, rows)
-    return [one for one in entries if one.scores]
+    return [entry for entry in entries if entry.scores]
 
 
 async def any_right(
@@ -109,11 +109,15 @@ def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Fr
 
 def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> Iterator[Free]:
     """Two cheap programs answer, and the team is asked only where their answers differ."""
-    cheap = [one for one in entrants if not one.team and not one.fair and rows.get(one.name)][:2]
+    cheap = [
+        entrant
+        for entrant in entrants
+        if not entrant.team and not entrant.fair and rows.get(entrant.name)
+    ][:2]
     if len(cheap) < 2:
         return
-    first, second = (rows[one.name] for one in cheap)
-    for team in (one for one in entrants if one.team):
+    first, second = (rows[each.name] for each in cheap)
+    for team in (entrant for entrant in entrants if entrant.team):
         free = Free(f"{team.name} where two differ", {}, {})
         for name, row in (rows.get(team.name) or {}).items():
             if name not in first or name not in second:

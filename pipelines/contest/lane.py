@@ -52,12 +52,12 @@ class Answer:
     @classmethod
     def over(cls, repeats: Sequence[Answer]) -> Answer:
         """Combine the answers to a question that was asked several times."""
-        wrong = [one.error for one in repeats]
+        wrong = [repeat.error for repeat in repeats]
         return cls(
-            score=sum(one.score for one in repeats) / len(repeats),
-            takes=total([one.takes for one in repeats]),
+            score=sum(repeat.score for repeat in repeats) / len(repeats),
+            takes=total([repeat.takes for repeat in repeats]),
             error=None if None in wrong else wrong[-1],
-            unread=all(one.unread or one.error for one in repeats),
+            unread=all(repeat.unread or repeat.error for repeat in repeats),
             text=repeats[0].text,
         )
 
@@ -222,7 +222,7 @@ def ask_all(
 
     if waiting:
         at_once = max(
-            useful_concurrency(concurrency, one.plan.program, one.plan.lm) for one in lanes
+            useful_concurrency(concurrency, each.plan.program, each.plan.lm) for each in lanes
         )
         run_sync(each_in_turn, waiting, at_once, work)
     if ending:

@@ -101,7 +101,7 @@ class ContestPlan:
     @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:
         """The evaluation of each program of the field, on the race's questions."""
-        return {one.name: self.evaluation(one, self.race) for one in self.field}
+        return {each.name: self.evaluation(each, self.race) for each in self.field}
 
     def evaluation(
         self, entrant: Entrant, questions: Sequence[Question], out: Path | None = None
@@ -187,7 +187,7 @@ class ContestPlan:
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
         often = "one prompt, as often as the dearest team costs"
-        programs = [often if one.fair else one.name for one in self.field]
+        programs = [often if each.fair else each.name for each in self.field]
         return [
             f"{counted(questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
@@ -202,8 +202,8 @@ class ContestPlan:
 
     def shared_lms(self) -> dict[str, LMFields] | None:
         """The LMs of every seat, for replays; None where programs have different ones."""
-        first, *others = (lms_of(one.program, one.lm) for one in self.field)
-        return first if all(one == first for one in others) else None
+        first, *others = (lms_of(each.program, each.lm) for each in self.field)
+        return first if all(place == first for place in others) else None
 
     def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
@@ -211,8 +211,8 @@ class ContestPlan:
         """
         return {
             "field": {
-                one.name: {**hashes(one.program), "lms": lms_of(one.program, one.lm)}
-                for one in self.field
+                each.name: {**hashes(each.program), "lms": lms_of(each.program, each.lm)}
+                for each in self.field
             },
             "data_fingerprint": data.fingerprint([*self.race, *self.demos, *self.unseen]),
             "questions": len(self.race),
@@ -237,7 +237,7 @@ class ContestPlan:
             "margin": self.margin,
             "seed": self.request.seed,
             "budget": self.request.budget and str(self.request.budget),
-            "programs": ", ".join(one.name for one in self.field),
+            "programs": ", ".join(each.name for each in self.field),
         }
         manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
         return {**manifest, "settings": settings}
@@ -245,7 +245,7 @@ class ContestPlan:
     def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
-            "programs": [one.name for one in self.field],
+            "programs": [each.name for each in self.field],
             "questions": {
                 "race": len(self.race),
                 "examples": len(self.demos),
@@ -283,7 +283,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
     field = _field(request, metric, lms, demos, seating)
-    if not any(one.demos for entrant in field for one in entrant.program.predictors()):
+    if not any(predictor.demos for entrant in field for predictor in entrant.program.predictors()):
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
         raise UserError(
@@ -314,7 +314,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
     account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
+    warnings = dict.fromkeys(w for value in plan.plans.values() for w in value.warnings)
     plan.warnings = (*warnings, *([guessed] if guessed else []))
     return plan
 
@@ -335,7 +335,7 @@ def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
     if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
     names = lms if isinstance(lms, list | tuple) else [lms]
-    return [seating.make(one) for one in names]
+    return [seating.make(name) for name in names]
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
@@ -425,7 +425,7 @@ def _field(
     else:
         standard = default_field(lms, [], request.seed)
         own = own_programs(request.field, first, make, request.pass_env, request.roles)
-        entrants = [*own, *[one for one in standard if one.fair]]
+        entrants = [*own, *[each for each in standard if each.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
     added = own_programs(request.added, first, make, request.pass_env, request.roles)
@@ -441,7 +441,7 @@ def _field(
 
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     """The names in an option, apart at commas but for those of programs that have one."""
-    whole = {one.name.casefold() for one in entrants}
+    whole = {entrant.name.casefold() for entrant in entrants}
     return [
         name
         for option in options

@@ -169,9 +169,9 @@ class Race:
                 self._check_pilot(lane, some)
 
     def _check_pilot(self, lane: Lane, questions: Sequence[Question]) -> None:
-        answers = [lane.answers[one.id] for one in questions]
+        answers = [lane.answers[question.id] for question in questions]
         name = lane.entrant.name
-        if all(one.error for one in answers):
+        if all(answer.error for answer in answers):
             entrant = lane.entrant
             own = isinstance(entrant.program, Foreign) or entrant.added
             if not (own or entrant.kept or entrant.reference):
@@ -183,7 +183,7 @@ class Race:
                 f"because {answers[-1].error}: fix the cause and run the same command again"
                 f"{'' if entrant.kept else f', or leave it out (--without {name!r})'}"
             )
-        if all(one.unread or one.error for one in answers):
+        if all(answer.unread or answer.error for answer in answers):
             rows = [row for row in read_rows(lane.sheet.rows.path) if row["error"] is None]
             left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
             raise UserError(f"{name}: {none_readable(rows[-1], len(rows))}{left_out}")
@@ -203,9 +203,11 @@ class Race:
             return
         first = self.questions[:FEWEST]
         kind = first[0].kind
-        acts = [one for one in self.asked if kind == "task" and one.entrant.reference]
-        teams = [one for one in self.asked if one.entrant.team and one not in acts] or self.asked
-        singles = [one for one in self.asked if one.entrant.single or one in acts]
+        acts = [lane for lane in self.asked if kind == "task" and lane.entrant.reference]
+        teams = [
+            lane for lane in self.asked if lane.entrant.team and lane not in acts
+        ] or self.asked
+        singles = [lane for lane in self.asked if lane.entrant.single or lane in acts]
         singles = singles or self._prompts_alone(first)
         unit = price_unit([lane.bill for lane in (*singles, *teams)])
         best = max(singles, key=lambda lane: (sum(lane.right(first)), -lane.price(unit, first)))
@@ -381,11 +383,11 @@ class Race:
     def _leave(self) -> None:
         """Let decided programs leave the race, and note why."""
         assert self.watch is not None
-        for one in self.watch.decide():
-            by = self.order[one.by]
+        for each in self.watch.decide():
+            by = self.order[each.by]
             points = f"{100 * self.plan.margin:g} points"
-            why = f"{by} is better" if one.why == "beaten" else f"{by} is within {points}, cheaper"
-            self.lanes[self.order[one.program]].out = f"{why} (after {self.seen})"
+            why = f"{by} is better" if each.why == "beaten" else f"{by} is within {points}, cheaper"
+            self.lanes[self.order[each.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
         right = [

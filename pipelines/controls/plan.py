@@ -88,7 +88,9 @@ class ControlsPlan:
 
     @property
     def warnings(self) -> Sequence[str]:
-        return list(dict.fromkeys(one for plan in self.arms.values() for one in plan.warnings))
+        return list(
+            dict.fromkeys(warning for plan in self.arms.values() for warning in plan.warnings)
+        )
 
     @property
     def engines(self) -> list[Any]:

@@ -154,7 +154,9 @@ def fetched(name: str) -> bool:
 
     weights = ("model.safetensors", "model.safetensors.index.json")
     try:
-        return any(isinstance(try_to_load_from_cache(_on_hub(name), one), str) for one in weights)
+        return any(
+            isinstance(try_to_load_from_cache(_on_hub(name), weight), str) for weight in weights
+        )
     except HFValidationError:
         return False
 

@@ -82,7 +82,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
 
 def _tasks(path: Path) -> Iterator[TableRow]:
     """A row for each folder of a task: its question, files and tests."""
-    for place in sorted(one for one in path.iterdir() if one.is_dir() and one.name[0] != "."):
+    for place in sorted(each for each in path.iterdir() if each.is_dir() and each.name[0] != "."):
         try:
             texts = {part: texts_below(place / part) for part in ("files", "tests")}
             question = read_regular(place / TASK).decode()

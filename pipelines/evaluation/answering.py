@@ -209,7 +209,7 @@ def useful_concurrency(concurrency: int, program: Program, language_model: Any) 
     if concurrency == CONCURRENCY and isinstance(program, Command):
         concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
-    return min(concurrency, max((one.concurrency for one in engines), default=CONCURRENCY))
+    return min(concurrency, max((engine.concurrency for engine in engines), default=CONCURRENCY))
 
 
 def lm_names(program: Program, lm: Any) -> str:

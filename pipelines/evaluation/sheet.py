@@ -283,8 +283,8 @@ class AnswerSheet:
                 read_rows(path), len(questions), self.plan.program.report, run.about
             )
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
-            habits = [one.habits for one in self.plan.engines if isinstance(one, Engine)]
-            summary.requests = list(dict.fromkeys(note for one in habits for note in one.notes))
+            habits = [engine.habits for engine in self.plan.engines if isinstance(engine, Engine)]
+            summary.requests = list(dict.fromkeys(note for habit in habits for note in habit.notes))
             summary.stopped = self.stopped or _why(problem)
             summary.spent = None if self.spent is None else str(self.spent)
             summary.ending = self._ending(summary.stopped, problem)

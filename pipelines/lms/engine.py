@@ -502,7 +502,7 @@ class Engine:
         """The records and the cache that may answer, and that keep what was answered."""
         books = books_around()
         cache = books.cache if self.cached else None
-        return [one for one in (self.store, *books.stores, cache) if one is not None]
+        return [each for each in (self.store, *books.stores, cache) if each is not None]
 
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""

@@ -271,11 +271,11 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         carried: Context | None = dspy.settings.get(CARRIED)
         if carried is None:
             return [(OPEN_BOOKS, OPEN_BOOKS.set(self.books))]
-        return [(one, one.set(carried[one])) for one in OF_A_CALL if one in carried]
+        return [(each, each.set(carried[each])) for each in OF_A_CALL if each in carried]
 
     def _counted_by(self, instance: Any) -> ForeignMeter:
         """The meter that counts a call: the one of its run, else the innermost one."""
-        meters = [one for one in instance.callbacks if isinstance(one, ForeignMeter)]
+        meters = [callback for callback in instance.callbacks if isinstance(callback, ForeignMeter)]
         current: ForeignMeter | None = books_around().meter
         if current is not None and (current.everywhere or current in meters):
             return current
@@ -308,7 +308,7 @@ def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
     finally:
         meter.wait()
         for lm in metered.values():
-            lm.callbacks = [one for one in lm.callbacks if one is not meter]
+            lm.callbacks = [callback for callback in lm.callbacks if callback is not meter]
 
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:

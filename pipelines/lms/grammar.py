@@ -57,7 +57,7 @@ def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
     the rule decides.
     """
     distinct = dict.fromkeys(tuple(sequence) for sequence in sequences)
-    return "(" + " | ".join(" ".join(f"<[{token}]>" for token in one) for one in distinct) + ")"
+    return "(" + " | ".join(" ".join(f"<[{token}]>" for token in each) for each in distinct) + ")"
 
 
 def text_rule(max_chars: int) -> str:

@@ -156,7 +156,7 @@ def _sample(
         return text
 
     named = log_list(about.get("scorers"), "scorers", where)
-    scorers = [one.get("name") for one in named if isinstance(one, Mapping)]
+    scorers = [each.get("name") for each in named if isinstance(each, Mapping)]
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
     error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)
@@ -177,7 +177,7 @@ def _sample(
     answer = text_of(score.get("answer"))
     answer = reply if answer is None and score.get("value") != NO_ANSWER else answer
     usages = _own_usage(row, about, where)
-    costs = [one.get("total_cost") for one in usages]
+    costs = [usage.get("total_cost") for usage in usages]
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     graded = score.get("value")
     if error is None and isinstance(graded, float) and math.isnan(graded):
@@ -197,7 +197,7 @@ def _sample(
         text=reply,
         prompt_tokens=_sum(usages, "input_tokens", where),
         completion_tokens=_sum(usages, "output_tokens", where),
-        cost=math.fsum(log_amount(one, "total_cost", where) or 0.0 for one in costs)
+        cost=math.fsum(log_amount(cost, "total_cost", where) or 0.0 for cost in costs)
         if costs and None not in costs
         else None,
         strategy=log_name_if_any(about.get("solver"), "solver", where),
@@ -218,7 +218,7 @@ def _own_usage(
     used = log_object(row.get("model_usage"), "model_usage", where)
     model = str(about.get("model"))
     if model not in used:
-        return [dict(log_object(one, "model_usage", where)) for one in used.values()]
+        return [dict(log_object(value, "model_usage", where)) for value in used.values()]
     own = dict(log_object(used[model], "model_usage", where))
     models = log_object(about.get("model_roles"), "model_roles", where)
     for role, usage in log_object(row.get("role_usage"), "role_usage", where).items():
@@ -247,7 +247,7 @@ def _graded(value: Any, scorer: Any, where: str) -> float:
 def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
     if not isinstance(asked, list):
         return text_of(asked)
-    contents = [log_object(one, "input", "input").get("content") for one in asked]
+    contents = [log_object(message, "input", "input").get("content") for message in asked]
     parts = [
         part
         for content in contents
@@ -258,5 +258,5 @@ def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
 
 
 def _sum(usages: Sequence[Mapping[str, object]], name: str, where: str) -> int | None:
-    counts = [log_count(one.get(name), name, where) for one in usages]
+    counts = [log_count(usage.get(name), name, where) for usage in usages]
     return sum(filter(None, counts)) if counts and None not in counts else None

@@ -161,8 +161,8 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
     """
     task = asyncio.ensure_future(call)
     over = asyncio.ensure_future(session.over.wait())
-    accounts = [one for one in books_around().accounts if one.seconds_left is not None]
-    left = min((one.seconds_left or 0.0 for one in accounts), default=None)
+    accounts = [each for each in books_around().accounts if each.seconds_left is not None]
+    left = min((each.seconds_left or 0.0 for each in accounts), default=None)
     try:
         await asyncio.wait([task, over], timeout=left, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait([task], timeout=None if task.done() else ENDING_SECONDS)

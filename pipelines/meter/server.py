@@ -198,7 +198,9 @@ class MeteredQuestion:
         """Forget a reply that a client has got."""
         for flights in self.flights.values():
             flights[:] = [
-                one for one in flights if not (one.task.done() and one.result is answered)
+                flight
+                for flight in flights
+                if not (flight.task.done() and flight.result is answered)
             ]
 
     def _engine(self, name: str, path: str) -> Engine:
@@ -441,7 +443,7 @@ def path_in(path: str) -> str:
 def _models(session: MeteredQuestion, name: str) -> Json:
     """The models that a program may ask for, or one of them."""
     names = [session.model, *session.lms]
-    models = [{"id": one, "object": "model", "owned_by": "folkmoot"} for one in names]
+    models = [{"id": each, "object": "model", "owned_by": "folkmoot"} for each in names]
     return {**models[0], "id": name} if name else {"object": "list", "data": models}
 
 

@@ -122,7 +122,7 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
 
     def make(*rest: str) -> Any:
         wanted = inspect.signature(maker).parameters.values() if inspect.isfunction(maker) else ()
-        if not rest and sum(one.default is one.empty for one in wanted) == 1:
+        if not rest and sum(each.default is each.empty for each in wanted) == 1:
             return FunctionEnvironment(maker)  # of a query
         try:
             environment = maker(*rest)

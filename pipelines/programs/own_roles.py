@@ -64,7 +64,9 @@ def _made(name: Any, thing: Any, make_lm: MakeLM) -> Any:
     made, tools = dict(thing), thing.get("tools", [])
     if not isinstance(tools, list | tuple):
         raise UserError(f"the role {name!r} has tools that are no list: write [corpus:PATH]")
-    made["tools"] = [one if one == HERE or callable(one) else environment_of(one) for one in tools]
+    made["tools"] = [
+        tool if tool == HERE or callable(tool) else environment_of(tool) for tool in tools
+    ]
     if isinstance(made.get("lm"), str):
         seat = {"seat": name} if "seat" in inspect.signature(make_lm).parameters else {}
         made["lm"] = make_lm(made["lm"], **seat)

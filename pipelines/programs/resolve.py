@@ -184,7 +184,7 @@ def _made(
     for part in {*protocol.holds} & made_of.keys():
         held = made_of[part]
         made_of[part] = (
-            [_member(one, make_lm, inner) for one in held]
+            [_member(each, make_lm, inner) for each in held]
             if isinstance(held, list)
             else _member(held, make_lm, inner)
         )

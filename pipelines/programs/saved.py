@@ -116,7 +116,10 @@ def saved_program(
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
-    fixed = {"prompts", *(name for one in PROTOCOLS.values() for name in (*one.holds, *one.fixed))}
+    fixed = {
+        "prompts",
+        *(name for value in PROTOCOLS.values() for name in (*value.holds, *value.fixed)),
+    }
     if wrong := fixed & changed.keys():
         raise UserError(
             f"{min(wrong)} cannot be set on the saved program {folder}: its prompts belong to what "
@@ -362,7 +365,10 @@ class _Builder:
         tools = role.get("tools") if isinstance(role, Mapping) else None
         if not isinstance(tools, list):
             return role
-        return {**role, "tools": [one if one == HERE else self._environment(one) for one in tools]}
+        return {
+            **role,
+            "tools": [tool if tool == HERE else self._environment(tool) for tool in tools],
+        }
 
     def _environment(self, fingerprint: Any) -> Any:
         if isinstance(self.override, Mapping):
@@ -489,7 +495,7 @@ def check_address(name: str, seat: str) -> None:
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
     packages = {
-        one.name: one.version for name in saved.versions for one in distributions(name=name)
+        each.name: each.version for name in saved.versions for each in distributions(name=name)
     }
     other = [
         f"{package} {then} (now {packages.get(package, 'none')})"

@@ -131,12 +131,12 @@ def open_books(
 
 def _paid_by_rows(folder: Path) -> Usage:
     """The bill of the rows in a folder, and in those of its parts."""
-    files = [one for part in ("", "*/", "*/*/") for one in folder.glob(part + RESULTS)]
+    files = [each for part in ("", "*/", "*/*/") for each in folder.glob(part + RESULTS)]
     rows = (row for file in files for row in records(file, ("usage",)))
     usages = (row["usage"] for row in rows if isinstance(row["usage"], dict))
-    return total(Usage.of(one) for one in usages if one.get("calls") is not None)
+    return total(Usage.of(usage) for usage in usages if usage.get("calls") is not None)
 
 
 def _before(own: tuple[T, ...], outer: tuple[T, ...]) -> tuple[T, ...]:
     """Inner ones first, without duplicates."""
-    return (*own, *(one for one in outer if not any(one is mine for mine in own)))
+    return (*own, *(each for each in outer if not any(each is mine for mine in own)))

@@ -165,7 +165,7 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
         {
             "turn": turns.setdefault(id(call.asker), len(turns)),
             "transcript_turn": next(
-                (places[id(one)] for one in call.written if id(one) in places), None
+                (places[id(each)] for each in call.written if id(each) in places), None
             ),
             "seat": call.asker.seat,
             "model": call.model,

@@ -146,9 +146,9 @@ def _bwrap(
         place for place in (*HIDDEN, str(Path.home())) if Path(place).is_dir() and place != "/"
     ]
     needed = [Path(sys.prefix), Path(sys.base_prefix), *own]
-    within = [str(one) for one in needed if any(one.is_relative_to(place) for place in empty)]
-    folders = [str(one.resolve()) for one in hidden if one.is_dir()]
-    files = [str(one.resolve()) for one in hidden if one.is_file()]
+    within = [str(each) for each in needed if any(each.is_relative_to(place) for place in empty)]
+    folders = [str(each.resolve()) for each in hidden if each.is_dir()]
+    files = [str(each.resolve()) for each in hidden if each.is_file()]
     line = f"""{BWRAP} --unshare-all --die-with-parent --new-session --cap-drop ALL
         --ro-bind / / --proc /proc --dev /dev --size {SCRATCH} --tmpfs /dev/shm --remount-ro /dev"""
     return [

@@ -72,5 +72,7 @@ def without_autolog() -> list[Any]:
     time.
     """
     return [
-        one for one in dspy.settings.callbacks if not type(one).__module__.startswith("mlflow.")
+        callback
+        for callback in dspy.settings.callbacks
+        if not type(callback).__module__.startswith("mlflow.")
     ]

@@ -346,10 +346,10 @@ class Job:
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     """What every LM that may sit in some seat is billed as."""
     seated = [
-        one for branch in space.branches for choices in branch.lms.values() for one in choices
+        choice for branch in space.branches for choices in branch.lms.values() for choice in choices
     ]
-    return [billed_as(one) for one in ([] if lm is None else [lm])] + [
-        billed_as(made_lm(one, space.make_lm)) for one in seated
+    return [billed_as(each) for each in ([] if lm is None else [lm])] + [
+        billed_as(made_lm(each, space.make_lm)) for each in seated
     ]
 
 

@@ -218,9 +218,9 @@ def _seats(seating: Seating) -> dict[str, object]:
 
 def _check_prices(seating: Seating, space: TuneSpace, lm: Any) -> None:
     used = [*([lm.model] if lm is not None else [])]
-    used += [str(one) for branch in space.branches for one in branch.lms.values()]
+    used += [str(value) for branch in space.branches for value in branch.lms.values()]
     for name in parse_prices(seating.asked("price")):
-        if not any(name in one for one in used):
+        if not any(name in each for each in used):
             raise UserError(f"--price names {name!r}, which is not an LM of this study: correct it")
 
 

@@ -296,7 +296,7 @@ def _took(row: ResultRow, objective: str) -> float:
         each = [plus(prompt, completion) for prompt, completion, _ in row["worth"]]
     else:
         each = [cost for *_, cost in row["worth"]]
-    return float(sum(math.nan if one is None else one for one in each))
+    return float(sum(math.nan if cost is None else cost for cost in each))
 
 
 def _is_free(branch: Branch, name: str, replays: Replays) -> bool:

@@ -95,12 +95,12 @@ def space_of(
         fields.setdefault("compile", optimizers)
         with names_from(file, INSTEAD):
             branch = _branch(where, fields, sets or {}, lms or {}, make_lm)
-        same = sum(one.label.partition("#")[0] == branch.label for one in branches)
+        same = sum(each.label.partition("#")[0] == branch.label for each in branches)
         label = f"{branch.label}#{same + 1}" if same else branch.label
         branches.append(replace(branch, label=label, file=file and "the file"))
     for name in sets or {}:
         parameters = dict.fromkeys(
-            key for one in branches if one.protocol for key in takes(one.protocol)
+            key for each in branches if each.protocol for key in takes(each.protocol)
         )
         if name.partition(".")[0] not in parameters:
             raise UserError(
@@ -109,7 +109,7 @@ def space_of(
     space = TuneSpace(where, tuple(branches), make_lm)
     space.check()
     first = branches[0]
-    fixed = all(one.values.single() for one in first.space.values() if one.among is None)
+    fixed = all(value.values.single() for value in first.space.values() if value.among is None)
     if len(branches) == 1 and first.ready and fixed and not first.lms:
         raise UserError(
             f"{where}: nothing of {first.label} varies: give parameters lists of values, or "
@@ -240,22 +240,24 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
     optimizers = optimizers if isinstance(optimizers, list) else [optimizers]
     presets = presets if isinstance(presets, list) else [presets]
     named = [
-        NOT_COMPILED if one in (None, NOT_COMPILED) else optimizer_of(str(one), presets[0]).name
-        for one in optimizers
+        NOT_COMPILED
+        if optimizer in (None, NOT_COMPILED)
+        else optimizer_of(str(optimizer), presets[0]).name
+        for optimizer in optimizers
     ]
     compiled = tuple(one for one in named if one != NOT_COMPILED)
     if {*fields} - {"optimizer", "preset"} or not compiled or len({*named}) < len(named):
         raise UserError(
             f"{where}: compile is {spec!r}: write {{optimizer: [none, mipro], preset: light}}"
         )
-    for one in compiled:
-        if one in _ROOM_FOR_PROMPTS:
+    for each in compiled:
+        if each in _ROOM_FOR_PROMPTS:
             raise UserError(
-                f"{where}: compile: {one} chooses demonstrations for each question, so that "
+                f"{where}: compile: {each} chooses demonstrations for each question, so that "
                 f"rounds and ties cannot vary: compile the winner with it"
             )
         for preset in presets:
-            optimizer_of(one, str(preset))
+            optimizer_of(each, str(preset))
     return {
         OPTIMIZER: Parameter(CategoricalDistribution(tuple(named))),
         PRESET: Parameter(CategoricalDistribution(tuple(presets)), When(OPTIMIZER, compiled)),
@@ -299,9 +301,9 @@ def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> 
         raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
     # Where the declared lists have their items in one order, or an item twice, so do these.
     values = [] if declared is None else options(declared.values) or []
-    own = [one for one in values if isinstance(one, list)]
-    repeated = any(len(one) > len({*one}) for one in own)
-    ordered = declared is None or any(one[::-1] in own for one in own if len({*one}) > 1)
+    own = [each for each in values if isinstance(each, list)]
+    repeated = any(len(order) > len({*order}) for order in own)
+    ordered = declared is None or any(order[::-1] in own for order in own if len({*order}) > 1)
     if not 1 <= least <= most or (most > len(items) and not repeated):
         raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
     try:
@@ -361,8 +363,8 @@ def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
     for seat, wanted in (lms or {}).items():
         seats[str(seat)] = tuple(wanted if isinstance(wanted, list) else [wanted])
         named = [
-            isinstance(one, str) or (isinstance(one, Mapping) and "name" in one)
-            for one in seats[str(seat)]
+            isinstance(each, str) or (isinstance(each, Mapping) and "name" in each)
+            for each in seats[str(seat)]
         ]
         if not named or not all(named):
             raise UserError(

@@ -259,7 +259,7 @@ class SupervisedTeam(Program):
                 continue
             heard = hear(worker.name, [turn])
             suggestion = str(heard[0].details.get("suggestion", "")) if heard else ""
-            old = next(one for one in reversed(transcript) if one.agent == worker.name)
+            old = next(each for each in reversed(transcript) if each.agent == worker.name)
             transcript.append(
                 await worker.attempt(
                     task,
