@@ -104,6 +104,8 @@ class Sandbox:
         if self.name == NONE:
             return Started(words, environment | {"HOME": str(folder.parent)}, folder, [])
         if self.name == BWRAP:
+            program, needed = _found(words[0], environment.get("PATH"))
+            words, own = [program, *words[1:]], [*own, *needed]
             line = [*_bwrap(folder, own, door, hidden), *_through(door, sys.executable), *words]
             return Started(line, environment | {"HOME": HOME}, folder, [])
         engine, _, image = self.name.partition(":")
@@ -126,6 +128,28 @@ def _from(base: Path, folder: Path, word: str) -> str:
     """
     mine = not (folder / word).exists() and (base / word).is_file()
     return str(base / word) if mine else word
+
+
+@cache
+def _found(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
+    """What a command's first word starts, and the folders that it needs: a home is hidden, and the
+    user's Python may be there, behind a shim. Raises UserError for another program in the home.
+    """
+    place = shutil.which(word, path=path)
+    if place is None or "/" in word or not Path(place).is_relative_to(Path.home()):
+        return word, ()
+    if Path(place).name.startswith("python"):
+        script = "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sep='\\n')"
+        told = subprocess.run([place, "-c", script], capture_output=True, text=True)
+        if not told.returncode:
+            program, *prefixes = told.stdout.splitlines()
+            return program, tuple(map(Path, prefixes))
+    if Path(place).is_relative_to(sys.prefix):
+        return word, ()
+    raise UserError(
+        f"{word} is {place}, in your home, which the sandbox hides: name its whole path if its "
+        "folder is all it needs, install it elsewhere, or give --sandbox none"
+    )
 
 
 @cache

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import add_task, command, done, needs_bwrap, only_row
+from acting import REPAIRED, add_task, command, done, needs_bwrap, only_row
 
 import folkmoot as fm
 from folkmoot.pipelines.tasks.folder import NOTHING
@@ -280,3 +280,30 @@ def test_a_container_has_no_network_and_limits(
     assert "token" not in line
     assert how.environment["OPENAI_API_KEY"] == "token"
     assert how.after[:3] == ["docker", "rm", "-f"]
+
+
+@needs_bwrap
+def test_a_python_behind_a_shim_in_the_home_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(tmp_path / "python", monkeypatch)
+    (tmp_path / "acts.py").write_text(f"open('add.py', 'w').write({REPAIRED!r})\n")
+    row = only_row(fm.Command(f"python {tmp_path / 'acts.py'}"), check="python -m pytest -q")
+    assert (row["error"], row["correct"]) == (None, True)
+
+
+@needs_bwrap
+def test_another_program_in_the_home_is_said_to_be_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_home(tmp_path / "agent", monkeypatch)
+    row = only_row(fm.Command("agent --solve"))
+    assert "in your home, which the sandbox hides" in row["error"]
+
+
+def at_home(shim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that starts this Python, first on the path and in the home."""
+    shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    shim.chmod(0o755)
+    monkeypatch.setenv("HOME", str(shim.parent))
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
