@@ -169,7 +169,9 @@ def _bwrap(
     empty = [
         place for place in (*HIDDEN, str(Path.home())) if Path(place).is_dir() and place != "/"
     ]
-    needed = [Path(sys.prefix), Path(sys.base_prefix), *own]
+    # A checkout that is installed in place is outside of Python's folders, and pytest loads it.
+    checkout = Path(__file__).resolve().parents[2]
+    needed = [Path(sys.prefix), Path(sys.base_prefix), checkout, *own]
     within = [str(each) for each in needed if any(each.is_relative_to(place) for place in empty)]
     folders = [str(each.resolve()) for each in hidden if each.is_dir()]
     files = [str(each.resolve()) for each in hidden if each.is_file()]

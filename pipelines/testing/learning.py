@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.declared import Declared
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
@@ -93,7 +93,7 @@ class Learning(Contract):
             "saved and loaded, the program sends other requests: keep state in predictors"
         )
         check_same(rows[0], rows[1], "before and after saving")
-        if isinstance(vars(type(program)).get("protocol"), Protocol):
+        if isinstance(program, Declared):
             with TemporaryDirectory() as folder:
                 program.save(folder)
                 name = program.protocol.name
