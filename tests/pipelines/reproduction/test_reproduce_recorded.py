@@ -12,6 +12,7 @@ from outcome_tables import embed_words, planted
 import folkmoot as fm
 
 
+@pytest.mark.nightly  # trains five networks and their rivals
 def test_a_table_and_its_ablations_run_on_recorded_answers(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,6 +40,10 @@ def test_a_table_and_its_ablations_run_on_recorded_answers(
     assert measured["zero-shot", "accuracy"].why == "not run"
     gain = measured["network", "consensus"].measured - measured["network", "individual"].measured
     assert measured["network", "improvement"].measured == pytest.approx(gain)
+
+
+def test_what_recorded_answers_cannot_repeat_is_refused() -> None:
+    rows = planted(30, 1, agents=["small", "large"])
     with pytest.raises(fm.UserError, match="--outcomes is for strategy networks"):
         fm.reproduce("causalgpt-caco-cot/table-1", outcomes=rows)
     with pytest.raises(fm.UserError, match="--lm is for asking LMs"):
