@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
     from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
     from .modules.network.config import NetworkConfig as NetworkConfig
-    from .modules.protocols.calibration import RouterCalibration as RouterCalibration
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.declared import Declared as Declared
     from .modules.protocols.deliberation import Deliberation as Deliberation
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from .modules.protocols.program import prediction_of as prediction_of
     from .modules.protocols.roles import ROLES as ROLES
     from .modules.protocols.roles import Role as Role
-    from .modules.protocols.router import Router as Router
+    from .modules.protocols.router.calibration import RouterCalibration as RouterCalibration
+    from .modules.protocols.router.router import Router as Router
     from .modules.protocols.single import SingleAgent as SingleAgent
     from .modules.protocols.strategies import STRATEGIES as STRATEGIES
     from .modules.protocols.strategies import Strategy as Strategy
@@ -118,8 +118,8 @@ _WHERE = {
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
     "Role": ".modules.protocols.roles",
-    "Router": ".modules.protocols.router",
-    "RouterCalibration": ".modules.protocols.calibration",
+    "Router": ".modules.protocols.router.router",
+    "RouterCalibration": ".modules.protocols.router.calibration",
     "Rows": ".pipelines.runs.rows",
     "STRATEGIES": ".modules.protocols.strategies",
     "Seat": ".modules.agents.seat",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from forecast import coded  # type: ignore[import-not-found]
 from recorded_answers import read  # type: ignore[import-not-found]
 
-from folkmoot.modules.protocols.calibration import TIE
+from folkmoot.modules.protocols.router.calibration import TIE
 from folkmoot.modules.reading.handover import threshold_for
 from folkmoot.optimizers.statistics.vote_forecast import RIGHT, Codes
 

@@ -176,14 +176,29 @@ class AnswerSheet:
         """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
         `take` raises.
         """
-        request = self.plan.request
-        most = Budget(request.max_usd_per_task, request.max_calls_per_task)
-        limit = open_account(most, self.plan.engines, Usage())
+        async with room_for_question(books_around().accounts):
+            limited = any(most is not None for most in self.most.limits.values())
+            answered, seen = await (self._within_limit(ask) if limited else self._answer(ask))
+        if self.prices:
+            answered.row["worth"] = [
+                [call.prompt_tokens, call.completion_tokens, call.cost_usd]
+                for call in answered.calls
+            ]
+        self.doubts.take((answered.row, seen), answered)
+        return answered.row
+
+    @property
+    def most(self) -> Budget:
+        """What one question may take."""
+        return Budget(self.plan.request.max_usd_per_task, self.plan.request.max_calls_per_task)
+
+    async def _within_limit(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
+        """The row of a question that may take no more than `most`: an error row where it would."""
+        limit = open_account(self.most, self.plan.engines, Usage())
         began = time.monotonic()
         try:
-            async with room_for_question(books_around().accounts):
-                with limited_by(limit):
-                    answered, seen = await self._answer(ask)
+            with limited_by(limit):
+                answered, seen = await self._answer(ask)
         except BudgetSpent:
             if not limit.ended:
                 raise
@@ -196,13 +211,7 @@ class AnswerSheet:
                 f"{limit.uncounted} has no price, so --max-usd-per-task cannot be enforced: give "
                 "--price, or --max-calls-per-task"
             )
-        if self.prices:
-            answered.row["worth"] = [
-                [call.prompt_tokens, call.completion_tokens, call.cost_usd]
-                for call in answered.calls
-            ]
-        self.doubts.take((answered.row, seen), answered)
-        return answered.row
+        return answered, seen
 
     async def _answer(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
         """The row of a question, and its calls if it is traced; repeats are not."""

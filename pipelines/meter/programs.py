@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from ..base.settings import settings
 from ..lms.store import books_around
 from ..tasks.check import in_sandbox
 from ..tasks.folder import left_in_folder, place_around
-from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines
+from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines, words_of
 from ..tasks.sandbox import Door, Sandbox, Started
 from .server import Endpoint, MeteredQuestion, metered_endpoint
 
@@ -206,12 +205,7 @@ class Command(Metered):
         pass_env: Sequence[str] | str = (),
         cwd: str | Path | None = None,
     ) -> None:
-        try:
-            words = shlex.split(command)
-        except ValueError as problem:
-            raise UserError(f"the command {command!r} cannot be read: {problem}") from None
-        if not words:
-            raise UserError("the command is empty: give one such as 'python crew.py'")
+        words = words_of(command, "command", "python crew.py")
         if not timeout > 0:
             raise UserError(f"the timeout is {timeout}: give seconds above 0")
         self.command = command
@@ -286,14 +280,17 @@ class Start:
         """How it is started in a task's folder."""
         place = place_around(Sandbox.of(None))
         variables = settings().environment_of(set(self.pass_env), ())
-        return place.sandbox.started(
-            self.words,
-            folder,
-            {**variables, **QUIET, **_meter_variables(endpoint)},
-            door=Door(endpoint.socket, endpoint.port),
-            hidden=place.hidden,
-            cwd=self.cwd,
-        )
+        try:
+            return place.sandbox.started(
+                self.words,
+                folder,
+                {**variables, **QUIET, **_meter_variables(endpoint)},
+                door=Door(endpoint.socket, endpoint.port),
+                hidden=place.hidden,
+                cwd=self.cwd,
+            )
+        except UserError as problem:  # the same for every task: it ends the run
+            raise FatalCallError(str(problem)) from None
 
     def _cannot_start(self, why: str) -> FatalCallError:
         return FatalCallError(

@@ -19,7 +19,7 @@ from aiohttp import web
 from ...modules.base.calls import CallError, Usage
 from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
-from ...modules.protocols.router import PERSON
+from ...modules.protocols.router.router import PERSON
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.question import Question, from_row
 from ..base.budget import Budget, BudgetSpent

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -25,10 +24,11 @@ from ...modules.reading.row import CHECK, CheckFields
 from ..base.request import Checked
 from ..base.settings import settings
 from .folder import Workplace, lay, place_around, put
-from .process import exit_code, last_lines
+from .process import exit_code, last_lines, words_of
 from .sandbox import BWRAP, NONE, Sandbox, Started
 
 CHECK_SECONDS = 120.0
+CHECK_SUCH = "python -m pytest -q"
 MOST_LINES = 40
 """The last lines of a check that a row keeps."""
 
@@ -77,7 +77,7 @@ class Check(Metric):
         seconds: float = CHECK_SECONDS,
     ) -> None:
         self.command = check if isinstance(check, str) else None
-        self.words = _words_of(check) if isinstance(check, str) else []
+        self.words = words_of(check, "check", CHECK_SUCH) if isinstance(check, str) else []
         self.sandbox = Sandbox.of(sandbox)
         if self.words and self.sandbox.name in (BWRAP, NONE) and _is_missing(self.words[0]):
             raise UserError(f"--check: there is no command {self.words[0]!r}: install it")
@@ -186,16 +186,6 @@ async def in_sandbox(
             await ending.wait()
 
 
-def _words_of(command: str) -> list[str]:
-    try:
-        words = shlex.split(command)
-    except ValueError as problem:
-        raise UserError(f"the check {command!r} cannot be read: {problem}") from None
-    if not words:
-        raise UserError("the check is empty: give one such as 'python -m pytest -q'")
-    return words
-
-
 def _is_missing(word: str) -> bool:
     path = settings().environment_of({"PATH"}, ()).get("PATH")
     return "/" not in word and shutil.which(word, path=path) is None and not Path(word).is_file()
@@ -224,7 +214,7 @@ def metric_asked(request: Checked, metric: Any) -> Any:
     check: Any = request.check
     if check is None:
         if given:
-            raise UserError("a task's options need its check: give --check 'python -m pytest -q'")
+            raise UserError(f"a task's options need its check: give --check {CHECK_SUCH!r}")
         return metric
     if metric is not None:
         raise UserError("--check and --metric both say which answers are right: give one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from ...modules.base.calls import CallError
+from ...modules.base.errors import UserError
 
 MOST_OUTPUT = 1_000_000
 """The number of last bytes of a command's output that are read."""
@@ -22,6 +24,19 @@ ENDING_SECONDS = 5.0
 
 class CommandError(CallError):
     """A command that ended badly on a question, which becomes an error row."""
+
+
+def words_of(command: str, what: str, such: str) -> list[str]:
+    """The words of a command line, which no shell runs. Raises UserError for one without words, or
+    with a quote that does not end.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as problem:
+        raise UserError(f"the {what} {command!r} cannot be read: {problem}") from None
+    if not words:
+        raise UserError(f"the {what} is empty: give one such as {such!r}")
+    return words
 
 
 async def exit_code(

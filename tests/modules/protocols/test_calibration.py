@@ -15,7 +15,7 @@ import pytest
 from scripted_lm import scripted_lm
 
 import folkmoot as fm
-from folkmoot.modules.protocols.calibration import sureness
+from folkmoot.modules.protocols.router.calibration import sureness
 from folkmoot.modules.reading.handover import DriftWatch, fewest_kept, threshold_for
 from folkmoot.pipelines.testing.replies import filled
 

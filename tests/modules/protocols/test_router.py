@@ -16,7 +16,7 @@ import pytest
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.router import SIGNS, signs_of
+from folkmoot.modules.protocols.router.router import SIGNS, signs_of
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.replies import filled

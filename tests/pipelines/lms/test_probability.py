@@ -11,7 +11,7 @@ from dspy.experimental import Choice
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.protocols.calibration import sureness
+from folkmoot.modules.protocols.router.calibration import sureness
 from folkmoot.pipelines.lms.endpoint import answer_probability
 from folkmoot.pipelines.testing.replies import text_of
 from folkmoot.pipelines.testing.server import ScriptedServer

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from planted_programs import planted_lm, questions
 
 import folkmoot as fm
-from folkmoot.modules.protocols.router import PERSON
+from folkmoot.modules.protocols.router.router import PERSON
 from folkmoot.pipelines.base.budget import Budget
 from folkmoot.pipelines.runs.books import open_books
 from folkmoot.pipelines.serving.request import ServeRequest

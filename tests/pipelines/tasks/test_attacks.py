@@ -297,8 +297,8 @@ def test_another_program_in_the_home_is_said_to_be_hidden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_home(tmp_path / "agent", monkeypatch)
-    row = only_row(fm.Command("agent --solve"))
-    assert "in your home, which the sandbox hides" in row["error"]
+    with pytest.raises(fm.UserError, match="in your home, which the sandbox hides"):
+        done(fm.Command("agent --solve"))
 
 
 def at_home(shim: Path, monkeypatch: pytest.MonkeyPatch) -> None:

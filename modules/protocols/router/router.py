@@ -12,18 +12,18 @@ from typing import Any, Literal
 
 import dspy
 
-from ..agents.transcript import Task
-from ..base.errors import UserError
-from ..base.saved_file import Described
-from ..reading.answers import answer_key
-from ..reading.handover import DriftWatch
-from ..reading.question import Question
-from ..reading.row import ResultRow, TurnFields
+from ...agents.transcript import Task
+from ...base.errors import UserError
+from ...base.saved_file import Described
+from ...reading.answers import answer_key
+from ...reading.handover import DriftWatch
+from ...reading.question import Question
+from ...reading.row import ResultRow, TurnFields
+from ..declaration import Protocol
+from ..program import Program, SeatTurns, solved_by
+from ..single import SingleAgent
 from .calibration import RouterCalibration, asked_of, calibrated, calibration_of, sureness
 from .calibration import Rule as Rule
-from .declaration import Protocol
-from .program import Program, SeatTurns, solved_by
-from .single import SingleAgent
 
 ALWAYS, NEVER = "always", "never"
 CHEAP, TEAM, PERSON = "cheap", "team", "person"

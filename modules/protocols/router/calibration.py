@@ -13,18 +13,18 @@ import dspy
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..agents.adapter import settings_of
-from ..agents.transcript import Task
-from ..base.errors import UserError, checked_whole, first_fault
-from ..base.sync import run_sync
-from ..base.together import together
-from ..base.usage import Usage
-from ..reading.answers import Kind, answer_key, score
-from ..reading.handover import fewest_kept, share_never, threshold_for
-from ..reading.question import Question
-from ..reading.row import ResultRow, TurnFields, taken
-from .program import Program
-from .saved import hashes
+from ...agents.adapter import settings_of
+from ...agents.transcript import Task
+from ...base.errors import UserError, checked_whole, first_fault
+from ...base.sync import run_sync
+from ...base.together import together
+from ...base.usage import Usage
+from ...reading.answers import Kind, answer_key, score
+from ...reading.handover import fewest_kept, share_never, threshold_for
+from ...reading.question import Question
+from ...reading.row import ResultRow, TurnFields, taken
+from ..program import Program
+from ..saved import hashes
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
