@@ -190,6 +190,11 @@ def harnesses(board: Board) -> list[Line]:
     return sorted(lines, key=lambda line: -line.mean)
 
 
+def decided(line: Line) -> bool:
+    """Whether a harness is shown to differ from the plain one."""
+    return float(line.cells[-1]) <= ALPHA
+
+
 # 3. Ranks that are shown ----------------------------------------------------------------------
 
 RANK_HEAD = [
@@ -461,7 +466,9 @@ class Findings:
         ]
         return {
             "teams": table(TEAM_HEAD, [line.cells for line in self.teams]),
-            "harnesses": table(HARNESS_HEAD, [line.cells for line in self.harnesses]),
+            "harnesses": table(
+                HARNESS_HEAD, [line.cells for line in self.harnesses if decided(line)]
+            ),
             "ranks": table(RANK_HEAD, self.ranks),
             "watch": table(WATCH_HEAD, watch),
             "dollars": table(DOLLAR_HEAD, self.dollars),
@@ -511,7 +518,7 @@ class Findings:
 
     def page(self) -> str:
         tables = self.tables()
-        better = [line for line in self.harnesses if float(line.cells[-1]) <= ALPHA]
+        better = [line for line in self.harnesses if decided(line)]
         up = sum(line.mean > 0 for line in better)
         pairs = len(self.harnesses)
         ahead = sum(line.low > 0 for line in self.teams)
@@ -567,7 +574,8 @@ here, as on the board.
 
 {harnesses}
 
-LMs are the same whose names are, but for a date. The plain harness is Terminus 2, which gives
+The picture has all pairs, the table those that are shown to differ. LMs are the same whose
+names are, but for a date. The plain harness is Terminus 2, which gives
 the LM a terminal and little else. p is adjusted for all pairs by Holm.
 
 ## 3. How many ranks are shown

@@ -47,6 +47,7 @@ SOURCES = {
     "llmrouter_scores.wide": ("LLMRouter", "MIT", "ulab-uiuc/LLMRouter"),
     "bbh.wide": ("BIG-Bench Hard", "MIT", "suzgunmirac/BIG-Bench-Hard"),
     "dylan_mmlu.threads": ("DyLAN", "MIT", "SALT-NLP/DyLAN"),
+    "hotpotqa_traces": ("Reflexion", "MIT", "noahshinn/reflexion"),
 }
 """The files: what each is called, its licence, and the public repository that it is from."""
 
@@ -234,6 +235,21 @@ def page(sets: Sequence[DataSet], talk: list[list[str]]) -> str:
 These are answers that others have recorded and published, {len(sets)} data sets in all. No LM was
 asked for this page. To see it for your own logs: `python benchmarks/atlas.py FOLDER LOG`, or
 [`folkmoot report`](import.md) on what you import.
+
+## Two contests at one bill
+
+![An agent with a critic against the agent alone: +14 points, +6 to +23](images/team-wins.svg)
+
+Reflexion's logs on 100 questions of HotpotQA: after a wrong try a second agent says what went
+wrong, and the first one tries again. It is right on 48% after 3 tries, alone on 34% after 5, at
+the larger bill. The check is the reference answer. By the authors' code the LM is
+text-davinci-003 at temperature 0, so that a lone agent hardly changes its answer: against one
+that samples, the gain may be smaller.
+
+![Four who talk against a vote of five: no difference, -1.0 to +0.9](images/team-does-not.svg)
+
+DyLAN's four, who read each other, against the vote of five first answers of its teams of 4 and 3.
+`python benchmarks/same_bill.py FOLDER` prints and draws both.
 
 ## One program, or a panel
 

@@ -60,6 +60,24 @@ PARTS = {
 }
 """What stands inside of the others: where it is defined, and where it is met."""
 
+INNER = {
+    *("named", "wording", "parts", "other_seats", "with_seats", "take", "reseed", "lm_of_its_own"),
+    *("identity", "grade_now", "regrade", "graded", "lost", "default", "scale", "like"),
+    *("unit", "did_well", "headline", "figures", "sure", "price", "no_worse_words", "few_clusters"),
+    *("worth", "text_form", "fingerprint", "unweighed", "weighs", "check_saved", "place", "acts"),
+    *(
+        "rename",
+        "accuracy_a",
+        "accuracy_b",
+        "gat",
+        "idle",
+        "sampled",
+        "watched",
+        "not_tried_k_times",
+    ),
+}
+"""Names that folkmoot's own rooms use: they are public, and nobody needs them on this page."""
+
 SAID_ABOVE = {"lines", "in_words", "to_dict", "empty", "stopped", "paused", "run_id", "card"}
 """What every result has: the page says it once, in its head."""
 
@@ -192,7 +210,8 @@ def members(
     """
     if not inspect.isclass(thing):
         return
-    said = {name for item in items for name in item.name.split(", ")} | SAID_ABOVE
+    said = {name for item in items for name in item.name.split(", ")}
+    said |= SAID_ABOVE | INNER
     silent = [f"`{name}: {type_}`" for name, type_ in types.items() if name not in said]
     if silent and not taken:
         yield f"- {', '.join(silent)}"

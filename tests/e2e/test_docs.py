@@ -38,10 +38,10 @@ ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READ_FIRST = {
     "README.md",
-    "ci.md",
     "cli.md",
     "coding-agents.md",
     "index.md",
+    "ship-it.md",
     "your-data.md",
     "your-dspy-program.md",
     "your-team.md",
@@ -230,7 +230,7 @@ def test_commands_run_in_processes_of_their_own(
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 
-def test_the_readme_ends_its_contest_as_the_contest_does(
+def test_the_page_ends_its_contest_as_the_contest_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate(tmp_path, monkeypatch)
@@ -240,14 +240,14 @@ def test_the_readme_ends_its_contest_as_the_contest_does(
     *looks, ending = pictures.contest_frames()
     assert len(looks) == 5
     assert "60 of 100 questions" in looks[-1]
-    readme = (ROOT / "README.md").read_text()
-    assert next(line for line in ending if line.startswith("Better: ")) in readme
+    page = (ROOT / "docs" / "contest.md").read_text()
+    assert next(line for line in ending if line.startswith("Better: ")) in page
     picture = (ROOT / "docs" / "images" / "contest.svg").read_text()
     assert pictures.animated([*looks, ending], "A contest") == picture
 
 
 def test_the_intervals_of_the_readme_are_those_of_the_atlases() -> None:
-    table = (ROOT / "README.md").read_text().partition("## Install")[0].replace("−", "-")
+    table = (ROOT / "README.md").read_text().partition("## Try it")[0].replace("−", "-")
     intervals = re.findall(r"(\S+) \[(\S+), (\S+)\]", table)
     assert len(intervals) == 3
     answers = (ROOT / "docs" / "atlas.md").read_text().replace("+0.0 (", "0.0 (")

@@ -13,7 +13,7 @@ import pytest
 from cli_helpers import folkmoot, isolate
 from recorded import ARCHIVES, unpack
 
-PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
+PAGE = Path(__file__).parents[2] / "examples" / "recorded" / "README.md"
 EVERY = [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES]
 TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
@@ -154,7 +154,7 @@ def test_the_page_shows_what_its_scripts_print(
     )
     assert scripts
     for script, shown in scripts:
-        exec(compile(script, "findings.md", "exec"), {})
+        exec(compile(script, "README.md", "exec"), {})
         assert capsys.readouterr().out == shown
 
 
