@@ -137,7 +137,7 @@ def mlflow_pages(page: Browser, address: str) -> None:
     client = MlflowClient()
     experiment = address.partition("/experiments/")[2].partition("/")[0]
     found = client.search_runs([experiment], order_by=["attributes.start_time ASC"])
-    alone, panel, talk, study = (one for one in found if "mlflow.parentRunId" not in one.data.tags)
+    *_, talk, study = (one for one in found if "mlflow.parentRunId" not in one.data.tags)
     root = f"{address.partition('#')[0]}#"
     runs = f"{root}/experiments/{experiment}/runs"
     page.open(address)
@@ -145,26 +145,16 @@ def mlflow_pages(page: Browser, address: str) -> None:
     page.wait(f"!!document.querySelector({json.dumps(assistant)})", 90)
     page.click(assistant)
     taken(page, "mlflow-runs", address, "accuracy_low")
-    page.click("button[data-component-id*='runnamecellrenderer']")  # unfolds the study
-    page.wait("document.body.innerText.includes('trial 0')")
-    time.sleep(2)
-    picture(page, "mlflow-trials")
     overview = "About this run"
     taken(page, "mlflow-run", f"{runs}/{talk.info.run_id}", overview)
     real = client.get_run(json.loads(Path("runs/real/run.json").read_text())["mlflow_run_id"]).info
     shown = f"{root}/experiments/{real.experiment_id}/runs/{real.run_id}/artifacts/dialogues.html"
     taken(page, "mlflow-dialogues", shown, "Path:", 8)
-    ids = json.dumps([one.info.run_id for one in (alone, panel, talk)])
-    compared = f"{root}/compare-runs?runs={ids}&experiments={json.dumps([experiment])}".replace(
-        '"', "%22"
-    )
-    taken(page, "mlflow-compare", compared, "Run details", 8)
     traces = client.search_traces(locations=[experiment], run_id=talk.info.run_id)
     longest = max(traces, key=lambda one: len(one.data.spans))
     asked = f"{root}/experiments/{experiment}/traces?selectedEvaluationId={longest.info.trace_id}"
     taken(page, "mlflow-trace", asked, "round 2", 8)
     taken(page, "mlflow-study", f"{runs}/{study.info.run_id}", overview)
-    taken(page, "mlflow-front", f"{runs}/{study.info.run_id}/artifacts/front.png", "Path:", 8)
 
 
 def report_page(page: Browser) -> None:
