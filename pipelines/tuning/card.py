@@ -18,7 +18,7 @@ from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
 from ..runs.summary import SUMMARY
-from .report import effect_words, effects_in
+from .report import effect_lines, effect_words, effects_in
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
 ENDED = {"complete": State.FINISHED, "pruned": State.FINISHED, "failed": State.FAILED}
@@ -64,6 +64,7 @@ def _sentences(report: StudyReport) -> Iterator[str]:
     if best := report["best"]:
         scores = [f"{name} {score['value']:,.4g}" for name, score in best["scores"].items()]
         yield f"Winner: {setting_words(best['setting'])} ({', '.join(scores)} in training)."
+    yield from effect_lines(report)
 
 
 def setting_words(setting: Mapping[str, Any] | None) -> str:

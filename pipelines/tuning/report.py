@@ -22,7 +22,7 @@ from .worker import scores_of
 
 SCORED = ("complete", "told", "pruned")
 MOST_EFFECTS = 6
-"""Lines of effects on the last screen; the others are in `study.effects`."""
+"""Lines of effects on a screen, but for those that are confounded."""
 
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
@@ -84,7 +84,7 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     """An effect in a line, in points where the study's scores are rates."""
     best = report["best"]
     is_rate = best is None or best["scores"][report["objectives"][0]].get("rate", True)
-    change = f"{effect.choice} {_value(effect.value)} instead of {_value(effect.against)}"
+    change = _change(effect)
     if effect.difference is None or effect.low is None or effect.high is None:
         return f"{change}: confounded, since no two settings differ in this choice alone"
     ends = effect.difference, effect.low, effect.high
@@ -92,6 +92,23 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     price = "" if ratio is None else f", {ratio:.2g} times the price"
     unit = " points" if is_rate else ""
     return f"{change}: {signed_interval(*ends, is_rate=is_rate, unit=unit)}{price}"
+
+
+def effect_lines(report: StudyReport) -> list[str]:
+    """The effects in words: the first ones in a line each, and all that are confounded in one."""
+    found = effects_in(report)
+    measured = [effect for effect in found if effect.difference is not None]
+    lines = [effect_words(effect, report) for effect in measured[:MOST_EFFECTS]]
+    if len(measured) > MOST_EFFECTS:
+        lines.append(f"{len(measured) - MOST_EFFECTS:,} more in study.effects")
+    confounded = [_change(effect) for effect in found if effect.difference is None]
+    if confounded:
+        lines.append(f"confounded, never changed alone: {'; '.join(confounded)}")
+    return lines
+
+
+def _change(effect: Effect) -> str:
+    return f"{effect.choice} {_value(effect.value)} instead of {_value(effect.against)}"
 
 
 def _value(value: object) -> str:
@@ -206,8 +223,8 @@ def study_lines(report: StudyReport) -> dict[str, str]:
             lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
     states = {**report["trials"], "replayed": report["trials"]["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
-    for number, effect in enumerate(effects_in(report)[:MOST_EFFECTS], 1):
-        lines[f"effect {number}"] = effect_words(effect, report)
+    for number, line in enumerate(effect_lines(report), 1):
+        lines[f"effect {number}"] = line
     calls = report["calls"]
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
     lines["paid in all"] = used(report["paid"]) + unanswered(report.get("lost"))
