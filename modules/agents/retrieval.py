@@ -32,9 +32,6 @@ class Retrieval:
     def __init__(self, environment: Environment | None) -> None:
         self.environment = environment
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Retrieval:
-        return self  # an index is shared by all copies of a program
-
     async def look_up(self, query: str) -> list[Passage]:
         """The passages for a query; empty when there are none."""
         if self.environment is None:

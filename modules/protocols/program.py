@@ -292,7 +292,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         ties = own.get("ties")
         if "seed" in own:
             own["seed"] = seed
-        elif isinstance(ties, Ties) and ties.rule == "random":
+        if isinstance(ties, Ties) and ties.rule == "random":
             own["ties"] = replace(ties, seed=seed)
 
     def with_seats(self, names: Iterable[str]) -> Program:

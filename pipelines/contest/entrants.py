@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.protocols.deliberation import Deliberation
+from ...modules.protocols.deliberation.deliberation import Deliberation
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program, distinct
 from ...modules.protocols.short_names import short_name

@@ -13,7 +13,8 @@ import dspy
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.together import together
-from ...modules.protocols.deliberation import Deliberation, replay
+from ...modules.protocols.deliberation.deliberation import Deliberation
+from ...modules.protocols.deliberation.replay import replay
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.answers import answer_key, score
 from ...modules.reading.grading import MetricError

@@ -14,7 +14,7 @@ from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.deliberation import TIE_BREAKS
+from ...modules.protocols.deliberation.tie_breaks import TIE_BREAKS
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
