@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -84,7 +85,7 @@ def join_cluster(host: str) -> None:
         if not ray.is_initialized():
             # Ray's workers would look for all modules in the working folder first
             with contextlib.chdir(sys.prefix):
-                ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     except Exception as problem:
         raise UserError(
@@ -150,7 +151,7 @@ def on_worker(
         return asyncio.run(_until_cancelled(function, arguments)), None
     except (CallError, MetricError) as problem:
         return None, problem
-    except Exception as problem:  # of a class that the head may not have
+    except (Exception, asyncio.CancelledError) as problem:  # of a class that the head may not have
         return None, CommandError(f"{type(problem).__name__}: {said_by(problem)}")
 
 

@@ -91,7 +91,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("planted"))
-        Path("yaml.py").write_text("raise SystemExit('planted')\n")
+        Path("dspy.py").write_text("raise SystemExit('planted')\n")
         patch.setattr(ray, "init", partial(ray.init, num_cpus=2))
         join_cluster("127.0.0.1")
     yield
@@ -184,6 +184,7 @@ def test_a_budget_ends_the_run_which_goes_on_without_workers(
     assert [row["usage"]["cached_calls"] for row in rows] == [0] * 4
 
 
+@pytest.mark.nightly
 @needs_ray
 def test_a_task_is_ended_on_its_worker(cluster: None, tmp_path: Path, runs: Runs) -> None:
     mark = tmp_path / "stays"
@@ -196,6 +197,7 @@ def test_a_task_is_ended_on_its_worker(cluster: None, tmp_path: Path, runs: Runs
     assert not Path(f"/proc/{mark.read_text()}").exists()
 
 
+@pytest.mark.nightly
 @needs_ray
 def test_functions_run_by_their_names(
     cluster: None, tmp_path: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
