@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 import threading
 import time
@@ -19,13 +20,11 @@ from rich.console import (
     RenderHook,
     RenderResult,
 )
-from rich.live import Live
-from rich.progress_bar import ProgressBar
+from rich.progress import BarColumn, Progress, Task, TextColumn
 from rich.segment import Segment
-from rich.table import Table
-from rich.text import Text
 
 from ...modules.base.fence import clean
+from .wording import duration
 
 State = TypeVar("State")
 
@@ -40,8 +39,9 @@ _DRAWING = threading.Lock()
 
 @dataclass(frozen=True)
 class ProgressLine:
-    """A line of live progress: the work, its figures, and the share that is done, if known. A
-    `picture` replaces the line where it can be redrawn; it must be clean text.
+    """A line of live progress: the work, its figures, and the share that is done, if known, which
+    gives the time left. A `picture` replaces the line where it can be redrawn; it must be clean
+    text.
     """
 
     label: str
@@ -82,18 +82,6 @@ def displayed(
         yield progress
 
 
-def _row(line: ProgressLine) -> RenderableType:
-    """One line with a bar, cut where the terminal is too narrow."""
-    if line.picture is not None:
-        return line.picture
-    row = Table.grid(padding=(0, 1))
-    bar = [ProgressBar(total=line.total, completed=line.done, width=10)] if line.total else []
-    # A live display bypasses the console's own cleaning of text.
-    texts = (Text(clean(each), no_wrap=True) for each in (line.label, "  ".join(line.parts)))
-    row.add_row(next(texts), *bar, next(texts))
-    return row
-
-
 @contextmanager
 def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Callable[[], None]]:
     """The callback for every state, which draws on a terminal or in a notebook."""
@@ -103,20 +91,20 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
     try:
         out = Screen(sys.stderr) if sys.stderr is not None else Screen(io.StringIO())
         if out.is_jupyter:
-            notebook = _Notebook(lambda: _row(line()))
+            notebook = _Notebook(_Display(out, line, live=False))
             try:
                 yield notebook.draw
             finally:
                 notebook.draw(last=True)
         elif out.is_terminal and (show or "pytest" not in sys.modules):
-            with _Line(out, line) as drawn:
+            with _Display(out, line, live=True) as drawn:
                 _DRAWN.append(drawn)
                 try:
                     yield lambda: None  # the line redraws itself
                 finally:
                     _DRAWN.remove(drawn)
         elif show:
-            yield _Lines(out, line).draw
+            yield _Display(out, line, live=False).print_now_and_then
         else:
             yield lambda: None
     finally:
@@ -129,66 +117,80 @@ def end_line() -> None:
         drawn.stop()
 
 
-class _Lines:
-    """Lines in a pipe or a file."""
+class _Display(Progress):
+    """The line with its bar and the time left. `live` redraws it on a terminal, in a thread of its
+    own; rich asks for the latest state whenever it draws.
+    """
 
-    def __init__(self, out: Console, line: Callable[[], ProgressLine]) -> None:
-        self._out, self._line = out, line
-        self._done, self._time = 0, time.monotonic()
-
-    def draw(self) -> None:
-        with suppress(Exception):
-            line, now = self._line(), time.monotonic()
-            crossed = line.done // LINE_EVERY > self._done // LINE_EVERY
-            if crossed or now >= self._time + LINE_SECONDS:
-                self._done, self._time = line.done, now
-                text = "  ".join((line.label, *line.parts))
-                self._out.print(text, soft_wrap=True)
-
-
-class _Line(Live):
-    """The line on a terminal, redrawn by its own thread."""
-
-    def __init__(self, out: Console, line: Callable[[], ProgressLine]) -> None:
+    def __init__(self, out: Console, line: Callable[[], ProgressLine], *, live: bool) -> None:
         self._line = line
-        # Output into a file or a pipe is not redirected.
-        shared = bool(sys.stdout) and sys.stdout.isatty()
+        self._printed, self._time = 0, time.monotonic()
         super().__init__(
-            get_renderable=lambda: _row(line()),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(10),
+            TextColumn("{task.fields[figures]}", markup=False),
             console=out,
             refresh_per_second=A_SECOND,
-            redirect_stdout=shared,
+            speed_estimate_period=math.inf,  # one question may take longer than rich looks back
+            redirect_stdout=bool(sys.stdout) and sys.stdout.isatty(),  # no file and no pipe
+            disable=not live,
         )
 
-    def get_renderable(self) -> RenderableType:
+    def start(self) -> None:
         with suppress(Exception):
-            return super().get_renderable()
-        return ""
-
-    def start(self, refresh: bool = False) -> None:
-        with suppress(Exception):
-            super().start(refresh)
-
-    def refresh(self) -> None:
-        with suppress(Exception):
-            super().refresh()
+            super().start()
 
     def stop(self) -> None:
         with suppress(Exception):
             # A picture goes, as the result below it shows the same; a line stays.
-            self.transient = self._line().picture is not None
+            self.live.transient = self._line().picture is not None
             super().stop()
 
+    def get_renderables(self) -> Iterable[RenderableType]:
+        with suppress(Exception):
+            line, task = self._updated()
+            task.fields["figures"] = clean("  ".join(_figures(line, task)))
+            yield line.picture or self.make_tasks_table([task])
 
-_DRAWN: list[Live] = []
+    def print_now_and_then(self) -> None:
+        """A line for a pipe or a file."""
+        with suppress(Exception):
+            line, task = self._updated()
+            crossed = line.done // LINE_EVERY > self._printed // LINE_EVERY
+            now = time.monotonic()
+            if crossed or now >= self._time + LINE_SECONDS:
+                self._printed, self._time = line.done, now
+                self.console.print("  ".join([line.label, *_figures(line, task)]), soft_wrap=True)
+
+    def _updated(self) -> tuple[ProgressLine, Task]:
+        """The line as it is now, and its task: another one when other work begins."""
+        line = self._line()
+        label = clean(line.label)
+        if [task.description for task in self.tasks] != [label]:
+            for before in self.task_ids:
+                self.remove_task(before)
+            total = line.total or None
+            begun = self.add_task(label, total=total, completed=line.done, figures="")
+            self.advance(begun, 0)  # the speed counts from here, without what was done before
+        self.update(self.task_ids[0], total=line.total or None, completed=line.done)
+        return line, self.tasks[0]
+
+
+def _figures(line: ProgressLine, task: Task) -> Iterator[str]:
+    yield from line.parts
+    if task.time_remaining:
+        yield f"{duration(task.time_remaining)} left"
+
+
+_DRAWN: list[_Display] = []
 """The line on the terminal, while it is drawn."""
 
 
 class _Notebook:
     """The line below a notebook's cell, without widgets."""
 
-    def __init__(self, render: Callable[[], RenderableType]) -> None:
-        self._render = render
+    def __init__(self, shown: _Display) -> None:
+        self._shown = shown
         self._handle: Any = None
         self._next = 0.0
 
@@ -200,7 +202,7 @@ class _Notebook:
             from IPython.display import HTML, display
 
             page = Screen(io.StringIO(), record=True, width=NOTEBOOK_WIDTH, force_jupyter=False)
-            page.print(self._render())
+            page.print(self._shown.get_renderable())
             shown = HTML(page.export_html(inline_styles=True, code_format=NOTEBOOK_FORMAT))
             if self._handle is None:
                 self._handle = display(shown, display_id=True)

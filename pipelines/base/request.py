@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import shlex
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
@@ -128,6 +129,25 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
                 declared[name], plain if metadata[0] is info else metadata[0], info
             )
     return options
+
+
+def given_again(request: Any, other: type[Any], without: Container[str]) -> str:
+    """The options of `request` that were given and that another command has too, to be pasted
+    behind that command; none of those `without`.
+    """
+    words: list[str] = []
+    known = command_options(other)
+    for name, option in command_options(type(request)).items():
+        value = getattr(request, name)
+        if name in without or name not in known or value == option.field.default:
+            continue
+        if isinstance(value, bool):
+            on, _, off = option.long_name.partition("/")
+            words.append(on if value else off)
+            continue
+        for part in [value] if isinstance(value, str | int | float | Path) else value:
+            words += [option.long_name, str(part)]
+    return shlex.join(words)
 
 
 def _arguments(request: Any) -> str:

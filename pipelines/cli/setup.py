@@ -147,7 +147,7 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
     if sample := description["sample"]:
         options = [f"{label}: {text}" for label, text in (sample["choices"] or {}).items()]
         end = f"answer: {sample['answer']}"
-        if files := sample.get("files"):
-            end = f"files: {', '.join(files)}"
+        if sample["kind"] == "task":
+            end = f"files: {', '.join(sample['files'] or ()) or 'none'}"
         lines["first row"] = " | ".join([sample["question"], *options, end])
     return lines

@@ -4,10 +4,12 @@ of an interrupted attempt. Their modules are imported when a command runs.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...modules.base.errors import UserError
+from ..base.request import given_again
 from ..base.wording import counted
 from ..evaluation.earlier import Evaluation, left_in
 from ..reporting.contested import contest_in
@@ -22,18 +24,26 @@ if TYPE_CHECKING:
     from ..evaluation.request import EvaluateRequest
     from ..tuning.request import TuneRequest
 
+NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
+"""What an evaluation was asked for that the contest after it is not."""
+
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program, or a trained network on recorded answers without LM calls."""
+    from ..contest.request import ContestRequest
     from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
     from .life import live
+
+    asked = given_again(request, ContestRequest, NOT_AGAIN)
+    if str(request.program).startswith("cmd:"):
+        asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
 
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
         lines = result.lines()
         score = lines[1:2] if result.summary.stopped else lines[:1]
-        show_lines(score if view.quiet else [*lines, f"next: {result.next_command}"])
+        show_lines(score if view.quiet else [*lines, f"next: {result.next_command(asked)}"])
         if view.verbose:
             show_result(console(), "figures", result.in_words())
 

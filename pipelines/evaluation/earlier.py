@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,10 +120,10 @@ class Evaluation:
             f"{bill_line(self.summary, self.seconds)}; rows in {self.folder}",
         ]
 
-    @property
-    def next_command(self) -> str:
+    def next_command(self, asked: str = "") -> str:
         """The next step: compare with another run of the same questions, unless all have failed;
-        else look at failures and unreadable replies, or let a contest find the best program.
+        else look at failures and unreadable replies, or let a contest find the best program, on
+        questions that are read and checked as `asked`.
         """
         counts, data = self.summary.counts, self.summary.run["settings"].get("data")
         rival = rival_of(self.folder, self.summary.run)
@@ -131,7 +132,8 @@ class Evaluation:
         if not data or counts["errors"] + counts["unreadable"]:
             return f"folkmoot show {self.folder}"
         lms = dict.fromkeys(lm["name"] for lm in self.summary.run["lms"].values())
-        return " ".join(["folkmoot try", data, *(f"--lm {name}" for name in lms)])
+        words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
+        return " ".join(filter(None, words))
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The remaining figures, one line each, by name."""

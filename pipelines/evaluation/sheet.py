@@ -73,7 +73,6 @@ class AnswerSheet:
     state: Progress
     prices: bool = False
     progress: Callable[[Progress], None] = lambda _: None
-    started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
     spent: str | Budget | None = None  # the budget that stopped it
     paused: bool = False  # since an endpoint or an account failed
@@ -295,7 +294,6 @@ class AnswerSheet:
         return Ending.STOPPED if isinstance(problem, stops) else Ending.FAILED
 
     def tell(self) -> None:
-        self.state.seconds = time.monotonic() - self.started
         self.progress(self.state)
 
     def summed_up(self, problem: BaseException | None) -> Summary:

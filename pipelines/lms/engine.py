@@ -39,7 +39,7 @@ from ...modules.base.context import WATCHED
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import finishing, run_sync
-from ..base.budget import POLL_SECONDS, Account, BudgetSpent
+from ..base.budget import POLL_SECONDS, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from .client import HttpEndpoint, NoSuchPathError, Sink
@@ -57,11 +57,11 @@ from .failures import (
     asks_our_schema,
     missed_schema,
 )
-from .ledger import Entry, Ledger, usage_of
+from .ledger import Entry, usage_of
 from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import Seen, watch
-from .store import CallCache, CallStore, books_around
+from .store import Booking, CallCache, CallStore, books_around
 from .weights import KNOWN
 
 CHAT_PATH = "chat/completions"
@@ -588,18 +588,15 @@ class Engine:
         before it is sent, and its cost before its reply is used. A call that was sent and has no
         known end counts as spent.
         """
-        books = books_around()
-        admitted: list[Account] = []
+        booking = Booking()
         booked: Entry | None = None
-        sent: list[tuple[Ledger, int]] = []
         sending: asyncio.Future[Reply] | None = None
         try:
-            for account in books.accounts:
+            for account in books_around().accounts:
                 await account.admit()
-                admitted.append(account)
+                booking.admitted.append(account)
             lost = self._entry(call, self._likely(call.payload), number) | {"lost": True}
-            for ledger in books.ledgers:
-                sent.append((ledger, ledger.send(lost)))
+            booking.send(lost)
             booked = lost
             self._under_way += 1
             sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
@@ -620,19 +617,13 @@ class Engine:
             raise await self._settled(problem, endpoint) from None
         except TimeoutError:
             if time_budget.expired():
-                for account in admitted:
+                for account in booking.admitted:
                     account.check()
             raise
         finally:
             if sending is not None:
                 self._under_way -= 1
-            if booked is not None:
-                for account in books.accounts:
-                    account.charge(usage_of(booked), self.model)
-            for account in admitted:
-                account.leave()
-            for ledger, place in sent:
-                ledger.settle(place, booked)
+            booking.settle(booked)
 
     def _bill(
         self, call: _Call, sent: asyncio.Future[Reply], number: int, lost: Entry

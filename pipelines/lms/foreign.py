@@ -35,14 +35,14 @@ from ...modules.base.calls import (
 )
 from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
-from ..base.budget import POLL_SECONDS, Account
+from ..base.budget import POLL_SECONDS
 from .endpoint import KEEPABLE, tokens_in, without_keys
 from .engine import Engine
-from .ledger import Entry, Ledger, usage_of
+from .ledger import Entry, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token
 from .seen import Seen, SeenCall
-from .store import books_around
+from .store import Booking, books_around
 
 LAST_SECONDS = 5.0
 """How long the end of a run waits for calls in flight; after that, their end is unknown."""
@@ -73,15 +73,14 @@ def billed_as(lm: Any) -> Engine | ForeignLM:
 
 @dataclass
 class _Call:
-    """A call in flight: its LM, its accounts, and its ledgers. `history` receives DSPy's history
+    """A call in flight: its LM, and how it is booked. `history` receives DSPy's history
     entry of the call, as it does for modules that call an LM. `stray` says that no question counts
     the call.
     """
 
     lm: Any
     entry: Entry | None = None
-    accounts: list[Account] = field(default_factory=list)
-    booked: list[tuple[Ledger, int]] = field(default_factory=list)
+    booking: Booking = field(default_factory=Booking)
     watched: SeenCall | None = None
     stray: bool = False
     restored: Restored = ()
@@ -108,9 +107,8 @@ class _Call:
         )
         for account in books_around().accounts:
             account.admit_now()
-            self.accounts.append(account)
-        for ledger in books_around().ledgers:
-            self.booked.append((ledger, ledger.send(self.entry)))
+            self.booking.admitted.append(account)
+        self.booking.send(self.entry)
         seen: Seen | None = WATCHED.get()
         if seen is not None:
             self.watched = SeenCall(asker, model, {"messages": _messages(inputs)})
@@ -136,13 +134,8 @@ class _Call:
                     history.remove(noted)
         entry, usage = self._bill(problem)
         try:
-            for ledger, place in self.booked:
-                ledger.settle(place, entry)
+            self.booking.settle(entry)
         finally:
-            for account in self.accounts:
-                if entry is not None:
-                    account.charge(usage_of(entry), entry["model"])
-                account.leave()
             if usage is not None and not self.stray:
                 record_call(usage, replace(usage, cached_calls=0))
             if self.watched is not None:
@@ -230,8 +223,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
                 call.book(call_id, inputs)
                 call.listen()
         except UserError as problem:
-            for account in call.accounts:
-                account.leave()
+            call.booking.settle(None)
             _leave_run(restored)
             if not isinstance(problem, FatalCallError):
                 problem = FatalCallError(str(problem))

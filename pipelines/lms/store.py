@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_j
 from ..base.run_files import books_of
 from ..base.settings import settings
 from .endpoint import Reply
-from .ledger import Ledger
+from .ledger import Entry, Ledger, usage_of
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"
@@ -266,3 +266,29 @@ def books_around() -> BooksAround:
     """The books of the runs around the current call."""
     books: BooksAround | None = OPEN_BOOKS.get()
     return books or BooksAround()
+
+
+@dataclass
+class Booking:
+    """One call in the books around it, from its admission by their accounts to its end."""
+
+    admitted: list[Account] = field(default_factory=list)
+    _sent: list[tuple[Ledger, int]] = field(default_factory=list)
+
+    def send(self, lost: Entry) -> None:
+        """Note the call as in flight, as the entry of a call without a known end. Raises UserError
+        where the disk does not allow that.
+        """
+        for ledger in books_around().ledgers:
+            self._sent.append((ledger, ledger.send(lost)))
+
+    def settle(self, entry: Entry | None) -> None:
+        """Book the end of the call; None where nothing was paid. Raises UserError when the disk is
+        full, after the accounts have counted the call.
+        """
+        for account in self.admitted:
+            if entry is not None:
+                account.charge(usage_of(entry), entry["model"])
+            account.leave()
+        for ledger, place in self._sent:
+            ledger.settle(place, entry)

@@ -233,24 +233,15 @@ class Progress:
 
     total: int
     done: int = 0
-    resumed: int = 0
     correct: int = 0
     errors: int = 0
     unreadable: int = 0
-    seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
     metric: str = ACCURACY
     score: float = 0.0
 
-    @property
-    def seconds_left(self) -> float | None:
-        """The seconds left; None until this run has finished a question itself."""
-        new = self.done - self.resumed
-        return self.seconds / new * (self.total - self.done) if new else None
-
     def count(self, row: ResultRow, *, resumed: bool = False) -> None:
         self.done += 1
-        self.resumed += resumed
         self.correct += bool(row["correct"])
         self.score += score_in(row)
         self.errors += bool(row["error"])
@@ -265,7 +256,7 @@ def evaluation_line(label: str, state: Progress) -> ProgressLine:
 
 def progress_parts(state: Progress) -> Iterable[str]:
     """The figures of the progress line, which fits 80 columns: done, score so far with the
-    half-width of its 95% interval, errors, cost (calls where it is unknown), and time left.
+    half-width of its 95% interval, errors, and cost (calls where it is unknown).
     """
     yield f"{state.done:,}/{state.total:,}"
     if state.done and state.metric != ACCURACY:
@@ -276,5 +267,3 @@ def progress_parts(state: Progress) -> Iterable[str]:
     if state.errors:
         yield counted(state.errors, "error")
     yield money(state.usage.cost_usd) if state.usage.cost_usd else calls_used(state.usage.calls)
-    if state.seconds_left is not None:
-        yield f"{duration(state.seconds_left)} left"

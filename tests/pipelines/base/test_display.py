@@ -78,6 +78,17 @@ def test_on_demand_a_pipe_gets_a_line_every_25_things_or_30_seconds(
     assert re.findall(r"(\d+) of 10", pipe.getvalue()) == ["25", "50", "60"]
 
 
+def test_the_time_left_comes_from_what_this_run_has_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
+    now = [0.0]
+    monkeypatch.setattr("rich.console.monotonic", lambda: now[0])
+    with displayed(True, "count", lambda done: ProgressLine("count", [], done, 200)) as progress:
+        progress(49)  # done by an earlier run
+        now[0] = 10.0
+        progress(100)
+    assert pipe.getvalue().splitlines() == ["count", "count  20 s left"]
+
+
 def test_a_terminal_that_breaks_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delitem(sys.modules, "pytest")

@@ -102,7 +102,8 @@ def test_evaluate_writes_rows_and_summary(
     assert score == "50.0% [23.7%, 76.3%] right on 10 questions"
     assert bill.startswith("paid price unknown for 20 calls; ")
     assert bill.endswith(f"rows in {tmp_path / 'out'}")
-    assert following == f"next: folkmoot try {ten} --lm openai/scripted"
+    assert following.startswith(f"next: folkmoot try {ten} --lm openai/scripted --")
+    assert "--api-base http://127.0.0.1:" in following
     plan, figures = result.stderr.splitlines()
     assert plan == f"{SPEC} on 10 questions (choice) from {ten}, openai/scripted"
     assert figures.startswith("likely 37 calls, ")

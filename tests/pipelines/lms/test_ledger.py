@@ -24,12 +24,14 @@ from mortal import (
 import folkmoot as fm
 from folkmoot.modules.base.calls import DETAILS, Usage
 from folkmoot.modules.base.connections import back_off
+from folkmoot.modules.base.context import OPEN_BOOKS, bound
+from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.base.run_files import books_of
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.endpoint import tokens_in
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
 from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token
-from folkmoot.pipelines.lms.store import CallStore
+from folkmoot.pipelines.lms.store import Booking, BooksAround, CallStore
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 FIELDS = {
@@ -220,6 +222,20 @@ def test_a_torn_line_is_skipped_and_ended(tmp_path: Path) -> None:
         assert totals(tmp_path).calls == expected
         assert len(list(read_ledger(tmp_path))) == expected
     assert totals(tmp_path / "nowhere") == Usage()
+
+
+def test_a_call_that_one_ledger_does_not_take_is_in_flight_in_none(tmp_path: Path) -> None:
+    inner, outer = Ledger(tmp_path / "inner"), Ledger(tmp_path / "outer")
+    (tmp_path / "outer").rename(tmp_path / "moved")
+    with bound(OPEN_BOOKS, BooksAround((inner, outer))):
+        booking = Booking()
+        with pytest.raises(UserError, match="outer is gone"):
+            booking.send(entry(lost=True))
+        assert inner.bill()[1].calls == 1
+        booking.settle(None)
+    assert inner.bill()[1].calls == 0
+    for ledger in (inner, outer):
+        ledger.close()
 
 
 def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) -> None:

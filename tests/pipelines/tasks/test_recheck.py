@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +75,18 @@ def test_what_cannot_be_checked_again_is_said(tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match="does not note where its questions come from"):
         fm.recheck(run, "true", tracking=False)
     assert fm.recheck(run, "true", [add_task()], tracking=False).score == 1.0
+
+
+def test_the_next_command_checks_the_same_tasks_in_the_same_way(tmp_path: Path) -> None:
+    row = {"id": "a", "question": "Say hi.", "tests": {"t.py": "assert open('hi').read()"}}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row))
+    check = ["--check", "python t.py", "--check-timeout", "20", "--limit", "1", "--no-track"]
+    asked = ["--data", str(tmp_path / "tasks.jsonl"), *check, "--out", str(tmp_path / "run")]
+    ended = folkmoot("evaluate", "cmd:touch hi", *asked)
+    following = shlex.split(ended.stdout.splitlines()[-1].removeprefix("next: "))
+    assert following[:3] == ["folkmoot", "try", str(tmp_path / "tasks.jsonl")]
+    given = dict(pairwise(following))
+    assert given["--with"] == "cmd:touch hi"
+    assert (given["--check"], given["--check-timeout"]) == ("python t.py", "20.0")
+    assert "--no-track" in following
+    assert "--out" not in following
