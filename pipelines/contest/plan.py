@@ -33,11 +33,13 @@ from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
+from ..meter.programs import runs_on_workers
 from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
 from ..tasks.check import Check, metric_asked, sandbox_of
+from ..tasks.cluster import check_cluster, where_code_runs
 from ..tracking.values import check_model_name
 from .entrants import (
     DEMOS,
@@ -109,6 +111,7 @@ class ContestPlan:
         """An ordinary evaluation of a program of the field, within the contest's books."""
         request = self.request
         label = {"label": entrant.name, "command": "contest"}
+        on_cluster = request.named("engine", "meter_host")
         return plan_evaluation(
             EvaluateRequest(
                 entrant.program,
@@ -123,6 +126,7 @@ class ContestPlan:
                 cache=request.cache,
                 tracking=request.tracking,
                 **request.named("max_usd_per_task", "max_calls_per_task"),
+                **(on_cluster if runs_on_workers(entrant.program) else {}),
                 settings=label | ({"data": self.source} if self.cluster else {}),
                 progress=False,
             )
@@ -169,6 +173,7 @@ class ContestPlan:
         """The plan on one screen: how questions are read, the field, the cost, and what it can
         show.
         """
+        request = self.request
         sample, gold, options = self.race[0], str(self.race[0].answer), ""
         if sample.choices:
             gold = f"{gold} ({sample.choices[gold]})"
@@ -197,7 +202,7 @@ class ContestPlan:
             f"{counted(len(self.race), 'question')} show differences from about "
             f"{100 * smallest:.0f} points up; up to {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
-            *([f"code runs {sandbox_of(self.metric)}"] if sample.kind == "task" else []),
+            *([where_code_runs(sandbox_of(self.metric), request)] if sample.kind == "task" else []),
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:
@@ -283,6 +288,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
     field = _field(request, metric, lms, demos, seating)
+    acts = any(runs_on_workers(each.program) for each in field)
+    check_cluster(request, acts, questions)
     if not any(predictor.demos for entrant in field for predictor in entrant.program.predictors()):
         race, demos = [*race, *demos], []
     if request.improve and not unseen:

@@ -145,7 +145,7 @@ class Race:
         return lane
 
     def _ask(self, lanes: Sequence[Lane], questions: Iterable[Question]) -> None:
-        ask_all(lanes, questions, self.plan.request.concurrency, lambda: self.tell(self))
+        ask_all(lanes, questions, lambda: self.tell(self))
 
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
