@@ -89,7 +89,8 @@ def join_cluster(host: str) -> None:
         machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     except Exception as problem:
         raise UserError(
-            f"Ray cannot be used ({said_by(problem)}): correct RAY_ADDRESS, or start the cluster"
+            f"Ray cannot be used ({said_by(problem)}): correct RAY_ADDRESS, start the cluster, or "
+            "set RAY_AUTH_MODE=token if it wants a token"
         ) from None
     if len(machines) > 1 and IPv4Address(host).is_loopback:
         raise UserError(
@@ -121,7 +122,8 @@ async def on_cluster(
         raise LostWorker(f"its worker died ({said_by(fault)})") from None
     except asyncio.CancelledError:
         ray.cancel(sent)
-        await asyncio.wait([ended], timeout=ENDING_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(ended, return_exceptions=True), ENDING_SECONDS)
         raise
     if problem is not None:
         raise problem

@@ -92,7 +92,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("planted"))
         Path("dspy.py").write_text("raise SystemExit('planted')\n")
-        patch.setattr(ray, "init", partial(ray.init, num_cpus=2))
+        patch.setattr(ray, "init", partial(ray.init, address="local", num_cpus=2))
         join_cluster("127.0.0.1")
     yield
     ray.shutdown()
