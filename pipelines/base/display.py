@@ -41,7 +41,8 @@ _DRAWING = threading.Lock()
 @dataclass(frozen=True)
 class ProgressLine:
     """A line of live progress: the work, its figures, and the share that is done, if known. A
-    `picture` replaces the line where it can be redrawn; it must be clean text.
+    `picture` replaces the line where it can be redrawn; it must be clean text. A pipe gets the line
+    of a new `stage` at once.
     """
 
     label: str
@@ -49,6 +50,7 @@ class ProgressLine:
     done: int = 0
     total: int = 0
     picture: RenderableType | None = None
+    stage: int = 0
 
 
 @contextmanager
@@ -134,14 +136,14 @@ class _Lines:
 
     def __init__(self, out: Console, line: Callable[[], ProgressLine]) -> None:
         self._out, self._line = out, line
-        self._done, self._time = 0, time.monotonic()
+        self._done, self._stage, self._time = 0, 0, time.monotonic()
 
     def draw(self) -> None:
         with suppress(Exception):
             line, now = self._line(), time.monotonic()
             crossed = line.done // LINE_EVERY > self._done // LINE_EVERY
-            if crossed or now >= self._time + LINE_SECONDS:
-                self._done, self._time = line.done, now
+            if crossed or line.stage > self._stage or now >= self._time + LINE_SECONDS:
+                self._done, self._stage, self._time = line.done, line.stage, now
                 text = "  ".join((line.label, *line.parts))
                 self._out.print(text, soft_wrap=True)
 

@@ -351,6 +351,8 @@ def save_winner(winner: Entrant, folder: Path) -> bool:
     scratch = folder.with_name(f".{folder.name}")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
+        for _, command in winner.program.parts(Command):
+            command.save(scratch)  # which says why it cannot be
         save_with_lm(winner.program, scratch, winner.lm)
         saved = True
     except UserError:

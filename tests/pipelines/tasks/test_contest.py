@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,12 @@ from acting import REPAIRED, add_task, done, needs_bwrap
 from completions import completion
 
 import folkmoot as fm
+from folkmoot.modules.base.calls import Usage
+from folkmoot.pipelines.contest.contest import save_winner
+from folkmoot.pipelines.contest.entrants import Entrant, fair_opponent
+from folkmoot.pipelines.contest.money import task_prices
+from folkmoot.pipelines.contest.plan import plan_contest
+from folkmoot.pipelines.contest.request import ContestRequest
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
 pytestmark = needs_bwrap
@@ -59,12 +67,16 @@ def programs(folder: Path) -> tuple[fm.Command, fm.Command]:
     return fm.Command(solo), fm.Command(crew)
 
 
-def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
-    solo, crew = programs(folder)
+def six_tasks() -> list[fm.Question]:
     tasks = [add_task(f"t{number}") for number in range(6)]
     for number, task in enumerate(tasks):
         task.question = f"{number}: {task.question}"
-    says = Says()
+    return tasks
+
+
+def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
+    solo, crew = programs(folder)
+    tasks, says = six_tasks(), Says()
     with ScriptedServer(says) as server:
         lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
         check = fm.Check(f"{sys.executable} -c {CHECKS!r}", seconds=20)
@@ -90,6 +102,42 @@ def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(tmp_path: Path)
     rows = fm.load_run(contest.folder / "runs" / contest.result["runs"][picked]).rows
     assert len({turn["answer"] for turn in rows[0]["transcript"][:3]}) == 2
     assert rows[0]["usage"]["calls"] == 4
+
+
+def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) -> None:
+    command = fm.Command("python3 solo.py")
+    picked = fair_opponent(Entrant("solo", command, fm.lm("openai/m", api_key="k")), 3, "task")
+    for winner in (replace(picked, spec=None), replace(picked, program=command)):
+        assert not save_winner(winner, tmp_path / "winner")
+        assert "which no file can hold" in (tmp_path / "winner" / "WINNER.txt").read_text()
+
+
+def test_prices_of_tasks_are_said_as_soon_as_the_pilot_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contest, _ = raced(tmp_path, progress=True)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith("try  3/6 questions")
+    assert re.search(
+        r"a task costs \S+ USD \(median\), .* \(90th percentile\); 3 left: about", first
+    )
+    solo, crew = programs(tmp_path)
+    request = ContestRequest(
+        six_tasks(), lm=fm.lm("openai/m", api_key="k"),
+        baseline=solo, added={"crew": crew}, check="true", out=contest.folder,
+    )  # fmt: skip
+    assert "so far: a task costs" in "\n".join(plan_contest(request).lines())
+
+
+def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
+    bills = [[Usage(calls=1, cost_usd=cost), Usage(calls=1)] for cost in (0.01, 0.02, 1.02)]
+    assert task_prices(bills[:2], 9) == ""
+    assert task_prices(bills, 10) == (
+        "a task costs 0.02 USD (median), 0.82 USD (90th percentile); 10 left: about 3.5 USD"
+    )
+    assert "0.04 USD (median)" in task_prices(bills, 9, again=True)
+    unpriced = [[Usage(calls=calls)] for calls in (1, 2, 30)]
+    assert task_prices(unpriced, 2).startswith("a task costs 2 calls (median), 24 calls")
 
 
 def test_a_visible_check_takes_the_first_that_passes(tmp_path: Path) -> None:
