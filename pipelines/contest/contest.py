@@ -28,6 +28,7 @@ from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
+from ..tasks.picked import Picked
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
 from .card import WINNER
@@ -36,7 +37,6 @@ from .entrants import Entrant
 from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
-from .picked import Picked
 from .plan import ContestPlan, plan_contest
 from .race import PlannedRace, Race
 from .request import ContestRequest

@@ -26,7 +26,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
-from ..base.request import share_of_points, split_items
+from ..base.request import LIMITS, share_of_points, split_items
 from ..base.run_files import LMFields
 from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
@@ -140,7 +140,7 @@ class ContestPlan:
                 permute=request.permute,
                 cache=request.cache,
                 tracking=request.tracking,
-                **request.named("max_usd_per_task", "max_calls_per_task"),
+                **request.named(*LIMITS),
                 settings=label | ({"data": self.source} if self.cluster else {}),
                 progress=False,
             )

@@ -14,6 +14,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError, checked_whole, did_you_mean
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SingleAgent
@@ -27,7 +28,7 @@ from ..base.wording import counted, rounded_money, smallest_difference
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
-from ..comparison.run_again import lm_of_run
+from ..comparison.run_again import lm_of_run, program_of_run
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import account_of
@@ -36,7 +37,6 @@ from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
-from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import EVERY, Seating
 from ..runs.manifest import made_with, name_of_run
 from ..tasks.check import metric_asked
@@ -261,7 +261,7 @@ def _team(
     """The LMs of the run by seat, and its program. Raises LookupError where the dialogue cannot be
     continued, and UserError for another LM than the run's.
     """
-    noted, settings = run.summary.run, run.summary.run["settings"]
+    noted = run.summary.run
     if "imported" in noted:
         raise LookupError("an imported dialogue cannot be continued")
     lms, seats = request.lm or dspy.settings.lm, noted["lms"]
@@ -280,15 +280,8 @@ def _team(
             raise UserError(
                 f"{used['endpoint']} is not an LM of {run.folder}: give the LM of the run"
             )
-    try:
-        team = run.program_with({seat: lm for seat, lm in lms.items() if seat != EVERY})
-    except UserError:
-        if not (spec := settings.get("program_spec")):
-            raise LookupError(
-                "its program is not in a file: in Python, pass the run itself"
-            ) from None
-        team = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
-    if not isinstance(team, Program):
+    team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})
+    if isinstance(team, Foreign):
         raise LookupError("its program is your own code, not a protocol")
     return dict(lms), team
 

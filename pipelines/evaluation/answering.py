@@ -206,7 +206,7 @@ def useful_concurrency(concurrency: int, program: Program, language_model: Any) 
     that any LM of the program allows. Commands share the machine: twice its cores, unless another
     number was asked for.
     """
-    if concurrency == CONCURRENCY and isinstance(program, Command):
+    if concurrency == CONCURRENCY and program.parts(Command):
         concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
     return min(concurrency, max((engine.concurrency for engine in engines), default=CONCURRENCY))

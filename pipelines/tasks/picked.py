@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import dspy
 
@@ -14,7 +15,10 @@ from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program, prediction_of
 from ...modules.reading.grading import MetricError
 from ...modules.reading.question import Question
-from ..tasks.check import Check
+from .check import Check
+
+PICKED = ("open", "task")
+"""The kinds of question whose answers cannot be voted on."""
 
 
 class Picked(Ensemble):
@@ -45,3 +49,16 @@ class Picked(Ensemble):
                 if graded.correct:
                     return prediction_of(task, turn.answer, "visible check", turns)
         return await super()._picked(task, turns, picker)
+
+
+def asked_often(program: Any, samples: int, kind: str, visible: Check | None = None) -> Program:
+    """One agent that is asked several times: its most frequent answer, or, where answers cannot be
+    voted on, a pick, or the first that passes the visible check.
+    """
+    if samples == 1:
+        own: Program = program
+    elif kind in PICKED:
+        own = Picked([program], samples, visible)
+    else:
+        own = program.sampled(samples)
+    return own
