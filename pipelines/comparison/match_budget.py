@@ -387,8 +387,8 @@ def _agent(request: MatchRequest, metric: Metric) -> Agent:
         program = _same_program(earlier(single), request)
     elif isinstance(metric, Check) and metric.answer_file is None:
         raise UserError(
-            "one prompt cannot act on tasks: name the run of a program that works alone first, as "
-            "in folkmoot compare runs/solo runs/crew, or its --answer-file"
+            "one prompt cannot act on tasks: name the run of a program that works alone (the "
+            "first run of compare, --baseline of controls), or give --answer-file"
         )
     return partial(asked_often, program, kind=kind)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import CHECKS, Says, add_task, needs_bwrap, programs
+from acting import CHECKS, REPAIRED, Says, add_task, needs_bwrap, programs
 from cli_helpers import folkmoot
 from completions import completion
 
 import folkmoot as fm
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
 CHECK = f'{sys.executable} -c "{CHECKS}"'
@@ -61,7 +62,7 @@ def test_a_crew_is_matched_by_the_agent_of_the_first_run_and_a_pick(
 def test_what_cannot_be_the_fair_opponent_is_said(runs: Any, tmp_path: Path) -> None:
     (solo, crew, match), options, server = runs
     ended = folkmoot("compare", crew, match, *options)
-    assert "name the run of a program that works alone first" in ended.stderr
+    assert "name the run of a program that works alone" in ended.stderr
     ended = folkmoot("compare", solo, crew, match, *options[2:])
     assert "give --check (check=…) again" in ended.stderr
     ended = folkmoot("compare", solo, crew, "--check", CHECK)
@@ -100,3 +101,52 @@ def test_open_answers_are_picked_from_and_the_picks_are_on_the_bill() -> None:
     assert asked["picks"] == 8 + 9
     assert made == 8 * 3 + 9 * (samples + 1)
     assert baseline.summary.usage["calls"] == 9 * (samples + 1)
+
+
+@needs_bwrap
+def test_controls_split_a_crew_against_one_agent_at_its_bill(runs: Any) -> None:
+    (solo, crew, _), options, server = runs
+    ended = folkmoot("controls", crew, "--baseline", solo, *options, "--no-track", "--json")
+    assert ended.exit_code == 0, ended.output
+    found = json.loads(ended.stdout)
+    assert found["calls"] == len(server.bodies)
+    assert "a program whose agents are not known" in ended.stderr
+    parts = {name: part["value"] for name, part in found["parts"].items()}
+    assert 0 < found["levels"]["first"] < 1  # of three samples, every second is right
+    assert found["levels"]["vote"] == found["levels"]["team"] == 1.0
+    assert parts["sampling"] == pytest.approx(1 - found["levels"]["first"])  # the pick
+    assert found["talk"]["value"] == 0.0  # what the team adds to the pick
+    assert found["arms"]["any_of_several"]["score"] == 1.0
+    assert "are a pick among several; the team adds 0.0" in found["sentence"]
+    shown = folkmoot("controls", crew, "--baseline", solo, *options, "--no-track")
+    assert "+ the team" in shown.stdout
+    assert found["calls"] == len(server.bodies)
+    ended = folkmoot("controls", crew, *options, "--no-track")
+    assert "give --answer-file" in ended.stderr
+
+
+@needs_bwrap
+def test_controls_of_agents_who_talk_on_tasks_check_every_answer() -> None:
+    asked = 0
+
+    def says(body: dict[str, Any]) -> str:
+        nonlocal asked
+        asked += 1
+        answer = REPAIRED if asked % 3 == 0 else f"# {asked}\n"
+        return filled(body, answer, "because")
+
+    tasks = [add_task(f"t{number}") for number in range(4)]
+    options: Any = {"check": CHECK, "answer_file": "add.py", "tracking": False}
+    with ScriptedServer(says) as server:
+        lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
+        team = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind")
+        run = fm.evaluate(team, tasks, lm=lm, cache=False, concurrency=1, **options)
+        controls = fm.controls(run, questions=tasks, lm=lm, **options)
+    firsts = [[turn["answer"] for turn in row["transcript"][:2]] for row in run.rows]
+    right = [[REPAIRED.strip() in (answer or "") for answer in pair] for pair in firsts]
+    assert controls.levels["first"] == pytest.approx(sum(map(sum, right)) / 8)
+    assert controls.scores["any_of_several"] == pytest.approx(sum(map(any, right)) / 4)
+    assert {"self_consistency", "stance", "one_context"} <= controls.arms.keys()
+    assert sum(part.value for part in controls.steps.values()) == pytest.approx(
+        run.score - controls.levels["first"]
+    )
