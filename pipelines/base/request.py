@@ -511,6 +511,7 @@ class Checked(Request):
 
 
 CHECKED = ("check", "check_timeout", "answer_file", "sandbox")
+LIMITS = ("max_usd_per_task", "max_calls_per_task")
 
 
 @dataclass(kw_only=True)

@@ -208,7 +208,7 @@ def useful_concurrency(
     that any LM of the program allows. Commands share the machine: twice its cores, unless another
     number was asked for. Those of a cluster wait there, since it may grow with them.
     """
-    if concurrency == CONCURRENCY and isinstance(program, Command) and not on_cluster:
+    if concurrency == CONCURRENCY and program.parts(Command) and not on_cluster:
         concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
     return min(concurrency, max((engine.concurrency for engine in engines), default=CONCURRENCY))

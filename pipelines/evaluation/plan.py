@@ -388,7 +388,7 @@ def _settings(
         **({"program_spec": program} if program else {}),
         "sets": [
             f"{key}={json.dumps(value, default=str)}"
-            for key, value in parse_sets(request.sets).items()
+            for key, value in parse_sets(request.parameters()).items()
         ],
         **request.named("concurrency"),
     }

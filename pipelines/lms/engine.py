@@ -57,7 +57,7 @@ from .failures import (
     asks_our_schema,
     missed_schema,
 )
-from .ledger import Entry, usage_of
+from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import Seen, watch
