@@ -169,6 +169,7 @@ class Deliberation(Program):
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
+        named_here = isinstance(roles, Mapping)
         if isinstance(roles, Mapping):
             own_roles = {**roles, **(own_roles or {})}
             roles = [name for name in roles if name not in SEATS]
@@ -203,6 +204,9 @@ class Deliberation(Program):
             self.judge = seat_of("judge", cast["judge"], **how)
         self.word(prompts, prompt_layout)
         self.take(cast, own)
+        self.idle_role = "judge" if "judge" in own and self.judge is None else ""
+        if named_here:
+            self.refuse_idle_role()
         self.assign(lms)
 
     def describe(self) -> Described:
