@@ -95,8 +95,10 @@ def role_of(name: str, thing: Any) -> Role:
     """The role that a user means: a `Role`, a signature, or what a file says of one. Raises
     UserError for what cannot take a seat.
     """
-    if thing is _BUILT_IN.get(name) or (isinstance(thing, Role) and thing.checked_as == name):
-        return thing  # type: ignore[no-any-return]
+    if thing is _BUILT_IN.get(name):
+        return _BUILT_IN[name]
+    if isinstance(thing, Role) and thing.checked_as == name:
+        return thing
     role = _written(name, thing) if isinstance(thing, Mapping) else thing
     if isinstance(role, type) and issubclass(role, dspy.Signature):
         role = Role(role)
