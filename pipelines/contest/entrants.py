@@ -168,7 +168,8 @@ def _own(
     if isinstance(source, str | Path):
         command = str(source).startswith(COMMAND)
         parameter = "pass_env" if command else "own_roles"
-        sets = {parameter: given[parameter]} if given[parameter] else None
+        takes = given[parameter] and not Path(source).expanduser().is_dir()  # which has its roles
+        sets = {parameter: given[parameter]} if takes else None
         program = program_of(source, sets, make_lm=make_lm)
         if not command:
             name = name or (str(source) if ":" in str(source) else Path(source).name)

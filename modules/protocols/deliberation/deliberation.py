@@ -128,6 +128,7 @@ class Deliberation(
         max_queries: int = 2,
         **shared: Unpack[Shared],
     ) -> None:
+        named_here = isinstance(roles, Mapping)
         if isinstance(roles, Mapping):
             own_roles = {**roles, **(own_roles or {})}
             roles = [name for name in roles if name not in SEATS]
@@ -155,6 +156,9 @@ class Deliberation(
             cast["judge"] = own.get("judge") or Role(Judge)
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.take(cast, own)
+        self.idle_role = "judge" if "judge" in own and self.judge is None else ""
+        if named_here:
+            self.refuse_idle_role()
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await self._blind_round(task) if self.opening == "blind" else []
