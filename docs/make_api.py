@@ -4,6 +4,7 @@ to date.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import types
@@ -106,7 +107,12 @@ def member(name: str, thing: Any) -> str | None:
 
 
 def annotated(annotation: Any) -> str:
-    """A type as it is written."""
+    """A type as it is written, without what a study or a check reads beside it."""
+    read = ast.parse(annotation, mode="eval").body if isinstance(annotation, str) else None
+    bounds = "Field(" in str(annotation)  # which users have to know
+    if isinstance(read, ast.Subscript) and ast.unparse(read.value) == "Annotated" and not bounds:
+        assert isinstance(read.slice, ast.Tuple)
+        return ast.unparse(read.slice.elts[0])
     return annotation if isinstance(annotation, str) else str(inspect.formatannotation(annotation))
 
 
