@@ -5,8 +5,7 @@ the search space and what is saved follow.
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -208,22 +207,29 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             setattr(self, name, value)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
-        hidden = {
-            re.split(r"\W", place)[1] for place, _ in self.parts(dspy.Module) if place != "self"
-        }
-        if (wrong := hidden & arguments.keys()) and type(self).describe is Declared.describe:
-            raise UserError(
-                f"seat() of {type(self).__name__} puts something else on self.{min(wrong)}, which "
-                "is a setting: give one of the two another name"
-            )
+        if type(self).describe is Declared.describe:
+            _check_settings(self, arguments)
         for agent in self.seats().values():
             agent.sample(self.sampling)
             agent.sample(sampling)
         self.word(prompts, prompt_layout)
-        self.assign(lms)
+        if lms:
+            self.assign(lms)
 
     shared = inspect.signature(built).parameters.values()
     keywords = [each for each in shared if each.kind is each.KEYWORD_ONLY]
     signature = inspect.Signature([*own.parameters.values(), *keywords])
     built.__signature__ = signature  # type: ignore[attr-defined]
     return built
+
+
+def _check_settings(program: Declared, settings: Iterable[str]) -> None:
+    """Raise UserError where agents stand under the name of a setting, which says who they are."""
+    for name in settings:
+        value = getattr(program, name)
+        parts = value if isinstance(value, list) else [value]
+        if any(isinstance(part, dspy.Module) for part in parts):
+            raise UserError(
+                f"seat() of {type(program).__name__} puts something else on self.{name}, which is "
+                "a setting: give one of the two another name"
+            )
