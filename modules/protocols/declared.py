@@ -5,7 +5,7 @@ the search space and what is saved follow.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -110,8 +110,7 @@ class Declared(Program):
 
     settings: ClassVar[Sequence[Setting]] = ()
     sampling: Mapping[str, object] = MappingProxyType({})
-    """What seats have where the user says nothing else, of the class or set by `seat`; in the end
-    with what the user said."""
+    """What seats have where the user says nothing else, of the class or set by `seat`."""
 
     def __init_subclass__(
         cls, name: str = "", *, space: Space = _WORDS_ONLY, order: Sequence[str] = (), **facts: Any
@@ -140,9 +139,15 @@ class Declared(Program):
 
     def describe(self) -> Described:
         own = {each.name: getattr(self, each.name) for each in self.settings if self._said(each)}
-        described = {**self.named(), **own, "sampling": dict(self.sampling)}
+        seats = list(self.seats().values())
+        first, *others = [seat.predict.config for seat in seats] or [{}]
+        # What one seat alone has is its own, and no setting of the program.
+        shared = {
+            key: first[key] for key in first if all(first[key] == each.get(key) for each in others)
+        }
+        described = {**self.named(), **own, "sampling": shared}
         if "environment" in vars(self):
-            described |= retrieval_settings(self.seats().values(), self.environment)
+            described |= retrieval_settings(seats, self.environment)
         return described
 
     def _said(self, setting: Setting) -> bool:
@@ -202,13 +207,14 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             setattr(self, name, value)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
-        _check_settings(self)
+        if type(self).describe is Declared.describe:
+            _check_settings(self, arguments)
         for agent in self.seats().values():
             agent.sample(self.sampling)
             agent.sample(sampling)
-        self.sampling = {**self.sampling, **(sampling or {})}
         self.word(prompts, prompt_layout)
-        self.assign(lms)
+        if lms:
+            self.assign(lms)
 
     shared = inspect.signature(built).parameters.values()
     keywords = [each for each in shared if each.kind is each.KEYWORD_ONLY]
@@ -217,16 +223,13 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
     return built
 
 
-def _check_settings(program: Declared) -> None:
-    """Raise UserError where agents stand under the name of a setting, and nothing describes it."""
-    for setting in program.settings if type(program).describe is Declared.describe else ():
-        value = getattr(program, setting.name)
-        if any(isinstance(each, dspy.Module) for each in (value, *_items(value))):
+def _check_settings(program: Declared, settings: Iterable[str]) -> None:
+    """Raise UserError where agents stand under the name of a setting, which says who they are."""
+    for name in settings:
+        value = getattr(program, name)
+        parts = value if isinstance(value, list) else [value]
+        if any(isinstance(part, dspy.Module) for part in parts):
             raise UserError(
-                f"seat() of {type(program).__name__} puts something else on self.{setting.name}, "
-                "which is a setting: give one of the two another name"
+                f"seat() of {type(program).__name__} puts something else on self.{name}, which is "
+                "a setting: give one of the two another name"
             )
-
-
-def _items(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()

@@ -4,7 +4,7 @@ the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Unpack
@@ -14,7 +14,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ....signatures.roles import Judge
 from ...agents.exchange import Exchange, Hear, hear_all
-from ...agents.retrieval import check_retrieval, with_queries
+from ...agents.retrieval import checked_retrieval, with_queries
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_whole
@@ -27,7 +27,7 @@ from ..declared import WORDING, Declared, Said, Shared
 from ..program import SeatTurns, prediction_of
 from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 from .replay import OPENINGS, REPLAYS
-from .tie_breaks import BUILT_IN, OwnRule, chosen, named
+from .tie_breaks import BUILT_IN, chosen, named
 
 MAX_AGENTS = 8
 
@@ -115,7 +115,10 @@ class Deliberation(
     def __init__(
         self,
         roles: Annotated[Sequence[str] | Mapping[str, Any], Parameter(_roles(), of_roles=_roles)],
-        tie_break: Annotated[OwnRule, CategoricalDistribution(tuple(BUILT_IN))] = "judge",
+        tie_break: Annotated[
+            str | Callable[[list[dict[str, object]]], str | None],
+            CategoricalDistribution(tuple(BUILT_IN)),
+        ] = "judge",
         max_rounds: Annotated[int, checked_whole, IntDistribution(1, MAX_ROUNDS)] = MAX_ROUNDS,
         *,
         own_roles: Mapping[str, Any] | None = None,
@@ -124,8 +127,8 @@ class Deliberation(
         ] = "in_turn",
         seed: Annotated[int, Said.DRAWN] = 0,
         environment: Any = None,
-        retrieval: str = "queries",
-        max_queries: int = 2,
+        retrieval: Annotated[str, checked_retrieval] = "queries",
+        max_queries: Annotated[int, checked_whole] = 2,
         **shared: Unpack[Shared],
     ) -> None:
         named_here = isinstance(roles, Mapping)
@@ -144,7 +147,6 @@ class Deliberation(
             )
         self.rule = chosen(tie_break, self.names, seed)
         self.tie_break, self.ties = self.rule.name, self.rule.ties
-        check_retrieval(retrieval, max_queries)
         looking = {
             "environment": environment,
             "retrieval": retrieval,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -14,7 +14,7 @@ from ...reading.answers import Kind
 from ...reading.row import ResultRow
 from ..declaration import MAX_ROUNDS, Replayed, Replays
 from ..program import prediction_of
-from .tie_breaks import OwnRule, chosen
+from .tie_breaks import chosen
 
 OPENINGS = ("in_turn", "blind")
 
@@ -23,7 +23,7 @@ def replay(
     result: ResultRow | dspy.Prediction,
     *,
     max_rounds: int | None = None,
-    tie_break: OwnRule | None = None,
+    tie_break: str | Callable[[list[dict[str, object]]], str | None] | None = None,
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
@@ -70,23 +70,23 @@ def replay(
         )
     kept = [turn for turn in spoken if turn.round <= limit]
     agents = list(dict.fromkeys(turn.agent for turn in spoken))
-    if tie_break is not None and tie_break != "judge":
-        rule, question = chosen(tie_break, agents, seed), str(result.get("id", ""))
-        if rule.ties.rule == "random" and not question:
+    rule, question = chosen(tie_break or "judge", agents, seed), str(result.get("id", ""))
+    judged, heard = None, kept
+    if rule.asks_judge:
+        if limit < recorded or (not verdicts and tie_break == "judge"):
             raise UserError(
-                "a tie is drawn by the question's id, which a prediction lacks: replay its row"
+                f"no judge was asked after round {limit}: choose majority or strongest:ROLE, or "
+                "run it"
             )
-        answer, decided_by = rule.decide(kept, kind, rule.ties.decider(question, agents))
-        return _outcome(kind, answer, decided_by, kept, limit)
-    if limit < recorded or (not verdicts and tie_break == "judge"):
+        if not verdicts:
+            return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
+        judged, heard = verdicts[-1].answer, [*kept, verdicts[-1]]
+    elif rule.ties.rule == "random" and not question:
         raise UserError(
-            f"no judge was asked after round {limit}: choose majority or strongest:ROLE, or run it"
+            "a tie is drawn by the question's id, which a prediction lacks: replay its row"
         )
-    if not verdicts:
-        return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
-    rule, judged = chosen("judge", agents), verdicts[-1].answer
-    answer, decided_by = rule.decide(kept, kind, rule.ties.decider(None, agents), judged)
-    return _outcome(kind, answer, decided_by, [*kept, verdicts[-1]], limit)
+    answer, decided_by = rule.decide(kept, kind, rule.ties.decider(question, agents), judged)
+    return _outcome(kind, answer, decided_by, heard, limit)
 
 
 def _outcome(

@@ -14,9 +14,6 @@ from ...reading.answers import Kind
 from ...reading.row import SpokenTurn
 from ...reading.voting import DecideTie, Ties, vote_among
 
-OwnRule = str | Callable[[list[dict[str, object]]], str | None]
-"""A tie-break as a user gives it: its name, or a function of the list of turns."""
-
 Turns = Sequence[SpokenTurn]
 """The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
 
