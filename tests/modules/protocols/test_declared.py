@@ -135,7 +135,7 @@ class Seatless(fm.Declared):
         (lambda: Debate(rounds=2), "'rounds'.*its settings are debaters, max_rounds"),
         (lambda: Roles(), "roles cannot be built .*'roles'"),
         (lambda: Debate(sampling={"temp": 1}), "no sampling setting 'temp'"),
-        (lambda: Debate(lms={"judge": object()}), "no seat 'judge'"),
+        (lambda: Debate(lms={"judge": object()}), "no agent 'judge'"),
         (lambda: Hides(), "self.agents, which is a setting"),
         (lambda: Debate.protocol.read(["many"]), "'many' is no int"),
     ],
