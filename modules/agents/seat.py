@@ -139,7 +139,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
     def adapter(self, adapter: Any) -> None:
         if adapter is not None and not isinstance(adapter, dspy.Adapter):
             raise UserError(
-                f"the adapter of the seat {self.name!r} is a {type(adapter).__name__}: give a "
+                f"the adapter of the agent {self.name!r} is a {type(adapter).__name__}: give a "
                 f"dspy.Adapter"
             )
         self.predict.adapter = adapter

@@ -110,11 +110,11 @@ class CausalConsistency(
         tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`
             (the one that was given first), or `strongest:REASONER` (that reasoner's).
         seed: with the question's id it settles every draw.
-        lms: LMs for seats: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
-        sampling: LM settings of every seat; temperature 0.5 and top_p 0.4 unless given.
-        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
+        lms: LMs for agents: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
+        sampling: LM settings of every agent; temperature 0.5 and top_p 0.4 unless given.
+        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
             message.
-        prompts: seat → your instructions, or the path of a YAML file with them.
+        prompts: agent → your instructions, or the path of a YAML file with them.
 
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`
     (theirs is the answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no

@@ -66,7 +66,7 @@ class Ensemble(Program):
         lms: LMs for single members, by strategy name; members of the same name are `name.0`,
             `name.1`, ….
         prompt_layout: of all members; None leaves theirs.
-        prompts: seat → your instructions, or the path of a YAML file with them.
+        prompts: agent → your instructions, or the path of a YAML file with them.
 
     `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether
     two answers had the top score. A member whose request is refused has no vote, and its turn says

@@ -278,7 +278,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seat.predict.signature = signature.with_instructions(text)
         for name in instructions.keys() - used - {*_SEATS, *ROLES.names(), *self.other_seats()}:
             raise UserError(
-                f"prompts: there is no seat {name!r} in this program: the seats are "
+                f"prompts: there is no agent {name!r} in this program: the agents are "
                 f"{', '.join(self.seats())}"
             )
         for part in parts:
@@ -326,7 +326,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             ]
             if not meant:
                 raise UserError(
-                    f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
+                    f"there is no agent {name!r} in this program: the agents are {', '.join(seats)}"
                 )
             for seat in meant:
                 seat.predict.lm = lm

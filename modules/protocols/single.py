@@ -71,9 +71,9 @@ class SingleAgent(
         retrieval: `queries`, which the retriever writes, or `question`, the only query.
         max_queries: most queries.
         sampling: LM settings such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
+        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
             message.
-        prompts: seat → your instructions, or the path of a YAML file with them.
+        prompts: agent → your instructions, or the path of a YAML file with them.
 
     Raises: UserError: unknown strategy, role or demonstration, or strategy and role together;
         samples below 1, or for a strategy of several steps.

@@ -321,9 +321,9 @@ class Seats(Request):
         list[str],
         Option(
             "--lm",
-            metavar="[SEAT=]NAME",
-            help="LM of every seat, or of one, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, "
-            "else local/gemma-3-270m. In Python also an LM, or a mapping from seats to LMs; by "
+            metavar="[AGENT=]NAME",
+            help="LM of every agent, or of one, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, "
+            "else local/gemma-3-270m. In Python also an LM, or a mapping from agents to LMs; by "
             "default the LM that DSPy is set to.",
         ),
     ] = None
@@ -332,7 +332,7 @@ class Seats(Request):
         list[str],
         Option(
             "--api-base",
-            metavar="[SEAT=]URL",
+            metavar="[AGENT=]URL",
             help="Address of an OpenAI-compatible endpoint, up to /v1.",
         ),
     ] = None
@@ -361,8 +361,8 @@ class SharedByLMs(Request):
         list[str],
         Option(
             "--lm-set",
-            metavar="[SEAT.]KEY=VALUE",
-            help="Setting of every LM, or of one seat's LM, such as reasoning_effort=low.",
+            metavar="[AGENT.]KEY=VALUE",
+            help="Setting of every LM, or of one agent's LM, such as reasoning_effort=low.",
         ),
     ] = None
     price: Priced = None

@@ -147,7 +147,7 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
     if sample := description["sample"]:
         options = [f"{label}: {text}" for label, text in (sample["choices"] or {}).items()]
         end = f"answer: {sample['answer']}"
-        if sample["kind"] == "task":
+        if sample.get("kind") == "task":
             end = f"files: {', '.join(sample['files'] or ()) or 'none'}"
         lines["first row"] = " | ".join([sample["question"], *options, end])
     return lines

@@ -37,7 +37,7 @@ def lm_of_run(
     the one that the run used.
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
-        raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
+        raise UserError(f"{who} has one agent: give --lm and --api-base without an agent's name")
     recorded = run.summary.run["lms"]
     used = {
         each["name"]: each

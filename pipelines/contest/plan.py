@@ -341,8 +341,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
     account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    warnings = dict.fromkeys(w for value in plan.plans.values() for w in value.warnings)
-    plan.warnings = (*warnings, *([guessed] if guessed else []))
+    plan.warnings = tuple(dict.fromkeys(w for p in plan.plans.values() for w in p.warnings))
     return plan
 
 

@@ -46,6 +46,7 @@ class AnswerReader:
         self.note = ""
         self._kind = kind
         self._truths = kind == "boolean"
+        self._options = False  # whether a row has options
         self._left: list[str] = []  # the readings that fit all numbers so far
         self._apart: set[frozenset[str]] = set()  # pairs of readings that differ on some number
         self._short: set[str] = set()  # answers without options, while all of them are letters
@@ -56,6 +57,7 @@ class AnswerReader:
         if answer is None:
             return False
         if isinstance(choices, Mapping):
+            self._options = True
             if self.reading is None and _is_number(answer):
                 labels = {name: _label(answer, choices, name) for name in self._left or READINGS}
                 fitting = {name: label for name, label in labels.items() if label}
@@ -90,6 +92,12 @@ class AnswerReader:
                 )
             self.reading = left[0] if left else None
         if self.reading in ("from0", "from1"):
+            if not self._options:
+                raise UserError(
+                    f"{column}:{self.reading} counts options, but no column is read as one; name "
+                    "them with --columns choices=FIRST,SECOND,… "
+                    '(in Python columns={"choices": "FIRST,SECOND"})'
+                )
             self.note = f"index from {self.reading[-1]}"
         if self._short in _PAIRS:
             self._truths = True

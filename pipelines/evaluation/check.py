@@ -56,7 +56,7 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
     ]
     if adapter is not None and passing:
         warnings.append(
-            f"DSPy is set to the {type(adapter).__name__}, but folkmoot's seats have an adapter "
+            f"DSPy is set to the {type(adapter).__name__}, but folkmoot's agents have an adapter "
             f"of their own "
             f"({', '.join(passing)}): program.seats()[{passing[0]!r}].adapter takes another one"
         )
@@ -74,7 +74,7 @@ def sampling_left_out(program: Program, lm: Any) -> list[str]:
         if key not in getattr(seat_lm, "takes", SAMPLING)
     }
     return [
-        f"{model} does not accept {key}: the seats' setting is left out" for model, key in left_out
+        f"{model} does not accept {key}: the agents' setting is left out" for model, key in left_out
     ]
 
 

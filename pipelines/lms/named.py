@@ -149,7 +149,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
     identity = recorded.get(seat) or recorded.get("*")
     if identity is None:
         raise UserError(
-            f"{folder} has no record for the seat {seat!r}: it has {', '.join(recorded)}"
+            f"{folder} has no record for the agent {seat!r}: it has {', '.join(recorded)}"
         )
     public = f" at {settings_now().default_openai_base_url}", " at litellm"
     engine = Engine(

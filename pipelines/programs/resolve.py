@@ -230,7 +230,7 @@ def _member(member: Any, make_lm: MakeLM, inner: Mapping[str, Any]) -> str | Pro
 def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
-            f"{where} has lms that are not a mapping: write seats and LM names, such as {{judge: "
+            f"{where} has lms that are not a mapping: write agents and LM names, such as {{judge: "
             "openai/gpt-4o}"
         )
     seated = {}
@@ -238,7 +238,7 @@ def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
         settings = {"name": wanted} if isinstance(wanted, str) else wanted
         if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
             raise UserError(
-                f"{where}: the LM of the seat {seat!r} is {wanted!r}; give a name such as "
+                f"{where}: the LM of the agent {seat!r} is {wanted!r}; give a name such as "
                 "openai/gpt-4o-mini"
             )
         seated[str(seat)] = make_lm(**{str(key): value for key, value in settings.items()})

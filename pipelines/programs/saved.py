@@ -141,7 +141,7 @@ def saved_program(
         if not changed:
             raise
         raise UserError(
-            f"with {', '.join(changed)} set, the program in {folder} would have other seats than "
+            f"with {', '.join(changed)} set, the program in {folder} would have other agents than "
             "those whose prompts are saved: leave it out"
         ) from None
     described, elsewhere = program.describe(), environment is not None
@@ -273,12 +273,12 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
 def _check_lms(lms: Any) -> None:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
-            f"lms is a {type(lms).__name__}: pass LMs by seat, such as lms={{'judge': fm.lm('…')}}"
+            f"lms is a {type(lms).__name__}: pass LMs by agent, such as lms={{'judge': fm.lm('…')}}"
         )
     for seat, one in (lms or {}).items():
         if one is not None and not isinstance(one, str | dspy.BaseLM):
             raise UserError(
-                f"lms has a {type(one).__name__} for the seat {seat!r}: pass fm.lm('…')"
+                f"lms has a {type(one).__name__} for the agent {seat!r}: pass fm.lm('…')"
             )
 
 
@@ -442,7 +442,7 @@ def _seat(
     for name, seat_lm in saved.lms.items():
         if name not in seats:
             raise UserError(
-                f"{where} has an LM for the seat {name!r}, which there is not: save it again"
+                f"{where} has an LM for the agent {name!r}, which there is not: save it again"
             )
         if not any(name == seat or name.startswith(f"{seat}.") for seat in lms):
             seats[name].predict.lm = lm_of(seat_lm, name, where, make_lm)
@@ -455,7 +455,7 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     """
     if "://" in saved_lm.name:
         raise UserError(
-            f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}"
+            f"{where} has an address in the LM of the agent {seat!r}: give lms={{{seat!r}: …}}"
         )
     settings = dict(saved_lm.settings)
     if saved_lm.profile is not None:
@@ -483,7 +483,7 @@ def check_address(name: str, seat: str) -> None:
     if seat == EVERY:
         who, how = f"the LM {name} that it was saved with", "--api-base URL, fm.lm(…, api_base=…)"
     else:
-        who = f"the LM {name} of the seat {seat!r}"
+        who = f"the LM {name} of the agent {seat!r}"
         how = f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
     current = read_settings()
     if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:

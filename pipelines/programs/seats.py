@@ -160,7 +160,7 @@ class Seating:
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
-                    f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
+                    f"there is no agent {name!r} in this program: the agents are {', '.join(seats)}"
                 )
         saved = program  # whose LM comes after one that is named for all
         if program.own_lm is not None:
@@ -210,8 +210,7 @@ class Seating:
         for name in parse_prices(self.asked("price")):
             if name not in models:
                 raise UserError(
-                    f"--price names {name!r}, which sits in no seat: the LMs are "
-                    f"{', '.join(models)}"
+                    f"--price names {name!r}, which no agent asks: the LMs are {', '.join(models)}"
                 )
         return as_recorded(program, rest), rest
 
@@ -222,7 +221,7 @@ class Seating:
         if base is None:
             return self.make(name, **kept)
         if not _has_address(name):
-            raise UserError(f"{name} in the seat {seat!r} has no address: drop its --api-base")
+            raise UserError(f"{name} for the agent {seat!r} has no address: drop its --api-base")
         return self.make(name, api_base=base, **kept)
 
     def _replay(self, program: Program, folder: Path) -> tuple[Program, Any]:
@@ -236,7 +235,7 @@ class Seating:
             if value is not None:
                 option = name if " " in name else "--" + name.replace("_", "-")
                 raise UserError(
-                    f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}"
+                    f"{_REPLAY}{folder} answers as recorded for every agent: drop {option}"
                 )
         program = program.with_seats(read_lms(folder)).deepcopy()
         for seat in program.seats().values():
@@ -276,7 +275,7 @@ def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
         unseated = isinstance(lms, list | tuple) and not any("=" in str(name) for name in lms)
         if unseated and len(lms or ()) > 1:
             raise UserError(
-                "lm is a list of LMs without their seats: give one LM, or seat → LM, such as "
+                "lm is a list of LMs without their agents: give one LM, or agent → LM, such as "
                 "{'judge': 'openai/gpt-4o-mini'} (--lm judge=openai/gpt-4o-mini)"
             )
         return by_seat(lms, "--lm")
@@ -292,12 +291,12 @@ def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
         if not isinstance(value, str):
             raise UserError(
                 f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: "
-                "give one LM, or seat → LM, such as {'judge': fm.lm('…')}"
+                "give one LM, or agent → LM, such as {'judge': fm.lm('…')}"
             )
         match = _SEATED.fullmatch(value)
         seat, rest = (match[1], match[2]) if match else (EVERY, value)
         if seated.setdefault(seat, rest) != rest:
-            where = "every seat" if seat == EVERY else f"the seat {seat!r}"
+            where = "every agent" if seat == EVERY else f"the agent {seat!r}"
             raise UserError(
                 f"{option} is given twice for {where}: keep one of {seated[seat]!r} and {rest!r}"
             )
@@ -317,7 +316,7 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
         settings = seated.setdefault(seat or EVERY, {})
         if not equals or key not in _SETTINGS or key in settings:
             raise UserError(
-                f"--lm-set {value!r} is not [SEAT.]KEY=VALUE, or its setting stands twice"
+                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice"
                 f"{did_you_mean(key, _SETTINGS)}: the settings are {', '.join(_SETTINGS)}"
             )
         try:

@@ -48,8 +48,8 @@ class ReproduceRequest(SharedByLMs, Seats, Spending):
         list[str],
         Option(
             "--lm",
-            metavar="[SEAT=]NAME",
-            help="LM of every seat in all rows, or of one seat. Default: the paper's models by "
+            metavar="[AGENT=]NAME",
+            help="LM of every agent in all rows, or of one agent. Default: the paper's models by "
             "their names of today.",
         ),
     ] = None
@@ -84,7 +84,7 @@ class ReproduceRequest(SharedByLMs, Seats, Spending):
     prompts: Annotated[
         str | Path | Mapping[str, str] | None,
         str | None,
-        Option(metavar="FILE", help="YAML file of seats and their instructions."),
+        Option(metavar="FILE", help="YAML file of agents and their instructions."),
     ] = None
     retry_errors: RetryErrors = False
     tracking: Annotated[bool, tracked("the runs")] = True

@@ -51,11 +51,13 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
     for name, own in seated.items() or ([("*", None)] if lm is not None else []):
         used = own or lm
         if used is None:
-            raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
+            raise UserError(f"no LM is set for the agent {name!r}: pass lm=fm.lm('…')")
         if not isinstance(used, dspy.BaseLM):
             named = isinstance(used, str) and len(used) < 80
             what = repr(used) if named else f"a {type(used).__name__}"
-            raise UserError(f"the LM of the seat {name!r} is {what}, not an LM: pass lm=fm.lm('…')")
+            raise UserError(
+                f"the LM of the agent {name!r} is {what}, not an LM: pass lm=fm.lm('…')"
+            )
         described: LMFields = lm_identity(used) or {
             "name": used.model,
             "endpoint": used.model,

@@ -56,7 +56,7 @@ class Learning(Contract):
             seat = owner.get(id(predictors[named[0]]))
             wanted = lms[seat].model.partition("/")[2] if seat else "test"
             assert body["model"] == wanted, (
-                f"a call of the seat {seat!r} went to {body['model']}, not {wanted}"
+                f"a call of the agent {seat!r} went to {body['model']}, not {wanted}"
             )
         unheard = sorted(rules.keys() - seen - set(self.seldom_asked))
         assert not unheard, (
@@ -149,7 +149,7 @@ class Learning(Contract):
                 assert twin.describe() == program.describe(), f"{way} describes itself otherwise"
                 for name, seat in twin.seats().items():
                     kept_lm = getattr(seat.predict.lm, "model", None)
-                    assert kept_lm == lms[name].model, f"{way} loses the LM of the seat {name!r}"
+                    assert kept_lm == lms[name].model, f"{way} loses the LM of the agent {name!r}"
                 for predictor in twin.predictors():
                     kept = 0 if "reset" in way else 1
                     assert len(predictor.demos) == kept, (

@@ -286,7 +286,7 @@ class TuneSpace:
             for seat, choices in branch.lms.items():
                 if seat in unseated:
                     raise UserError(
-                        f"{where}: lms: no setting has a seat {seat!r}: the seats are "
+                        f"{where}: lms: no setting has an agent {seat!r}: the agents are "
                         f"{', '.join(program.seats())}"
                     )
                 for wanted in choices:

@@ -355,7 +355,8 @@ def _flat(values: Mapping[str, object]) -> dict[str, object]:
 def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
     if not isinstance(lms, Mapping | None):
         raise UserError(
-            f"{where}: lms is {lms!r}: write seats and LMs, such as {{judge: [openai/a, openai/b]}}"
+            f"{where}: lms is {lms!r}: write agents and LMs, such as "
+            "{judge: [openai/a, openai/b]}"
         )
     seats: dict[str, tuple[Any, ...]] = {}
     for seat, wanted in (lms or {}).items():

@@ -95,15 +95,15 @@ class Deliberation(
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
             others of that round said, and all are asked at the same time.
         seed: with the question's id it decides a tie that is drawn.
-        lms: LMs for single seats, by role name or `judge`.
+        lms: LMs for single agents, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
         retrieval: `queries`, which an agent that looks things up writes itself in every round, from
             the question and the discussion, or `question`, the only query.
         max_queries: how many of them at most.
-        sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
+        sampling: LM settings of every agent, such as `{"temperature": 0.5}`.
+        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
             message.
-        prompts: seat → your instructions, or the path of a YAML file with them.
+        prompts: agent → your instructions, or the path of a YAML file with them.
 
     `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break
     itself had no valid answer) or `none`.

@@ -56,7 +56,7 @@ class Router(Program):
             × sign, its expected gain in accuracy, is at least the threshold. None asks it where the
             cheap program's samples do not all agree. The signs are those of `signs_of`.
         prompt_layout: of both parts; None leaves theirs.
-        prompts: seat → your instructions, or the path of a YAML file with them.
+        prompts: agent → your instructions, or the path of a YAML file with them.
         calibration: the result of `calibrate`, as JSON; a saved router contains it.
 
     `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`; once calibrated,

@@ -100,11 +100,11 @@ class SupervisedTeam(
         workers share none: `first`, `strongest:WORKER`, or `random`, with the question's id and
         `seed`.
         seed: see `tie_break`.
-        lms: LMs for seats: a worker's name or `supervisor`.
-        sampling: LM settings of every seat; temperature 0 unless given.
-        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
+        lms: LMs for agents: a worker's name or `supervisor`.
+        sampling: LM settings of every agent; temperature 0 unless given.
+        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
             message.
-        prompts: seat → your instructions, or the path of a YAML file with them.
+        prompts: agent → your instructions, or the path of a YAML file with them.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
     `fallback:first` (the supervisor could not be read twice: the answer most workers share, else

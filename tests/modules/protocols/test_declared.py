@@ -188,7 +188,7 @@ class Seatless(fm.Declared):
         (lambda: Panel(0), "experts is 0: give at least 1"),
         (lambda: Roles(), "roles cannot be built .*'roles'"),
         (lambda: Debate(sampling={"temp": 1}), "no sampling setting 'temp'"),
-        (lambda: Debate(lms={"judge": object()}), "no seat 'judge'"),
+        (lambda: Debate(lms={"judge": object()}), "no agent 'judge'"),
         (lambda: Hides(), "self.agents, which is a setting"),
         (lambda: Debate.protocol.read(["many"]), "'many' is no int"),
     ],

@@ -100,7 +100,7 @@ def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(
     told = {name: seat.predict.signature.instructions for name, seat in both.seats().items()}
     assert told == {"simple": "One.\nTwo.", "cot": "Three.\nFour."}
     file.write_text("resoner: Weigh.\n")
-    with pytest.raises(fm.UserError, match="no seat 'resoner' in this program: the seats are"):
+    with pytest.raises(fm.UserError, match="no agent 'resoner' in this program: the agents are"):
         fm.Deliberation(["reasoner"], prompts=file)
     for text, words in [
         ("reasoner: ''", "no instructions"),

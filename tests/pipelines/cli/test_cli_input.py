@@ -23,7 +23,7 @@ BAD: list[tuple[list[str], str]] = [
     (["evaluate", "ensemble:simple,cot:weighted", *ONE[2:]], "--train"),
     ([*ONE, "--set", "max_round=2"], "no parameter 'max_round'"),
     ([*ONE, "--set", "max_rounds"], "KEY=VALUE"),
-    ([*ONE, "--lm", "jugde=openai/x"], "no seat 'jugde'"),
+    ([*ONE, "--lm", "jugde=openai/x"], "no agent 'jugde'"),
     ([*ONE, "--lm", "cot=openai/x", "--lm", "cot=openai/y"], "twice"),
     ([*ONE, "--lm", "cot=gpt"], "'gpt' is not an LM name"),
     ([*ONE, "--lm", "cot=replay/none"], "not a recorded run"),

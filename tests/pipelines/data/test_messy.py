@@ -86,6 +86,12 @@ def test_the_option_that_settles_numbers(reading: str, answer: str, tmp_path: Pa
     assert load(path, columns={"answer": f"answer:{reading}"})[0].answer == answer
 
 
+def test_a_place_needs_options(tmp_path: Path) -> None:
+    path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "first": "a", "answer": 1}))
+    with pytest.raises(fm.UserError, match="answer:from1 counts options, but no column is"):
+        load(path, columns={"answer": "answer:from1"})
+
+
 @pytest.mark.parametrize(
     ("rows", "answers"),
     [

@@ -538,7 +538,7 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
         assert "JSON" in str(server.bodies[-1]["messages"])
         program = fm.SingleAgent("cot")
         with pytest.warns(
-            UserWarning, match=r"JSONAdapter, but folkmoot's seats have .* of their own"
+            UserWarning, match=r"JSONAdapter, but folkmoot's agents have .* of their own"
         ):
             run(program, lm=lm)
         assert "JSON object" not in str(server.bodies[-1]["messages"][-1]["content"])

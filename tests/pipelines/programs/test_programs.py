@@ -73,7 +73,7 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("program: single\nrole: critic\nrole: reasoner\n", {}, "line 3.*'role' stands twice"),
         ("program: [\n", {}, "line 2"),
         ("program: single\nstrategie: cot\n", {}, "'strategie'.*did you mean 'strategy'"),
-        ("program: single\nlms: {judge: 3}\n", {}, "seat 'judge' is 3"),
+        ("program: single\nlms: {judge: 3}\n", {}, "agent 'judge' is 3"),
         ("program: ensemble\nmembers: cot\n", {}, "needs a list of members"),
         ("program: !!python/object/apply:os.mkdir [made]\n", {}, "line 1"),
     ],

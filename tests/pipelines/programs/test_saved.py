@@ -189,13 +189,13 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     for secret in (KEY, scripted.url, "127.0.0.1", "X-Token", "api_base"):
         assert secret not in text
     with pytest.raises(
-        UserError, match=r"seat 'judge' had an address of its own.*--api-base judge=URL"
+        UserError, match=r"agent 'judge' had an address of its own.*--api-base judge=URL"
     ):
         fm.load_program(tmp_path)
     mine = fm.lm("openai/mine", api_base=scripted.url)
-    with pytest.raises(UserError, match="seat 'intuitive' had an address"):
+    with pytest.raises(UserError, match="agent 'intuitive' had an address"):
         fm.load_program(tmp_path, lms={"judge": mine})
-    with pytest.raises(UserError, match="no seat 'nobody'"):
+    with pytest.raises(UserError, match="no agent 'nobody'"):
         fm.load_program(tmp_path, lms={"intuitive": mine, "judge": mine, "nobody": mine})
     loaded = fm.load_program(tmp_path, lms={"intuitive": mine, "judge": mine})
     found = {name: seat.predict.lm for name, seat in loaded.seats().items()}
@@ -305,7 +305,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         put("lms", "intuitive", {**LM, "name": "openai/http://evil"}),
         "address in the LM",
     ),
-    "LM of nobody": (put("lms", "judge", LM), "seat 'judge', which there is not"),
+    "LM of nobody": (put("lms", "judge", LM), "agent 'judge', which there is not"),
     "unknown profile": (
         put("lms", "intuitive", {**LM, "profile": {"code": "x"}}),
         "profile that is not valid",
@@ -640,7 +640,7 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
     judge = fm.lm("openai/wise", api_base=scripted.url)
     fm.Deliberation(["reasoner"], lms={"judge": judge}).save(tmp_path)
     context = SimpleNamespace(artifacts={"program": str(tmp_path)}, model_config={})
-    with pytest.raises(UserError, match="seat 'judge' had an address of its own"):
+    with pytest.raises(UserError, match="agent 'judge' had an address of its own"):
         ProgramModel().load_context(context)
     context.model_config = {
         "lm": "openai/rest",

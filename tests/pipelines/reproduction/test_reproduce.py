@@ -604,7 +604,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
     ("words", "said"),
     [
         ([SINGLE, "--limit", "0"], "limit"),
-        ([SINGLE, "--lm", "judge=openai/x"], "there is no seat 'judge'"),
+        ([SINGLE, "--lm", "judge=openai/x"], "there is no agent 'judge'"),
         (
             ["causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"],
             "boolq (validation) is not here",

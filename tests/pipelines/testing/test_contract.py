@@ -276,7 +276,7 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     (
         LosesLMsOnReset,
         "test_copies_keep_the_lms_of_seats",
-        r"reset_copy\(\) loses the LM of the seat 'third'",
+        r"reset_copy\(\) loses the LM of the agent 'third'",
     ),
     (
         CannotBeTaught,

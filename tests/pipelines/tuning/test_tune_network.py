@@ -141,7 +141,7 @@ def test_a_trained_network_is_taken_as_it_is(
         ({"strategies": [["cot"], ["telepathy"]]}, "there is no strategy 'telepathy'"),
         ({"p": {"from": 0.5, "to": 1.5}, "agents": 5}, "p is 1.5"),
         ({"full_information": True}, "full_information and epochs auto ask every agent"),
-        ({"lms": {"judge": "openai/a"}}, "no setting has a seat 'judge'"),
+        ({"lms": {"judge": "openai/a"}}, "no setting has an agent 'judge'"),
         ({"program": "network:"}, "names no folder"),
         ({"program": "network:nowhere"}, "there is no folder nowhere|network has no parameter"),
     ],
