@@ -193,7 +193,7 @@ def _carry_out(
     else:
         space = {**request.space, "program": str(made[step.program])}
         study = tune(**{**_arguments(request), "space": space})
-        stopped, said, result.paused = study.stopped, study.report["verdict"], study.paused
+        stopped, said, result.paused = study.stopped, study.report.verdict, study.paused
         if not study.empty:
             place = "winner"
     ended = {"said": said, "stopped": stopped, "made": place}
