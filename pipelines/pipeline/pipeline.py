@@ -192,14 +192,12 @@ def _carry_out(
         stopped, said, result.paused = compiled.stopped, compiled.verdict, compiled.paused
         place = "program"
     else:
-        space, sets = (
-            {**request.space, "program": str(made[step.program])},
-            parse_sets(request.sets),
-        )
+        space = {**request.space, "program": str(made[step.program])}
+        sets = parse_sets(request.sets)
         if isinstance(made[step.program], Path):
             sets.pop("own_roles", None)  # which the folder has
         study = tune(**{**_arguments(request), "space": space, "sets": sets})
-        stopped, said, result.paused = study.stopped, study.report["verdict"], study.paused
+        stopped, said, result.paused = study.stopped, study.report.verdict, study.paused
         if not study.empty:
             place = "winner"
     ended = {"said": said, "stopped": stopped, "made": place}
