@@ -158,7 +158,8 @@ def _build(
         learning = protocol.learning
         if untrained and learning is not None and spec == protocol.name and "folder" not in fields:
             protocol = learning.untrained
-            fields, warning = learning.settled({**fields, **sets})
+            settled, warning = learning.settled({**fields, **sets})
+            fields = {key: value for key, value in settled.items() if key not in sets}
             if warning is not None:
                 warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
