@@ -59,18 +59,20 @@ def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
     return {"value": value, "low": low, "high": high, "n": n}
 
 
-class Counts(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Counts:
     """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
 
     questions: int
-    rows: int
-    correct: int | None
-    errors: int
-    unreadable: int
-    truncated: int
+    rows: int = 0
+    correct: int | None = None
+    errors: int = 0
+    unreadable: int = 0
+    truncated: int = 0
 
 
-class Flaky(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Flaky:
     """A question that is right in some of its repeats and wrong in others; `flips` is the share of
     repeats that differ from the majority.
     """

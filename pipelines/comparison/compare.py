@@ -342,8 +342,8 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
     return Compared(
         name=name,
         folder=str(run.folder),
-        questions=counts["questions"],
-        rows=counts["rows"],
+        questions=counts.questions,
+        rows=counts.rows,
         left_out=run.summary.finished - len(shared),
         score=mean_score([question.score for question in shared], is_rate=run.summary.is_rate),
         f1=score_fields(bootstrap_mean(f1, seed=0), len(f1)) if f1 else None,

@@ -268,7 +268,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
             )
             stopped = baseline.summary.stopped
             # Which LM is the best is not known before all are finished.
-            if stopped and (len(plan.arms) > 1 or not baseline.summary.counts["rows"]):
+            if stopped and (len(plan.arms) > 1 or not baseline.summary.counts.rows):
                 raise BudgetSpent(stopped)
             baselines.append(baseline)
     if not baselines:

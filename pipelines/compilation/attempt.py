@@ -130,7 +130,7 @@ class Attempt:
             first = Account(total.budget.part(FIRST_SHARE), totals(self.folder / BEFORE))
             self._share = Account(total.budget)
         self.before = self._evaluate(program, BEFORE, first)
-        if self.before is not None and self.before.summary.counts["rows"] and self.before.empty:
+        if self.before is not None and self.before.summary.counts.rows and self.before.empty:
             raise UserError(
                 "every held-out question failed, the first because "
                 f"{self.before.rows[0]['error']}: fix the cause"
@@ -340,7 +340,7 @@ class Attempt:
                 candidate.name != first.name and bool(candidates.selected(candidate).scores)
                 for candidate in candidates
             ),
-            answered=self.before.summary.counts["rows"] if self.before is not None else 0,
+            answered=self.before.summary.counts.rows if self.before is not None else 0,
             stopped=self.stopped is not None,
             failed=self._failed(),
         )
@@ -397,7 +397,7 @@ class Attempt:
             return ""
         counts = self.before.summary.counts
         finished = self.before.summary.finished
-        return run_failed("the given program", counts["errors"], counts["rows"], finished)
+        return run_failed("the given program", counts.errors, counts.rows, finished)
 
     def _score(self, candidate: PromptCandidate) -> ScoreFields | None:
         selected = self.candidates.selected(candidate)

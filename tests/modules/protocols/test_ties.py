@@ -70,7 +70,7 @@ def test_an_ensembles_ties_go_as_its_rule_says_and_its_report_says_what_the_vote
     program = ensemble(scripted, "ABBA", **settings)
     run = fm.evaluate(program, questions(4), lm=None, tracking=False, cache=False, progress=False)
     report = run.summary.report
-    assert run.summary.counts["correct"] == right
+    assert run.summary.counts.correct == right
     assert report["member_accuracy"] == {"simple.0": 0, "simple.1": 1, "simple.2": 1, "simple.3": 0}
     assert report["agreement"]["all"] == 0
     assert report["agreement"]["simple.1-simple.2"] == 1

@@ -127,7 +127,7 @@ def test_a_task_has_a_limit_of_its_own(tmp_path: Path, limit: dict[str, Any]) ->
             lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
             run = done(program, tasks, lm=lm, check=check, **limit)
             assert len(server.bodies) == 3 * calls
-        assert run.summary.counts["errors"] == errors
+        assert run.summary.counts.errors == errors
         assert [row["usage"]["calls"] for row in run.rows] == [calls] * 3
         for row in run.rows:
             assert (row["error"] or "").startswith("over its limit of" if errors else "")

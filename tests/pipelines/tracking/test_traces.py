@@ -92,7 +92,7 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     result = traced(scripted.url, tmp_path / "out")
-    assert result.summary.counts["errors"] == 0
+    assert result.summary.counts.errors == 0
     traces = found(tmp_path / "out")
     rows = {row["id"]: row for row in result.rows}
     assert traces.keys() == rows.keys()
@@ -131,7 +131,7 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
 def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = traced(scripted.url, out, n=6, budget="5 calls", concurrency=2)
-    assert 0 < first.summary.counts["rows"] < 6
+    assert 0 < first.summary.counts.rows < 6
     assert found(out).keys() == {row["id"] for row in first.rows}
     with open(out / BOOKS / TRACES, "ab") as file:
         file.write(b'{"row": {"id": "q5"')  # as a killed process leaves it
