@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from .modules.network.config import NetworkConfig as NetworkConfig
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.declared import Declared as Declared
-    from .modules.protocols.deliberation import Deliberation as Deliberation
-    from .modules.protocols.deliberation import replay as replay
+    from .modules.protocols.deliberation.deliberation import Deliberation as Deliberation
+    from .modules.protocols.deliberation.replay import replay as replay
     from .modules.protocols.ensemble import Ensemble as Ensemble
     from .modules.protocols.program import Program as Program
     from .modules.protocols.program import prediction_of as prediction_of
@@ -102,7 +102,7 @@ _WHERE = {
     "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Declared": ".modules.protocols.declared",
-    "Deliberation": ".modules.protocols.deliberation",
+    "Deliberation": ".modules.protocols.deliberation.deliberation",
     "Embedder": ".pipelines.data.embeddings",
     "Endpoint": ".pipelines.meter.server",
     "Ensemble": ".modules.protocols.ensemble",
@@ -150,7 +150,7 @@ _WHERE = {
     "match_budget": ".pipelines.comparison.match_budget",
     "prediction_of": ".modules.protocols.program",
     "recheck": ".pipelines.evaluation.evaluate",
-    "replay": ".modules.protocols.deliberation",
+    "replay": ".modules.protocols.deliberation.replay",
     "report": ".pipelines.reporting.report",
     "roles": ".pipelines.programs.own_roles",
     "together": ".modules.base.together",

@@ -220,7 +220,7 @@ def faults(n: int) -> None:
                 counts = result.summary.counts
                 row(
                     "10% 429 and 5% 5xx: rows lost or failed",
-                    str(n - counts["rows"] + counts["errors"]),
+                    str(n - counts.rows + counts.errors),
                     "0",
                 )
     row("10% 429 and 5% 5xx: slower by", f"{took['faulty'] / took['calm'] - 1:.0%}")

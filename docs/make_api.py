@@ -7,6 +7,7 @@ list at the beginning, and what a function takes otherwise stands below it.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import types as types_module
@@ -233,10 +234,13 @@ def documented_above(name: str, thing: type[Any]) -> bool:
 
 
 def annotated(annotation: Any) -> str:
-    """A type as it is written, without modules and without limits of values."""
+    """A type as it is written, without modules and what a study or a check reads beside it."""
     if isinstance(annotation, ForwardRef):
         annotation = annotation.__forward_arg__
     written = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    read = ast.parse(written, mode="eval").body if written.startswith("Annotated[") else None
+    if isinstance(read, ast.Subscript) and isinstance(read.slice, ast.Tuple):
+        written = ast.unparse(read.slice.elts[0])
     written = re.sub(r"Annotated\[(\w+), (?:FieldInfo|Field)\(.*?\)\]", r"\1", str(written))
     written = re.sub(r"(?:Not)?Required\[(.*)\]$", r"\1", written)
     written = re.sub(r"\b(?:collections\.abc|typing|pathlib|folkmoot)\.(?:[a-z_]+\.)*", "", written)

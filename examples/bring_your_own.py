@@ -94,10 +94,10 @@ def main() -> None:
         study=study,
         out=f"{OUT}/tuned",
     )
-    if best := tuned.report["best"]:
-        print(f"tuned: {best['setting']}, in {len(study.trials)} trials of my study")
+    if best := tuned.report.best:
+        print(f"tuned: {best.setting}, in {len(study.trials)} trials of my study")
 
-    paid = [rag.summary.paid, team.summary.paid, better.compilation.paid, tuned.report["paid"]]
+    paid = [rag.summary.paid, team.summary.paid, better.compilation.paid, tuned.report.paid]
     print(f"in all: {sum(bill['calls'] for bill in paid)} calls, in MLflow as 'my own experiment'")
 
 

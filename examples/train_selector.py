@@ -209,9 +209,9 @@ def main() -> None:
             SPACE, asked[20:80], asked[80:120], trials=options.trials, out=f"{out}/study"
         )
         for trial in study.trials:
-            print(f"{trial['scores']['accuracy']['value']:.0%}  {trial['setting']}")
-        if best := study.report["best"]:
-            print(f"best: {best['setting']}")
+            print(f"{trial.value('accuracy'):.0%}  {trial.setting}")
+        if best := study.report.best:
+            print(f"best: {best.setting}")
     elif options.trials:
         print("tuning embeds questions with a model by name: pip install 'folkmoot[minilm]'")
 

@@ -37,10 +37,10 @@ def main() -> None:
 
     # Calls are shared: a trial asks only what no other trial has asked.
     study = fm.tune(SPACE, train, held_out, lm=lm, trials=4, sampler="grid", out=out)
-    found = {str(trial["setting"]): trial["scores"]["accuracy"]["value"] for trial in study.trials}
+    found = {str(trial.setting): trial.value("accuracy") for trial in study.trials}
     for setting, score in found.items():
         print(f"{score:.0%}  {setting}")
-    print(f"verdict: {study.report['verdict']}")
+    print(f"verdict: {study.report.verdict}")
 
     # The winner's training score is the best of many; the held-out questions tell what it is worth.
     study.best.save(f"{out}/saved")

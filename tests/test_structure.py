@@ -57,13 +57,13 @@ HEAVY = {
         "grpc",
         "psycopg",
     ),
-    *("httpx", "networkx", "psutil"),
+    *("httpx", "networkx", "psutil", "ray"),
 }
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic"}
 
 OF_EXTRAS = {
     *("torch", "torch_geometric", "sentence_transformers", "safetensors", "networkx", "xllamacpp"),
-    *("datasets", "openpyxl", "psutil", "psycopg", "grpc"),
+    *("datasets", "openpyxl", "psutil", "psycopg", "grpc", "ray"),
 }
 
 ON_DISK = (

@@ -3,8 +3,9 @@
 Each framework is installed into an environment of its own, since some need another `openai` than
 LiteLLM takes. Its team answers the same questions through the meter, by a strict server that counts
 its requests and tokens itself: once undisturbed, once killed on the way and started again, and once
-by an account that runs empty. Exits with 1 where a bill differs from the count, where a question is
-lost or paid twice, or where a team tried to reach another host.
+by an account that runs empty. An agent that acts does the same with tasks, in the sandbox. Exits
+with 1 where a bill differs from the count, in all or of a question, where a question is lost or
+paid twice, or where a team tried to reach another host.
 """
 
 from __future__ import annotations
@@ -43,16 +44,19 @@ PACKAGES = {
     "pydantic_ai": ["pydantic-ai-slim[openai]"],
     "agent_framework": ["agent-framework-openai"],
     "anthropic": ["anthropic"],
-    "miniswe": ["mini-swe-agent"],
+    "mini_swe_agent": ["mini-swe-agent"],
     "aisdk": ["ai", "@ai-sdk/openai", "zod"],
 }
 """The packages of each framework's environment, by the name of its team."""
 
-NODE = ("aisdk",)
+NODE, ACTS = ("aisdk",), ("mini_swe_agent",)
 QUESTIONS = 6
 AT_ONCE = 2  # questions
 PARALLEL = {"agents": 2, "langgraph": 2}  # calls of a question that a team makes side by side
 PRICE = (1e-6, 2e-6)
+PLACE = "place.txt"
+"""The file of a task."""
+
 _ASKED = re.compile(r"thing (\d+)")
 
 # What OpenAI's server takes; it answers 400 to anything else.
@@ -103,6 +107,7 @@ class Mock(ScriptedServer):
     def __init__(self, funds: int | None = None, delay: float = 0.0) -> None:
         super().__init__(self._reply, delay)
         self.count: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
         self.funds = funds
         self._counting = threading.Lock()
 
@@ -119,7 +124,8 @@ class Mock(ScriptedServer):
         message: dict[str, Any] = {"role": "assistant", "content": answer}
         called = any(one["role"] == "tool" for one in body["messages"])
         if tools and not called:
-            message |= {"content": None, "tool_calls": [_call(tool, asked[0]) for tool in tools]}
+            said = f"echo {asked[0]} {answer} > {PLACE}" if PLACE in text else asked[0]
+            message |= {"content": None, "tool_calls": [_call(tool, said) for tool in tools]}
         elif tools and tools[0]["function"]["name"] == "bash":
             done = f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {answer}"
             message |= {"content": None, "tool_calls": [_call(tools[0], done)]}
@@ -130,6 +136,7 @@ class Mock(ScriptedServer):
                 said = {"message": "You exceeded your current quota.", "code": "insufficient_quota"}
                 return 402, {}, {"error": said}
             self.count.update(calls=1, prompt=prompt, completion=completion)
+            self.asked[asked[1]] += 1
         return 200, {}, {
             "id": "mock",
             "object": "chat.completion",
@@ -177,6 +184,7 @@ class _Trapped(socketserver.StreamRequestHandler):
 
 def command_of(name: str) -> str:
     """The command of a team; its framework's environment is made where there is none."""
+    (file,) = (file for file in TEAMS.iterdir() if file.stem in (name, f"{name}_team"))
     place = ROOT / ".venv" / f"frameworks-{name}"
     mark = place / ".installed"
     if name in NODE:
@@ -185,14 +193,28 @@ def command_of(name: str) -> str:
             subprocess.run(["npm", "install", "--silent", *PACKAGES[name]], cwd=place, check=True)
             mark.touch()
         # a module finds its packages from the folder that it lies in
-        return f"node {shutil.copy(TEAMS / f'{name}_team.mjs', place)}"
+        return f"node {shutil.copy(file, place)}"
     python = place / "bin" / "python"
     if not mark.exists():
         subprocess.run([sys.executable, "-m", "venv", place], check=True)
         install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([python, *install, "--no-cache-dir", *PACKAGES[name]], check=True)
         mark.touch()
-    return f"{python} {TEAMS / f'{name}_team.py'}"
+    return f"{python} {file}"
+
+
+def tasks() -> list[fm.Question]:
+    """Tasks that are done where the file says what only the mock knows, from their own text."""
+    return [
+        fm.Question(
+            id=f"q{number}",
+            question=f"Write into {PLACE} where thing {number} is kept.",
+            kind="task",
+            files={PLACE: "?\n"},
+            tests={"right": f"thing {number} {'AB'[number % 2]}\n"},
+        )
+        for number in range(QUESTIONS)
+    ]
 
 
 def questions() -> list[fm.Question]:
@@ -209,17 +231,19 @@ def questions() -> list[fm.Question]:
     ]
 
 
-def evaluated(program: Any, url: str, out: str | Path) -> fm.Evaluation:
+def evaluated(program: Any, url: str, out: str | Path, acts: bool) -> fm.Evaluation:
     lm = fm.lm("openai/mock", api_base=url, price=PRICE)
     options: Any = {"cache": False, "concurrency": AT_ONCE, "tracking": False, "out": out}
+    if acts:
+        return fm.evaluate(program, tasks(), lm=lm, check=f"cmp {PLACE} right", **options)
     return fm.evaluate(program, questions(), lm=lm, **options)
 
 
-def faults_of(program: Any, trap: Trap, out: Path) -> tuple[list[str], Counter[str]]:
+def faults_of(program: Any, acts: bool, trap: Trap, out: Path) -> tuple[list[str], Counter[str]]:
     """What is wrong with an undisturbed run, and what the server counted."""
     trap.hosts.clear()
     with Mock() as server:
-        result = evaluated(program, server.url, out)
+        result = evaluated(program, server.url, out, acts)
     bill, count = result.summary.usage, server.count
     faults = sorted({str(row["error"]) for row in result.rows if row["error"]})
     counted = (count["calls"], count["prompt"], count["completion"])
@@ -228,21 +252,28 @@ def faults_of(program: Any, trap: Trap, out: Path) -> tuple[list[str], Counter[s
         faults.append(f"billed {billed}, and the server counted {counted}")
     if result.score != 1.0:
         faults.append(f"right {result.score:.0%}")
+    each = {row["id"][1:]: row["usage"]["calls"] for row in result.rows}
+    if each != server.asked:
+        faults.append(f"billed by question {each}, and the server counted {dict(server.asked)}")
     faults += [f"tried to reach {host}, {times} times" for host, times in trap.hosts.items()]
     return faults, count
 
 
-def faults_after_a_kill(command: str, calls: int, in_flight: int, out: Path) -> list[str]:
+def faults_after_a_kill(
+    command: str, acts: bool, calls: int, in_flight: int, out: Path
+) -> list[str]:
     """What is wrong when the run is killed after half of its calls, and started again. At most the
     calls in flight are paid again.
     """
     with Mock(delay=0.05) as server:
-        child = subprocess.Popen([sys.executable, __file__, "--child", command, server.url, out])
+        kind = "tasks" if acts else "questions"
+        words = [sys.executable, __file__, "--child", command, server.url, out, kind]
+        child = subprocess.Popen(words)
         while server.count["calls"] < calls // 2 and child.poll() is None:
             time.sleep(0.01)
         child.send_signal(signal.SIGKILL)
         child.wait()
-        result = evaluated(fm.Command(command, timeout=300), server.url, out)
+        result = evaluated(fm.Command(command, timeout=300), server.url, out, acts)
     ids = Counter(row["id"] for row in result.rows)
     faults = []
     if len(ids) != QUESTIONS or max(ids.values()) > 1 or result.score != 1.0:
@@ -252,11 +283,11 @@ def faults_after_a_kill(command: str, calls: int, in_flight: int, out: Path) -> 
     return faults
 
 
-def faults_without_funds(command: str, calls: int, out: Path) -> list[str]:
+def faults_without_funds(command: str, acts: bool, calls: int, out: Path) -> list[str]:
     """What is wrong when the account is empty after half of the calls."""
     with Mock(funds=calls // 2) as server:
         began = time.monotonic()
-        result = evaluated(fm.Command(command, timeout=300), server.url, out)
+        result = evaluated(fm.Command(command, timeout=300), server.url, out, acts)
     faults = []
     if result.stopped is None or "quota" not in result.stopped:
         faults.append(f"without funds: the run says {result.stopped!r}")
@@ -264,24 +295,23 @@ def faults_without_funds(command: str, calls: int, out: Path) -> list[str]:
         faults.append(f"without funds: {totals(out).calls} calls billed of {calls // 2}")
     if server.count["refused"] > 4 * AT_ONCE:
         faults.append(f"without funds: {server.count['refused']} refused calls")
-    if (seconds := time.monotonic() - began) > 60:
+    if (seconds := time.monotonic() - began) > 120:
         faults.append(f"without funds: it took {seconds:.0f} s")
     return faults
 
 
-def checked(name: str, team: Any, trap: Trap) -> bool:
-    """Whether a team (a command, or a function) passes all that it is put through, which is printed
-    in a line.
+def checked(name: str, team: Any, trap: Trap, acts: bool = False) -> bool:
+    """Whether a team (a command, or a function) passes all that it is put through, on questions or
+    on tasks, which is printed in a line.
     """
     program = fm.Command(team, timeout=300) if isinstance(team, str) else team
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as scratch:
-        faults, count = faults_of(program, trap, Path(scratch) / "whole")
+        faults, count = faults_of(program, acts, trap, Path(scratch) / "whole")
         if isinstance(team, str):
-            faults += faults_after_a_kill(
-                team, count["calls"], AT_ONCE * PARALLEL.get(name, 1), Path(scratch) / "killed"
-            )
-            faults += faults_without_funds(team, count["calls"], Path(scratch) / "empty")
+            calls, in_flight = count["calls"], AT_ONCE * PARALLEL.get(name, 1)
+            faults += faults_after_a_kill(team, acts, calls, in_flight, Path(scratch) / "killed")
+            faults += faults_without_funds(team, acts, calls, Path(scratch) / "empty")
     print(
         f"{name:<20} {'WRONG' if faults else 'ok':<6} {count['calls']:3} calls, "
         f"{count['prompt']:5} + {count['completion']:4} tokens; "
@@ -310,8 +340,8 @@ def proxied(trap: Trap) -> Iterator[None]:
 def main(names: list[str]) -> int:
     """The exit code: 1 where a team did not pass."""
     if names[:1] == ["--child"]:
-        command, url, out = names[1:]
-        evaluated(fm.Command(command, timeout=300), url, out)
+        command, url, out, kind = names[1:]
+        evaluated(fm.Command(command, timeout=300), url, out, kind == "tasks")
         return 0
     unknown = sorted({*names} - PACKAGES.keys())
     if unknown:
@@ -323,6 +353,8 @@ def main(names: list[str]) -> int:
             command = command_of(name)
             with proxied(trap):
                 good &= checked(name, command, trap)
+                if name in ACTS:
+                    good &= checked(f"{name}, tasks", command, trap, acts=True)
                 if name == "openai":  # this process has the client, too
                     sys.path.insert(0, str(TEAMS))
                     from openai_team import team  # type: ignore[import-not-found]

@@ -52,14 +52,14 @@ study = fm.tune(
     space, train, held_out, lm=lm, trials=4, sampler="grid", out="runs/tuned", tracking=False
 )
 for trial in study.trials:
-    print(f"{trial['scores']['accuracy']['value']:.0%}", trial["setting"])
+    print(f"{trial.value('accuracy'):.0%}", trial.setting)
 
 # %% [markdown]
 # The winner's training score is the best of several, and so biased upwards; the held-out questions
 # measure its accuracy.
 
 # %%
-print(study.report["verdict"])
+print(study.report.verdict)
 study.best.save("winner")
 
 # %% [markdown]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -104,7 +105,40 @@ def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
     return direct and settings["disable_history"] and not watched
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Written:
+    """A request as text: the system prompt, the other messages as (role, text), the sampling, and
+    in `extra` what is for folkmoot's engine, and is not sent.
+    """
+
+    system: str | None
+    messages: Sequence[tuple[str, str]]
+    sampling: Mapping[str, Any]
+    extra: Mapping[str, Any]
+
+    @property
+    def config(self) -> Config:
+        """The sampling as DSPy checks and rounds it."""
+        stop = self.sampling.get("stop")
+        stops = {"stop": tuple(stop)} if isinstance(stop, list) else {}
+        return _config(tuple({**self.sampling, **stops}.items()))
+
+    def request(self, model: str) -> Request:
+        """The request as DSPy's own."""
+        return Request(
+            model=model,
+            system=self.system,
+            messages=tuple(getattr(Message, role)(text) for role, text in self.messages),
+            config=replace(self.config, extensions={"folkmoot": self.extra}),
+        )
+
+
+@lru_cache(maxsize=256)
+def _config(sampling: tuple[tuple[str, Any], ...]) -> Config:
+    return Config(**dict(sampling))
+
+
+@dataclass(slots=True)
 class Asked:
     """The request of a seat to an LM with a profile, before it is written in that LM's layout."""
 
@@ -117,10 +151,13 @@ class Asked:
 
     async def directly(self) -> dict[str, object]:
         """The fields of the reply of an LM made by `lm`, without DSPy's threads in between."""
-        return self.read((await self.lm.direct.complete(self.request())).text)
+        return self.read(await self.lm.direct.ask(self.written()))
 
     def request(self) -> Request:
-        """System prompt, messages, sampling, and values for folkmoot's engine."""
+        return self.written().request(self.lm.model)
+
+    def written(self) -> Written:
+        """The request in the layout of the LM's profile."""
         lm, profile = self.lm, self.lm.profile
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)
@@ -134,7 +171,7 @@ class Asked:
         else:
             system = system_text(self.signature, self.wording)
             messages = chat_messages(*shown, self.wording)
-        return request_of(lm.model, system, messages, sampling, extra)
+        return Written(system, messages, sampling, extra)
 
     def rollout(self) -> dict[str, object]:
         rollout = self.lm_kwargs.get("rollout_id")
@@ -151,21 +188,3 @@ class Asked:
                 if fields["answer"].strip() == option.strip():
                     return {**fields, "answer": label}
         return fields
-
-
-def request_of(
-    model: str,
-    system: str | None,
-    messages: Sequence[tuple[str, str]],
-    sampling: Mapping[str, Any],
-    extra: Mapping[str, Any],
-) -> Request:
-    """A DSPy request from its texts; `extra` is for folkmoot's engine, and is not sent."""
-    if isinstance(sampling.get("stop"), list):
-        sampling = {**sampling, "stop": tuple(sampling["stop"])}
-    return Request(
-        model=model,
-        system=system,
-        messages=tuple(getattr(Message, role)(text) for role, text in messages),
-        config=Config(**sampling, extensions={"folkmoot": extra}),
-    )

@@ -10,7 +10,7 @@ import dspy
 
 from ...signatures.roles import QUERIES, Querying
 from ..base.calls import metered
-from ..base.errors import UserError, checked_whole
+from ..base.errors import UserError
 from ..base.fence import cut, one_line
 from ..base.together import together
 from ..environment import Environment
@@ -31,9 +31,6 @@ class Retrieval:
 
     def __init__(self, environment: Environment | None) -> None:
         self.environment = environment
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Retrieval:
-        return self  # an index is shared by all copies of a program
 
     async def look_up(self, query: str) -> list[Passage]:
         """The passages for a query; empty when there are none."""
@@ -100,11 +97,11 @@ class InformedSeat(Seat):
         return replace(turn, usage=usage, details={**turn.details, **details})
 
 
-def check_retrieval(retrieval: str, max_queries: int) -> None:
-    """Raise UserError for an unknown `retrieval`, and fewer than one query."""
+def checked_retrieval(name: str, retrieval: str) -> str:
+    """The value, where it is a way to look things up. Raises UserError."""
     if retrieval not in RETRIEVALS:
         raise UserError(f"there is no retrieval {retrieval!r}: choose {' or '.join(RETRIEVALS)}")
-    checked_whole("max_queries", max_queries)
+    return retrieval
 
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:

@@ -191,7 +191,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             evidence=tuple(evidence or ()),
             usage=usage,
             details=details,
-            outputs={name: prediction[name] for name in self._outputs()},
+            outputs=self._typed(prediction),
         )
 
     async def work(
@@ -204,7 +204,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         """One turn that prepares an answer and gives none: `text` is what was said."""
         with metered() as usage:
             prediction = await self.fill(task, notes=notes)
-        return Turn(self.name, 1, None, self._argument(prediction), usage=usage, step=step)
+        text, outputs = self._argument(prediction), self._typed(prediction)
+        return Turn(self.name, 1, None, text, usage=usage, step=step, outputs=outputs)
 
     async def fill(
         self,
@@ -270,6 +271,10 @@ class Seat(dspy.Module):  # type: ignore[misc]
     def _argument(self, prediction: Any) -> str:
         names = [name for name in self._outputs() if name != "answer"]
         return "\n".join(str(prediction[name]) for name in names if prediction[name])
+
+    def _typed(self, prediction: Any) -> dict[str, Any]:
+        """The output fields, in the types of the signature."""
+        return {name: prediction[name] for name in self._outputs()}
 
     def _outputs(self) -> Iterable[str]:
         return fields_of(self.predict.signature).outputs

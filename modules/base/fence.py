@@ -6,7 +6,7 @@ token of a chat template or prompt adapter is made harmless, and the length is b
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 OPEN, CLOSE = "<<<", ">>>"
 """The fence's delimiters: short, since every quoted passage of every prompt pays for them."""
@@ -128,5 +128,9 @@ def fence(text: str, label: str, max_chars: int) -> str:
     """
     # Invisible padding could be long, so the text is cleaned before it is cut.
     body = cut(disarm(text).strip(), max_chars)
-    head = cut(_STICKY.sub("", " ".join(disarm(label).split())), LABEL_CHARS)
-    return "\n".join(part for part in (OPEN + head, body, CLOSE) if part)
+    return "\n".join(part for part in (OPEN + _head(label), body, CLOSE) if part)
+
+
+@lru_cache(maxsize=1024)
+def _head(label: str) -> str:
+    return cut(_STICKY.sub("", " ".join(disarm(label).split())), LABEL_CHARS)

@@ -5,6 +5,7 @@ page.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 from ..base.fence import clean, cut, one_line
 from ..base.together import together
@@ -89,6 +90,9 @@ class Environment(ABC):
         """At most `n` titles that `fetch` finds, best first, for a title or for a free-text
         question.
         """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # indexes, connections and requests in flight are shared by copies of a program
 
     async def close(self) -> None:  # noqa: B027 (most environments hold nothing open)
         """Close files and connections; calling it again does nothing."""

@@ -8,7 +8,6 @@ from asyncio import to_thread
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import UserError
 from .base import Environment, Page
@@ -68,9 +67,6 @@ class CorpusEnvironment(Environment):
                 document._replace(start=place) for place, document in enumerate(self._documents)
             )
             self._index = build(places, self._where)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "CorpusEnvironment":
-        return self  # nothing in it changes, so copies of a program share it
 
     def __getstate__(self) -> dict[str, object]:
         """The state for another process: documents in memory, or the path of a file."""

@@ -47,9 +47,6 @@ class RecordingEnvironment(Environment):
         }
         self._record = _Record(Path(path), about)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RecordingEnvironment:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Adds to the same file in another process."""
         return RecordingEnvironment, (self._environment, self._record.path.absolute())
@@ -92,9 +89,6 @@ class ReplayEnvironment(Environment):
     def __init__(self, path: str | Path) -> None:
         self._record = _Record(Path(path), None)
         self.source = self._record.about["source"]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ReplayEnvironment:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Opens the same file in another process."""

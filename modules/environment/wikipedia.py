@@ -99,9 +99,6 @@ class WikipediaEnvironment(Environment):
         self.source = f"wikipedia:{self._client.name}"
         self._flights = SingleFlight()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> WikipediaEnvironment:
-        return self  # connections and requests in flight are shared by all copies of a program
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Makes connections anew in another process."""
         return partial(WikipediaEnvironment, **self._settings), (self._host,)

@@ -74,6 +74,7 @@ class StrategyNetwork(Program):
     """
 
     training: Any  # how it went, where a training made it
+    learning: Any  # the settings of a training to come, where something is to teach it
 
     def __init__(
         self,
@@ -235,6 +236,16 @@ class StrategyNetwork(Program):
             weights=weights.tolist(),
         )
 
+    def routed(self, questions: Sequence[Question]) -> dict[str, list[Question]]:
+        """By member, the questions that some agent most likely gives it."""
+        names = self.state.config.strategies
+        likely = self.state.probabilities(self.embed([each.question for each in questions]))
+        routed: dict[str, list[Question]] = {name: [] for name in self.members}
+        for question, picks in zip(questions, likely.argmax(axis=-1).tolist(), strict=True):
+            for member in {self._member_of(i, names[s]) for i, s in enumerate(picks)}:
+                routed[member].append(question)
+        return routed
+
     def answering(
         self, questions: Sequence[Question]
     ) -> Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]:
@@ -282,7 +293,10 @@ class StrategyNetwork(Program):
 
     def _of(self, i: int, name: str) -> Program:
         """The program that agent i answers by with the strategy of that name."""
-        return self.members.get(f"agent.{i}.{name}") or self.members[name]
+        return self.members[self._member_of(i, name)]
+
+    def _member_of(self, i: int, name: str) -> str:
+        return f"agent.{i}.{name}" if i in self.own_prompts else name
 
     def _member(self, name: str, thing: Any) -> Program:
         strategy = STRATEGIES.find(thing) if isinstance(thing, str) else thing

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from functools import partial
+from itertools import cycle
+from typing import Annotated, Any, Unpack
 
 import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -23,17 +23,18 @@ from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.saved_file import Described
-from ..base.space import Parameter, Space, When
+from ..base.space import Parameter, When
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import Examined, ResultRow
-from ..reading.voting import Ties
+from ..reading.voting import Ties, ranked
 from ..reports.causal import causal_report
-from .declaration import Plot, Protocol, known_names
-from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
+from .declaration import Plot, known_names
+from .declared import WORDING, Declared, Said, Shared
+from .program import SeatTurns, distinct, prediction_of
 from .roles import Role, roles_given, seat_of
 
-SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
+SINGLE_SAMPLE: Mapping[str, object] = {"temperature": 0.5, "top_p": 0.4}
 """The sampling of single answers by default (CaCo-CoT, experiment details)."""
 
 REASONER_PARTS = {"concepts": "concepts", "subquestions": "subquestions", "rationale": "rationale"}
@@ -44,7 +45,52 @@ EVALUATOR_PARTS = {
 }
 
 
-class CausalConsistency(Program):
+def _share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise UserError(f"{name} is {value!r}: give a share from 0 to 1")
+    return float(value)
+
+
+def _components(name: str, value: Any) -> list[str]:
+    advice = "give a list of components to leave out"
+    parts = [*REASONER_PARTS, *EVALUATOR_PARTS]
+    named = known_names(name, value, parts, "component {} to leave out", advice)
+    return list(dict.fromkeys(named))
+
+
+def _read(parts: Sequence[str]) -> dict[str, Any]:
+    if not any(parts):
+        return {}
+    counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
+    if len(parts) > 1 or counts is None:
+        raise UserError(
+            f"{':'.join(parts)!r} is not a number of reasoners and evaluators: write for example "
+            f"causal:R2E1"
+        )
+    named = zip(("reasoners", "evaluators"), counts.groups(), strict=True)
+    return {name: int(count) for name, count in named if count}
+
+
+_EVALUATED = When("evaluators", above=0)
+_SHARES = Parameter(CategoricalDistribution((0.34, 0.5, 0.67)), _EVALUATED)
+_ONE_TO_THREE = Parameter(IntDistribution(1, 3), _EVALUATED)
+_DRAWN = Parameter(CategoricalDistribution(("random", "first")), When("reasoners", above=1))
+
+
+class CausalConsistency(
+    Declared,
+    name="causal",
+    example="causal:R2E1",
+    read=_read,
+    space={**WORDING, "sampling.temperature": Parameter(CategoricalDistribution((None, 0.0, 1.0)))},
+    order=("reasoners", "evaluators", "tie_break"),
+    plot=Plot(
+        "causal_plot",
+        "In which round an answer stood, and what the evaluators' changes did to right and wrong "
+        "answers.",
+    ),
+    fixed=("demonstration",),
+):
     """CaCo-CoT (Tang et al. 2024, Algorithm 1).
 
     Args: reasoners: R, at least 1; they answer independently, each explaining the terms, answering
@@ -81,72 +127,138 @@ class CausalConsistency(Program):
         UserError: a count, threshold, component or demonstration that does not exist.
     """
 
+    sampling = SINGLE_SAMPLE
+
     def __init__(
         self,
-        reasoners: int = 2,
-        evaluators: int = 1,
+        reasoners: Annotated[int, checked_whole, IntDistribution(1, 4)] = 2,
+        evaluators: Annotated[int, partial(checked_whole, least=0), IntDistribution(0, 2)] = 1,
         *,
-        th0: float = 0.5,
-        th1: float = 0.5,
-        n: int = 2,
-        d_max: int = 3,
+        th0: Annotated[float, _share, _SHARES] = 0.5,
+        th1: Annotated[float, _share, _SHARES] = 0.5,
+        n: Annotated[int, checked_whole, _ONE_TO_THREE] = 2,
+        d_max: Annotated[int, checked_whole, _ONE_TO_THREE] = 3,
         own_roles: Mapping[str, Any] | None = None,
-        without: Sequence[str] = (),
+        without: Annotated[Sequence[str], _components] = (),
         demonstration: Demonstration = None,
-        tie_break: str = "random",
+        tie_break: Annotated[str, Said.CHANGED, _DRAWN] = "random",
         seed: int = 0,
-        lms: Mapping[str, dspy.BaseLM] | None = None,
-        sampling: Mapping[str, object] | None = None,
-        prompt_layout: str = "role_last",
-        prompts: Mapping[str, str] | str | Path | None = None,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
-        checked_whole("reasoners", reasoners)
-        checked_whole("evaluators", evaluators, 0)
-        self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
-        self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
-        self.seed, self.demonstration = seed, held(demonstration)
-        parts, advice = (
-            [*REASONER_PARTS, *EVALUATOR_PARTS],
-            "give a list of components to leave out",
-        )
         own = roles_given(own_roles)
-        named = known_names("without", without, parts, "component {} to leave out", advice)
-        self.without = list(dict.fromkeys(named))
-        settings = {**SINGLE_SAMPLE, **(sampling or {})}
-        reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
         evaluator = own.get("evaluator") or Role(CausalEvaluator)
-        evaluating = _trimmed(evaluator.signature, EVALUATOR_PARTS, self.without)
-        self.reasoners = [
-            Seat(name, reasoning, sampling=settings) for name in distinct(["reasoner"] * reasoners)
-        ]
+        reasoning = _trimmed(CausalReasoner, REASONER_PARTS, without)
+        evaluating = _trimmed(evaluator.signature, EVALUATOR_PARTS, without)
+        names = distinct(["reasoner"] * reasoners)
+        self.reasoners = [Seat(name, reasoning) for name in names]
         self.evaluators = [
-            seat_of(name, replace(evaluator, signature=evaluating), sampling=settings)
+            seat_of(name, replace(evaluator, signature=evaluating))
             for name in distinct(["evaluator"] * evaluators)
         ]
+        self.demonstration = held(demonstration)
         if demonstration is not None:
             self._demonstrate(worked_example(demonstration))
-        names = [reasoner.name for reasoner in self.reasoners]
         self.ties = Ties.of(tie_break, names, seed, ("random", "first", "strongest"))
-        self.word(prompts, prompt_layout)
+        self.tie_break = str(self.ties)
         self.take({"evaluator": evaluator}, own)
-        self.assign(lms)
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        transcript: list[Turn] = []
+        for depth in range(1, self.d_max + 1):
+            draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
+            solutions = await self._reason(task, depth)
+            transcript += solutions
+            given = self._ranked(solutions, task, draw)
+            leading = given[0][0] if given else None
+            settled = partial(prediction_of, task, transcript=transcript, rounds=depth)
+            if not self.evaluators:
+                return settled(answer=leading, decided_by="vote")
+            alone = bool(given) and given[0][1] > self.th0
+            examined = [answer for answer, _ in given[: 1 if alone else self.n]]
+            verdicts = await self._evaluate(task, depth, solutions, examined, draw)
+            transcript += verdicts
+            upheld = self._ranked(verdicts, task, draw)
+            answer, share = upheld[0] if upheld else (None, 0.0)
+            if alone and _same(answer, leading, task):
+                return settled(answer=leading, decided_by="accepted", consensus_round=depth)
+            if not alone and share > self.th1:
+                return settled(answer=answer, decided_by="evaluators", consensus_round=depth)
+        return settled(answer=answer, decided_by="depth limit")
+
+    async def _reason(self, task: Task, depth: int) -> list[Turn]:
+        """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
+        first = (depth - 1) * len(self.reasoners) + 1
+        asked = (
+            reasoner.ask(task, round=depth, rollout=number)
+            for number, reasoner in enumerate(self.reasoners, first)
+        )
+        return await together(asked)
+
+    async def _evaluate(
+        self,
+        task: Task,
+        depth: int,
+        solutions: Sequence[Turn],
+        answers: Sequence[str],
+        draw: random.Random,
+    ) -> list[Turn]:
+        """For each answer one evaluator's verdict on a solution for it, against a counterfactual
+        answer.
+        """
+        # All is drawn before anybody is asked, so that no order of replies can change it.
+        drawn = []
+        for answer in answers:
+            supporting = [turn for turn in solutions if _same(turn.answer, answer, task)]
+            solution = draw.choice(supporting)
+            drawn.append((solution, _counterfactual(task, answer, solutions, draw)))
+        first = (depth - 1) * self.n + 1
+        asked = (
+            self._examine(task, depth, evaluator, *examined, number)
+            for number, (examined, evaluator) in enumerate(
+                zip(drawn, cycle(self.evaluators)), first
+            )
+        )
+        return await together(asked)
+
+    async def _examine(
+        self,
+        task: Task,
+        depth: int,
+        evaluator: Seat,
+        solution: Turn,
+        other: str | None,
+        rollout: int,
+    ) -> Turn:
+        shown = None if "counterfactual" in self.without else other
+        notes = _notes(solution.text, solution.answer, shown)
+        verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
+        examined: Examined = {
+            "agent": solution.agent,
+            "answer": solution.answer,
+            "counterfactual": shown,
+        }
+        return replace(verdict, examined=examined)
+
+    def _ranked(
+        self, turns: Sequence[Turn], task: Task, draw: random.Random
+    ) -> list[tuple[str, float]]:
+        """The answers with their shares of all turns, most frequent first."""
+        answers, agents = [turn.answer for turn in turns], [turn.agent for turn in turns]
+        return ranked(answers, agents, self.ties, draw, key=partial(_key, task=task))
+
+    def _demonstrate(self, worked: Worked) -> None:
+        for reasoner in self.reasoners:
+            reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
+        parts = [field for part, field in REASONER_PARTS.items() if part not in self.without]
+        shown = None if "counterfactual" in self.without else worked.other
+        text = "\n".join(worked.fields[field] for field in parts)
+        notes = _notes(text, worked.answer, shown)
+        for evaluator in self.evaluators:
+            evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
 
     def describe(self) -> Described:
-        return {
-            **self.named(),
-            "reasoners": len(self.reasoners),
-            "evaluators": len(self.evaluators),
-            "th0": self.th0,
-            "th1": self.th1,
-            "n": self.n,
-            "d_max": self.d_max,
-            "without": self.without,
-            "demonstration": self.demonstration,
-            **({} if self.ties.rule == "random" else {"tie_break": str(self.ties)}),
-            "seed": self.seed,
-            "sampling": self.reasoners[0].predict.config,
-        }
+        counts = {"reasoners": len(self.reasoners), "evaluators": len(self.evaluators)}
+        return {**super().describe(), **counts}
 
     def turns(self) -> list[SeatTurns]:
         """In every round one evaluator is asked, or, without a majority, one for each of the top
@@ -166,136 +278,6 @@ class CausalConsistency(Program):
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return causal_report(rows)
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        transcript: list[Turn] = []
-        answer: str | None = None
-        decided_by = "depth limit"
-        for depth in range(1, self.d_max + 1):
-            draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
-            solutions = await self._reason(task, depth)
-            transcript += solutions
-            ranked = _ranked(solutions, task, draw, self.ties)
-            if not self.evaluators:
-                answer, decided_by = ranked[0][0] if ranked else None, "vote"
-                break
-            if ranked and ranked[0][1] > self.th0:
-                (verdict,) = await self._evaluate(task, depth, solutions, [ranked[0][0]], draw)
-                transcript.append(verdict)
-                if _same(verdict.answer, ranked[0][0], task):
-                    answer, decided_by = ranked[0][0], "accepted"
-                    break
-                answer = verdict.answer
-            else:
-                top = [answer for answer, _ in ranked[: self.n]]
-                verdicts = await self._evaluate(task, depth, solutions, top, draw)
-                transcript += verdicts
-                revised = _ranked(verdicts, task, draw, self.ties)
-                answer = revised[0][0] if revised else None
-                if revised and revised[0][1] > self.th1:
-                    decided_by = "evaluators"
-                    break
-        agreed = depth if decided_by in ("accepted", "evaluators") else None
-        return prediction_of(
-            task, answer, decided_by, transcript, rounds=depth, consensus_round=agreed
-        )
-
-    async def _reason(self, task: Task, depth: int) -> list[Turn]:
-        """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
-        first = (depth - 1) * len(self.reasoners) + 1
-        asked = (
-            reasoner.ask(task, round=depth, rollout=first + place)
-            for place, reasoner in enumerate(self.reasoners)
-        )
-        return await together(asked)
-
-    async def _evaluate(
-        self,
-        task: Task,
-        depth: int,
-        solutions: Sequence[Turn],
-        answers: Sequence[str],
-        draw: random.Random,
-    ) -> list[Turn]:
-        """For each answer one evaluator's verdict on a solution for it, against a counterfactual
-        answer.
-
-        What is examined is drawn before anybody is asked, so that no order of replies can change
-        it.
-        """
-        drawn = []
-        for answer in answers:
-            supporting = [turn for turn in solutions if _same(turn.answer, answer, task)]
-            solution = draw.choice(supporting)
-            drawn.append((solution, _counterfactual(task, answer, solutions, draw)))
-        first = (depth - 1) * self.n + 1
-        asked = (
-            self._examine(
-                task,
-                depth,
-                self.evaluators[place % len(self.evaluators)],
-                solution,
-                other,
-                first + place,
-            )
-            for place, (solution, other) in enumerate(drawn)
-        )
-        return await together(asked)
-
-    async def _examine(
-        self,
-        task: Task,
-        depth: int,
-        evaluator: Seat,
-        solution: Turn,
-        other: str | None,
-        rollout: int,
-    ) -> Turn:
-        shown = other if "counterfactual" not in self.without else None
-        notes = _notes(solution.text, solution.answer, shown)
-        verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
-        examined: Examined = {
-            "agent": solution.agent,
-            "answer": solution.answer,
-            "counterfactual": shown,
-        }
-        return replace(verdict, examined=examined)
-
-    def _demonstrate(self, worked: Worked) -> None:
-        for reasoner in self.reasoners:
-            reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
-        written = [
-            worked.fields[field]
-            for part, field in REASONER_PARTS.items()
-            if part not in self.without
-        ]
-        shown = worked.other if "counterfactual" not in self.without else None
-        notes = _notes("\n".join(written), worked.answer, shown)
-        for evaluator in self.evaluators:
-            evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
-
-
-def _ranked(
-    turns: Sequence[Turn], task: Task, draw: random.Random, ties: Ties
-) -> list[tuple[str, float]]:
-    """The answers given with their shares of all turns, most frequent first, ties as they are to
-    go.
-    """
-    spelled: dict[str, str] = {}
-    counts: Counter[str] = Counter()
-    for turn in turns:
-        if turn.answer is not None:
-            key = _key(turn.answer, task)
-            spelled.setdefault(key, turn.answer)
-            counts[key] += 1
-    order = list(counts)
-    if ties.rule == "random":
-        draw.shuffle(order)
-    strongest = {
-        _key(turn.answer, task) for turn in turns if turn.agent == ties.name and turn.answer
-    }
-    order.sort(key=lambda key: (-counts[key], key not in strongest))
-    return [(spelled[key], counts[key] / len(turns)) for key in order]
 
 
 def _counterfactual(
@@ -336,53 +318,3 @@ def _trimmed(signature: Any, parts: Mapping[str, str], without: Iterable[str]) -
         if part in parts:
             signature = signature.delete(parts[part])
     return signature
-
-
-def _share(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise UserError(f"{name} is {value!r}: give a share from 0 to 1")
-    return float(value)
-
-
-def _read(parts: Sequence[str]) -> dict[str, Any]:
-    if not any(parts):
-        return {}
-    counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
-    if len(parts) > 1 or counts is None:
-        raise UserError(
-            f"{':'.join(parts)!r} is not a number of reasoners and evaluators: write for example "
-            f"causal:R2E1"
-        )
-    reasoners, evaluators = counts.groups()
-    return {"reasoners": int(reasoners)} | ({"evaluators": int(evaluators)} if evaluators else {})
-
-
-_EVALUATED = When("evaluators", above=0)
-_SPACE: Space = {
-    "reasoners": Parameter(IntDistribution(1, 4)),
-    "evaluators": Parameter(IntDistribution(0, 2)),
-    "tie_break": Parameter(
-        CategoricalDistribution(("random", "first")),
-        When("reasoners", above=1),
-        default="random",
-    ),
-    "th0": Parameter(CategoricalDistribution((0.34, 0.5, 0.67)), _EVALUATED),
-    "th1": Parameter(CategoricalDistribution((0.34, 0.5, 0.67)), _EVALUATED),
-    "n": Parameter(IntDistribution(1, 3), _EVALUATED),
-    "d_max": Parameter(IntDistribution(1, 3), _EVALUATED),
-    "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.0, 1.0))),
-}
-
-CausalConsistency.protocol = Protocol(
-    "causal",
-    "causal:R2E1",
-    _read,
-    _SPACE,
-    plot=Plot(
-        "causal_plot",
-        "In which round an answer stood, and what the evaluators' changes did to right and wrong "
-        "answers.",
-    ),
-    fixed=("demonstration",),
-)

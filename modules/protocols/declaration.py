@@ -109,6 +109,10 @@ class Trainable:
         check: (parameter → its values) raises UserError for values that no training can take.
         of_turns: the parameters that say how often a program asks.
         rescored: (a trained program's folder, recorded answers, parameters) → its scores on them.
+        fresh: (program) → a copy that can learn: as it was before training where it has had none.
+        teach: (such a program, questions, folder, LM, cache, tracking, parent, progress) trains it
+            further. Its `members` are what it chooses among, and `routed(questions)` says which of
+            them it gives to each.
     """
 
     untrained: Protocol
@@ -116,6 +120,8 @@ class Trainable:
     check: Callable[[Mapping[str, Sequence[Any]]], None]
     of_turns: tuple[str, ...]
     rescored: Callable[..., Any]
+    fresh: Callable[[Any], Any]
+    teach: Callable[..., None]
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,90 @@
-"""Protocols that one method declares: its parameters are the settings, and all else follows."""
+"""Protocols whose constructor declares them: its parameters are the settings, and the short spec,
+the search space and what is saved follow.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+from types import FunctionType, MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
 import dspy
+from optuna.distributions import CategoricalDistribution
 
+from ..agents.own_prompts import prompts_given
+from ..agents.retrieval import retrieval_settings
 from ..base.errors import UserError
 from ..base.saved_file import Described
-from ..base.space import Distribution, Parameter
+from ..base.space import Distribution, Parameter, Space
 from .declaration import Protocol, comma_items
 from .program import LAYOUT, Program, SeatTurns
+
+
+class Shared(TypedDict, total=False):
+    """What every such program takes beside its settings."""
+
+    lms: Mapping[str, dspy.BaseLM] | None
+    sampling: Mapping[str, object] | None
+    prompt_layout: str
+    prompts: Mapping[str, str] | str | Path | None
+
+
+class Said(Enum):
+    """Marks a setting that `describe()` does not always name."""
+
+    CHANGED = "where it is not the default; a study varies it only where it is named"
+    DRAWN = "where ties are drawn"
+
+
+WORDING: Space = {
+    "prompt_layout": LAYOUT,
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
+}
+"""What can be tuned in most of our own protocols, behind their settings."""
+
+_WORDS_ONLY: Space = {"prompt_layout": LAYOUT}
+_SAID_OTHERWISE = ("own_roles", "environment", "retrieval", "max_queries", "lm")
+
+
+class Setting(NamedTuple):
+    """A parameter of a protocol's constructor, and what its annotation says of it."""
+
+    name: str
+    kind: Any
+    default: Any
+    marks: tuple[Any, ...]
+
+    def checked(self, value: Any) -> Any:
+        """The value, as the functions of the annotation give it."""
+        for mark in self.marks:
+            if isinstance(mark, FunctionType | partial):
+                value = mark(self.name, value)
+        return value
+
+    def tuned(self) -> Parameter | None:
+        """How a study varies it, if at all."""
+        for mark in self.marks:
+            parameter = Parameter(mark) if isinstance(mark, Distribution) else mark
+            if isinstance(parameter, Parameter):
+                changed = Said.CHANGED in self.marks
+                return replace(parameter, default=self.default) if changed else parameter
+        return None
+
+    def read(self, part: str) -> object:
+        """A part of a short spec as the annotation has it. Raises UserError for another."""
+        if self.kind in (list, Sequence) or get_origin(self.kind) in (list, Sequence):
+            return comma_items([part])
+        if self.kind not in (int, float):
+            return part
+        try:
+            return self.kind(part)
+        except ValueError:
+            raise UserError(f"{part!r} is no {self.kind.__name__}: write a number there") from None
 
 
 class Declared(Program):
@@ -30,100 +101,135 @@ class Declared(Program):
     program also takes `lms`, `sampling`, `prompts` and `prompt_layout`, as others do. Plans count
     each seat once in each of `max_rounds` rounds, or once without such a setting.
 
+    A function (name, value) → value in the annotation of a setting checks it. Where type checkers
+    are to know the settings, the method is written as `__init__`, without a call of its base's,
+    and ends in `**shared: Unpack[Shared]`.
+
     Raises UserError for a setting that it does not have, and one that is missing.
     """
 
-    settings: ClassVar[tuple[str, ...]] = ()
-    sampling: Mapping[str, object]
+    settings: ClassVar[Sequence[Setting]] = ()
+    sampling: Mapping[str, object] = MappingProxyType({})
+    """What seats have where the user says nothing else, of the class or set by `seat`."""
 
-    def __init_subclass__(cls, name: str = "", **more: Any) -> None:
-        super().__init_subclass__(**more)
-        parameters = list(inspect.signature(cls.seat).parameters.values())[1:]
-        cls.settings = tuple(parameter.name for parameter in parameters)
-        hints = get_type_hints(cls.seat, include_extras=True)
-        space = {
-            setting: Parameter(extra)
-            for setting in cls.settings
-            for extra in get_args(hints.get(setting))[1:]
-            if isinstance(extra, Distribution)
-        }
-        plain = get_type_hints(cls.seat)
-
-        def read(parts: Sequence[str]) -> dict[str, object]:
-            named = list(zip(cls.settings, parts, strict=False))
-            return {setting: _value(plain.get(setting), part) for setting, part in named if part}
-
-        name = name or cls.__name__.lower()
-        cls.protocol = Protocol(name, name, read, {**space, "prompt_layout": LAYOUT})
-        cls.__init__ = _constructor(parameters)  # type: ignore[method-assign]
-
-    def __init__(
-        self,
-        *given: Any,
-        lms: Mapping[str, dspy.BaseLM] | None = None,
-        sampling: Mapping[str, object] | None = None,
-        prompts: Mapping[str, str] | str | Path | None = None,
-        prompt_layout: str = "role_last",
-        **named: Any,
+    def __init_subclass__(
+        cls, name: str = "", *, space: Space = _WORDS_ONLY, order: Sequence[str] = (), **facts: Any
     ) -> None:
-        super().__init__()
-        try:
-            bound = inspect.signature(self.seat).bind(*given, **named)
-        except TypeError as problem:
-            raise UserError(
-                f"{self.protocol.name} cannot be built ({problem}): its settings are "
-                f"{', '.join(self.settings)}"
-            ) from None
-        bound.apply_defaults()
-        for setting, value in bound.arguments.items():
-            setattr(self, setting, value)
-        self.seat(**bound.arguments)
-        for setting, value in bound.arguments.items():
-            if getattr(self, setting) is not value:
-                raise UserError(
-                    f"seat() of {type(self).__name__} puts something else on self.{setting}, which "
-                    "is a setting: give one of the two another name"
-                )
-        self.sampling = dict(sampling or {})
-        for seat in self.seats().values():
-            seat.sample(self.sampling)
-        self.word(prompts, prompt_layout)
-        self.assign(lms)
+        """Declare the protocol.
 
-    def seat(self) -> None:
-        """Put the agents' seats on the program; the parameters are its settings."""
+        Args: name: its name, else that of the class in small letters. space: what can be tuned
+            beside settings. order: parameters that studies draw before the others. facts: the
+            others of `Protocol`.
+        """
+        super().__init_subclass__()
+        if not name and Declared not in cls.__bases__:
+            return  # a user's variant of a protocol, which is described as that and its class
+        if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
+            cls.settings = _settings_of(seat)
+            cls.__init__ = _constructor(seat, cls.settings)  # type: ignore[method-assign]
+        tuned = {each.name: parameter for each in cls.settings if (parameter := each.tuned())}
+        tuned |= space
+        name = name or cls.__name__.lower()
+        told: dict[str, Any] = {"example": name, "read": partial(_read, cls.settings), **facts}
+        ordered = {each: tuned[each] for each in (*order, *tuned)}
+        cls.protocol = Protocol(name, space=ordered, **told)
+
+    def __init__(self, *given: Any, **named: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no seat(): name its agents there")
 
     def describe(self) -> Described:
-        own = {setting: getattr(self, setting) for setting in self.settings}
-        return {**self.named(), **own, "sampling": dict(self.sampling)}
+        own = {each.name: getattr(self, each.name) for each in self.settings if self._said(each)}
+        seats = list(self.seats().values())
+        first, *others = [seat.predict.config for seat in seats] or [{}]
+        # What one seat alone has is its own, and no setting of the program.
+        shared = {
+            key: first[key] for key in first if all(first[key] == each.get(key) for each in others)
+        }
+        described = {**self.named(), **own, "sampling": shared}
+        if "environment" in vars(self):
+            described |= retrieval_settings(seats, self.environment)
+        return described
+
+    def _said(self, setting: Setting) -> bool:
+        """Whether `describe()` names the setting."""
+        if setting.name in _SAID_OTHERWISE:
+            return False
+        if Said.DRAWN in setting.marks:
+            return bool(self.ties.rule == "random")
+        changed = getattr(self, setting.name) != setting.default
+        return changed or Said.CHANGED not in setting.marks
 
     def turns(self) -> list[SeatTurns]:
         rounds = getattr(self, "max_rounds", 1)
         return [(seat, fewest, most * rounds) for seat, fewest, most in super().turns()]
 
 
-def _constructor(parameters: Sequence[inspect.Parameter]) -> Any:
-    """A constructor whose signature shows the settings, then what every such program takes."""
+def _settings_of(seat: Callable[..., None]) -> list[Setting]:
+    hints, kinds = get_type_hints(seat, include_extras=True), get_type_hints(seat)
+    return [
+        Setting(name, kinds.get(name), parameter.default, get_args(hints.get(name))[1:])
+        for name, parameter in list(inspect.signature(seat).parameters.items())[1:]
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
 
-    def built(self: Declared, *given: Any, **named: Any) -> None:
-        Declared.__init__(self, *given, **named)
 
-    shared = inspect.signature(Declared.__init__).parameters
-    keywords = [each for each in shared.values() if each.kind is each.KEYWORD_ONLY]
-    own = [shared["self"], *parameters, *keywords]
-    own.sort(key=lambda parameter: parameter.kind)  # keywords of `seat` stand behind its others
-    built.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
+def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object]:
+    """The settings that a short spec gives: its parts are the first of them."""
+    named = zip(settings, parts, strict=False)
+    return {setting.name: setting.read(part) for setting, part in named if part}
+
+
+def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
+    """The constructor around `seat`, whose signature shows all that such a program takes."""
+    parameters = inspect.signature(seat).parameters.values()
+    own = inspect.Signature([each for each in parameters if each.kind is not each.VAR_KEYWORD])
+
+    def built(
+        self: Declared,
+        *given: Any,
+        lms: Mapping[str, dspy.BaseLM] | None = None,
+        sampling: Mapping[str, object] | None = None,
+        prompt_layout: str = "role_last",
+        prompts: Mapping[str, str] | str | Path | None = None,
+        **named: Any,
+    ) -> None:
+        super(Declared, self).__init__()
+        try:
+            bound = own.bind(self, *given, **named)
+        except TypeError as problem:
+            raise UserError(
+                f"{self.protocol.name} cannot be built ({problem}): its settings are "
+                f"{', '.join(setting.name for setting in settings)}"
+            ) from None
+        bound.apply_defaults()
+        arguments = {each.name: each.checked(bound.arguments[each.name]) for each in settings}
+        for name, value in arguments.items():
+            setattr(self, name, value)
+        self.prompts = prompts_given(prompts)
+        seat(self, **arguments)
+        if type(self).describe is Declared.describe:
+            _check_settings(self, arguments)
+        for agent in self.seats().values():
+            agent.sample(self.sampling)
+            agent.sample(sampling)
+        self.word(prompts, prompt_layout)
+        if lms:
+            self.assign(lms)
+
+    shared = inspect.signature(built).parameters.values()
+    keywords = [each for each in shared if each.kind is each.KEYWORD_ONLY]
+    signature = inspect.Signature([*own.parameters.values(), *keywords])
+    built.__signature__ = signature  # type: ignore[attr-defined]
     return built
 
 
-def _value(kind: Any, part: str) -> object:
-    """A part of a short spec as the setting's annotation has it. Raises UserError for another."""
-    if kind in (list, Sequence) or get_origin(kind) in (list, Sequence):
-        return comma_items([part])
-    if kind not in (int, float):
-        return part
-    try:
-        return kind(part)
-    except ValueError:
-        raise UserError(f"{part!r} is no {kind.__name__}: write a number there") from None
+def _check_settings(program: Declared, settings: Iterable[str]) -> None:
+    """Raise UserError where agents stand under the name of a setting, which says who they are."""
+    for name in settings:
+        value = getattr(program, name)
+        parts = value if isinstance(value, list) else [value]
+        if any(isinstance(part, dspy.Module) for part in parts):
+            raise UserError(
+                f"seat() of {type(program).__name__} puts something else on self.{name}, which is "
+                "a setting: give one of the two another name"
+            )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 from optuna.distributions import CategoricalDistribution
@@ -16,14 +16,23 @@ from optuna.distributions import CategoricalDistribution
 from ...signatures.roles import Picker
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, ROLLOUTS, CallError, Rollouts, bound, metered, with_usage
+from ..base.calls import (
+    ASKER,
+    ROLLOUTS,
+    CallError,
+    Rollouts,
+    Usage,
+    bound,
+    metered,
+    with_usage,
+)
 from ..base.errors import UserError, checked_whole, did_you_mean, said_by
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import those_who_answer
-from ..reading.answers import answer_key, score
+from ..reading.answers import Kind, answer_key, score
 from ..reading.row import ResultRow, TurnDetails, TurnFields
-from ..reading.voting import TIES, Ties, log_odds, vote_among
+from ..reading.voting import TIES, Ties, Vote, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
 from .declaration import Protocol, Replayed, Replays, items_and
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
@@ -129,11 +138,9 @@ class Ensemble(Program):
             settings["seed"] = self.seed  # draws the order of the candidates
         if self.samples > 1:
             settings["samples"] = self.samples
-        return (
-            settings
-            if self.ties in (None, _ties_of(self.vote))
-            else settings | self.ties.described()
-        )
+        if self.ties not in (None, _ties_of(self.vote)):
+            settings |= self.ties.described()
+        return settings
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
@@ -159,32 +166,14 @@ class Ensemble(Program):
             for number in range(self.samples)
         )
         names = distinct([name for name in self.names for _ in range(self.samples)])
-        turns = []
-        for name, outcome in zip(names, asked, strict=True):
-            if isinstance(outcome, CallError):
-                turns.append(Turn(name, 1, None, "", details={"failed": said_by(outcome)}))
-                continue
-            prediction, usage = outcome
-            last: TurnFields | None = prediction.transcript[-1] if prediction.transcript else None
-            details: TurnDetails = {}
-            if last and "probability" in last and last["answer"] == prediction.answer:
-                details["probability"] = last["probability"]
-            text = str(last["text"]) if last else ""
-            turns.append(Turn(name, 1, prediction.answer, text, usage=usage, details=details))
+        turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
             return await self._picked(task, turns, self.picker)
-        answers = [turn.answer for turn in turns]
-        weights = self.weights
-        if self.vote == "probability":
-            # not `to_dict`, which notes that the turn's usage is in a transcript
-            weights = _probabilities(
-                (turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
-            )
-        decide_tie = (self.ties or _ties_of(self.vote)).decider(
-            ASKER.get().question, self.names, weights
-        )
-        votes = None if self.vote == "majority" else weights
-        decided = vote_among(answers, task.kind, votes, decide_tie)
+        ballots = [
+            Ballot(turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
+        ]
+        question = ASKER.get().question
+        decided = _counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
 
     async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
@@ -259,6 +248,48 @@ async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
         return await solved_by(member, task)
 
 
+def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn:
+    """The turn of a member: the last one of its own transcript, with the answer and the whole bill.
+
+    One whose request was refused says why.
+    """
+    if isinstance(outcome, CallError):
+        return Turn(name, 1, None, "", details={"failed": said_by(outcome)})
+    prediction, usage = outcome
+    if not prediction.transcript:
+        return Turn(name, 1, prediction.answer, "", usage=usage)
+    last: TurnFields = prediction.transcript[-1]
+    details: TurnDetails = {}
+    if "probability" in last and last["answer"] == prediction.answer:
+        details["probability"] = last["probability"]
+    return Turn(name, 1, prediction.answer, str(last["text"]), usage=usage, details=details)
+
+
+class Ballot(NamedTuple):
+    """A member's answer, with the LM's own probability of it where that is known."""
+
+    agent: str
+    answer: str | None
+    probability: float | None
+
+
+def _counted(
+    ballots: Sequence[Ballot],
+    kind: Kind,
+    question: str | None,
+    vote: str,
+    weights: Sequence[float] | None,
+    ties: Ties | None,
+) -> Vote:
+    """The outcome of a vote, of one question or of its recorded answers."""
+    if vote == "probability":
+        weights = _probabilities(ballots)
+    names = [ballot.agent for ballot in ballots]
+    decide_tie = (ties or _ties_of(vote)).decider(question, names, weights)
+    answers = [ballot.answer for ballot in ballots]
+    return vote_among(answers, kind, None if vote == "majority" else weights, decide_tie)
+
+
 def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
     """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
     right = [0] * len(names)
@@ -292,19 +323,15 @@ def _number(text: str, most: int) -> int | None:
     return named.pop() if len(named) == 1 and named <= set(range(1, most + 1)) else None
 
 
-def _probabilities(turns: Iterable[tuple[str, str | None, float | None]]) -> list[float]:
-    """The LM's own probability of each answer, from (agent, answer, probability); 0 for an
-    abstention, whose weight is not used.
-    """
-    probabilities = []
-    for agent, answer, probability in turns:
-        if answer is not None and probability is None:
+def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
+    """The LM's own probability of each answer; 0 for an abstention, whose weight is not used."""
+    for ballot in ballots:
+        if ballot.answer is not None and ballot.probability is None:
             raise UserError(
-                f"the vote goes by probability, and the LM of {agent!r} gave none: set "
+                f"the vote goes by probability, and the LM of {ballot.agent!r} gave none: set "
                 "logprobs=true for an LM that gives them, or choose majority"
             )
-        probabilities.append(probability or 0.0)
-    return probabilities
+    return [ballot.probability or 0.0 for ballot in ballots]
 
 
 def _ties_of(vote: str) -> Ties:
@@ -323,14 +350,11 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
         values = [float(weight) for weight in weights]
     except (TypeError, ValueError):
         raise UserError(f"the weights are {weights!r}: give one number per member") from None
-    if (
-        len(values) != members
-        or any(not 0 <= value < float("inf") for value in values)
-        or not any(values)
-    ):
+    finite = all(0 <= value < float("inf") for value in values)
+    if len(values) != members or not finite or not any(values):
         raise UserError(
             f"{len(values)} weights for {members} members: give one number of at least 0 each, "
-            f"not all 0"
+            "not all 0"
         )
     return values
 
@@ -340,11 +364,9 @@ def _options(row: ResultRow) -> int:
     choices = row.get("choices")
     if row["kind"] == "choice" and choices:
         return len(choices)
-    return (
-        2
-        if row["kind"] == "boolean"
-        else len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
-    )
+    if row["kind"] == "boolean":
+        return 2
+    return len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
 
 
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
@@ -352,33 +374,27 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     rows.
     """
     finished = [row for row in rows if not row["error"]]
-    if not finished:
+    vote = parameters.get("vote") or "majority"
+    if not finished or vote == "pick":  # which has to be asked
         return [None for _ in rows]
     names = [turn["agent"] for turn in finished[0]["transcript"]]
-    decided_by = parameters.get("vote") or "majority"
-    if decided_by == "pick":
-        return [None for _ in rows]  # which has to be asked
-    rule = parameters.get("tie_break")
-    ties = _ties_of(decided_by) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
-    weights = parameters.get("weights")
-    fitted = decided_by == "weighted" or (decided_by == "majority" and ties.rule == "weight")
-    if weights is None and fitted:
+    rule, weights = parameters.get("tie_break"), parameters.get("weights")
+    ties = _ties_of(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
+    if weights is None and (vote == "weighted" or (vote == "majority" and ties.rule == "weight")):
         weights = member_weights(names, finished)
-
-    def outcome(row: ResultRow) -> Replayed:
-        answers = [turn["answer"] for turn in row["transcript"]]
-        own = weights
-        if decided_by == "probability":
-            own = _probabilities(
-                (turn["agent"], turn["answer"], turn.get("probability"))
-                for turn in row["transcript"]
-            )
-        votes = None if decided_by == "majority" else own
-        answer = vote_among(answers, row["kind"], votes, ties.decider(row["id"], names, own)).answer
-        calls = row["usage"]["calls"] or 0
-        return Replayed(answer, "none" if answer is None else decided_by, 1, calls)
-
-    return [None if row["error"] else outcome(row) for row in rows]
+    outcomes: list[Replayed | None] = []
+    for row in rows:
+        if row["error"]:
+            outcomes.append(None)
+            continue
+        ballots = [
+            Ballot(turn["agent"], turn["answer"], turn.get("probability"))
+            for turn in row["transcript"]
+        ]
+        answer = _counted(ballots, row["kind"], row["id"], vote, weights, ties).answer
+        decided_by = "none" if answer is None else vote
+        outcomes.append(Replayed(answer, decided_by, 1, row["usage"]["calls"] or 0))
+    return outcomes
 
 
 _SPACE: Space = {

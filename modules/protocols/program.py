@@ -72,6 +72,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     prompts: Mapping[str, str] = MappingProxyType({})
     verbatim: bool = False  # whether instructions keep their line breaks
     own_roles: Mapping[str, Role] = MappingProxyType({})
+    idle_role = ""  # a role of the user's own that has no seat, although it is called like one
     own_lm: Callable[[], Any] | None = None
     """Makes the LM that it was saved with, for seats without one; None where it has none."""
 
@@ -292,7 +293,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         ties = own.get("ties")
         if "seed" in own:
             own["seed"] = seed
-        elif isinstance(ties, Ties) and ties.rule == "random":
+        if isinstance(ties, Ties) and ties.rule == "random":
             own["ties"] = replace(ties, seed=seed)
 
     def with_seats(self, names: Iterable[str]) -> Program:
@@ -303,6 +304,14 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
         self.own_roles = {name: role for name, role in cast.items() if name in own}
         self.assign({name: role.lm for name, role in cast.items() if role.lm is not None})
+
+    def refuse_idle_role(self) -> None:
+        """Raise UserError for a role of the user's own that nobody would be asked as."""
+        if self.idle_role:
+            raise UserError(
+                f"the role {self.idle_role!r} has no seat in this program: set "
+                f"tie_break={self.idle_role}, or leave the role out"
+            )
 
     def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,

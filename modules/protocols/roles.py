@@ -50,6 +50,7 @@ class Role:
     tools: Sequence[Any] = ()
     lm: Any = None
     repeats: int = 1
+    checked_as: str = field(default="", init=False, repr=False, compare=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Role:
         return self
@@ -96,6 +97,8 @@ def role_of(name: str, thing: Any) -> Role:
     """
     if thing is _BUILT_IN.get(name):
         return _BUILT_IN[name]
+    if isinstance(thing, Role) and thing.checked_as == name:
+        return thing
     role = _written(name, thing) if isinstance(thing, Mapping) else thing
     if isinstance(role, type) and issubclass(role, dspy.Signature):
         role = Role(role)
@@ -127,7 +130,9 @@ def role_of(name: str, thing: Any) -> Role:
                 "query, or all roles to fm.roles, which reads texts such as corpus:PATH"
             )
     signature = dspy.Signature({**_INPUTS, **outputs}, role.signature.instructions)
-    return replace(role, signature=signature, tools=tools)
+    checked = replace(role, signature=signature, tools=tools)
+    object.__setattr__(checked, "checked_as", name)
+    return checked
 
 
 def _written(name: str, written: Mapping[str, Any]) -> Role:

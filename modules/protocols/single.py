@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Unpack
 
 import dspy
 from optuna.distributions import CategoricalDistribution
 
 from ..agents.demonstration import Demonstration, held, worked_example
-from ..agents.retrieval import check_retrieval, retrieval_settings, with_queries
+from ..agents.retrieval import checked_retrieval, with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
-from ..base.saved_file import Described
-from ..base.space import Parameter, Space, When
+from ..base.space import Parameter, When
 from ..reading.voting import Ties
-from .declaration import Protocol
-from .program import LAYOUT, Program, SeatTurns
+from .declared import WORDING, Declared, Said, Shared
+from .program import SeatTurns
 from .roles import Role, cast_of, roles_given, seat_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
 SELF_CONSISTENCY = "self_consistency"
 
+_VOTING = tuple(name for name, plan in STRATEGIES.items() if plan.samples is not None)
+_SAMPLES = Parameter(CategoricalDistribution((3, 5, 10)), When("strategy", _VOTING))
+_TIES = Parameter(CategoricalDistribution(("first", "random")), When("strategy", _VOTING))
 
-class SingleAgent(Program):
+
+def _read(parts: Sequence[str]) -> dict[str, object]:
+    named = ":".join(parts)
+    if named.startswith("role="):
+        return {"role": named.removeprefix("role=")}
+    strategy = STRATEGIES.spec(named) if len(parts) > 1 else None
+    if len(parts) > 1 and (strategy is None or strategy.rest):
+        raise UserError(f"a single agent has one strategy or role, not {named!r}: write single:cot")
+    return {"strategy": named} if named else {}
+
+
+class SingleAgent(
+    Declared,
+    name="single",
+    example="single:cot",
+    read=_read,
+    space=WORDING,
+    fixed=("demonstration",),
+):
     """A single agent: the baseline of every protocol, and a member of ensembles and networks.
 
     Args: strategy: name of a prompting strategy in `STRATEGIES`: `simple` (answer only),
@@ -46,7 +65,8 @@ class SingleAgent(Program):
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
             `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote, solved in the
             strategy's own way; None is zero-shot.
-        lm: LM of its own; None takes the one of the run.
+        lm: LM of its own; None takes the one of the run. lms: LMs of single seats, such as
+            `decomposition.split`.
         environment: where a `retriever` looks things up.
         retrieval: `queries`, which the retriever writes, or `question`, the only query.
         max_queries: most queries.
@@ -61,54 +81,47 @@ class SingleAgent(Program):
 
     def __init__(
         self,
-        strategy: str | None = None,
+        strategy: Annotated[
+            str | None, Said.CHANGED, CategoricalDistribution(tuple(STRATEGIES))
+        ] = None,
         *,
-        role: str | None = None,
+        role: Annotated[str | None, Said.CHANGED] = None,
         own_roles: Mapping[str, Any] | None = None,
-        samples: int | None = None,
-        tie_break: str = "first",
-        seed: int = 0,
-        demonstration: Demonstration = None,
+        samples: Annotated[int | None, Said.CHANGED, _SAMPLES] = None,
+        tie_break: Annotated[str, Said.CHANGED, _TIES] = "first",
+        seed: Annotated[int, Said.DRAWN] = 0,
+        demonstration: Annotated[Demonstration, Said.CHANGED] = None,
         lm: Any = None,
         environment: Any = None,
-        retrieval: str = "queries",
-        max_queries: int = 2,
-        sampling: Mapping[str, object] | None = None,
-        prompt_layout: str = "role_last",
-        prompts: Mapping[str, str] | str | Path | None = None,
+        retrieval: Annotated[str, checked_retrieval] = "queries",
+        max_queries: Annotated[int, checked_whole] = 2,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
         if strategy is not None and role is not None:
             raise UserError(
                 f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
             )
-        name = role if role is not None else "simple" if strategy is None else strategy
         own = roles_given(own_roles)
-        cast = {} if role is None else cast_of("role", [role], own, "name a role")
-        self.strategy, self.role = (name if role is None else None), role
-        self.plan = strategy_of(name) if role is None else Strategy(cast[name].signature)
-        if samples is None and cast and cast[name].repeats > 1:
-            samples = cast[name].repeats
+        if role is None:
+            self.strategy = name = "simple" if strategy is None else strategy
+            self.plan = strategy_of(name)
+            cast = {name: Role(self.plan.signature)}
+        else:
+            name, cast = role, cast_of("role", [role], own, "name a role")
+            self.plan = Strategy(cast[name].signature)
+            if samples is None and cast[name].repeats > 1:
+                samples = cast[name].repeats
         if samples is not None:
             self.plan = self.plan.sampled(checked_whole("samples", samples))
-        self.samples = self.plan.samples
+        self.samples, self.sampling = self.plan.samples, self.plan.sampling
         self.ties = Ties.of(tie_break, (), seed, ("first", "random"))
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
-        settings = {**self.plan.sampling, **(sampling or {})}
-        check_retrieval(retrieval, max_queries)
-        self.environment = environment
         self.seat = seat_of(
-            name,
-            cast.get(name) or Role(self.plan.signature),
-            environment=environment,
-            sampling=settings,
-            retrieval=retrieval,
-            max_queries=max_queries,
+            name, cast[name], environment, retrieval=retrieval, max_queries=max_queries
         )
         self.steps = {
-            step: Seat(f"{name}.{step}", signature, sampling=settings)
-            for step, signature in self.plan.steps.items()
+            step: Seat(f"{name}.{step}", signature) for step, signature in self.plan.steps.items()
         }
         self.demonstration = held(demonstration)
         if demonstration is not None:
@@ -117,10 +130,32 @@ class SingleAgent(Program):
                     f"the role {role!r} has no worked demonstration: use labelled demos instead"
                 )
             for step, demo in demonstrations(self.plan, worked_example(demonstration)).items():
-                {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
-        self.word(prompts, prompt_layout)
-        self.take(cast, own)
+                self._answering[step].predict.demos = [demo]
+        self.take({} if role is None else cast, own)
         self.assign({} if lm is None else dict.fromkeys(self.seats(), lm))
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
+        if self.ties.rule == "random" and prediction.get("tied"):
+            leading = prediction["leading"]
+            decide_tie = self.ties.decider(ASKER.get().question)
+            prediction["answer"] = leading[decide_tie([[0]] * len(leading))]
+        return prediction
+
+    @property
+    def _answering(self) -> dict[str, Seat]:
+        """The seats by what they do: the steps, and `answer`."""
+        return {**self.steps, "answer": self.seat}
+
+    def turns(self) -> list[SeatTurns]:
+        times, turns = self.samples or 1, list[SeatTurns]()
+        for name, answering in self._answering.items():
+            fewest, most = self.plan.turns.get(name, (1, 1))
+            turns += [(seat, times * fewest, times * most) for seat in with_queries([answering])]
+        return turns
+
+    def other_seats(self) -> list[str]:
+        return STRATEGIES.names()
 
     def rename(self, name: str) -> None:
         """Give the agent's seats another name, to tell agents of one strategy apart."""
@@ -129,31 +164,6 @@ class SingleAgent(Program):
             seat.name = f"{name}.{step}"
         for query in with_queries([self.seat])[1:]:
             query.name = f"{name}.query"
-
-    def other_seats(self) -> list[str]:
-        return STRATEGIES.names()
-
-    def turns(self) -> list[SeatTurns]:
-        times, turns = self.samples or 1, list[SeatTurns]()
-        for name, answering in {**self.steps, "answer": self.seat}.items():
-            fewest, most = self.plan.turns.get(name, (1, 1))
-            turns += [(seat, times * fewest, times * most) for seat in with_queries([answering])]
-        return turns
-
-    def describe(self) -> Described:
-        named: dict[str, object] = {"role": self.role} if self.role else {"strategy": self.strategy}
-        if self.samples is not None:
-            named["samples"] = self.samples
-        if self.ties != Ties():
-            named |= self.ties.described()
-        if self.demonstration is not None:
-            named["demonstration"] = self.demonstration
-        return {
-            **self.named(),
-            **named,
-            "sampling": self.seat.predict.config,
-            **retrieval_settings([self.seat], self.environment),
-        }
 
     def sampled(self, samples: int) -> SingleAgent:
         """The same agent, asked several times: its most frequent answer. Its words and examples
@@ -168,42 +178,3 @@ class SingleAgent(Program):
         for own, other in zip(agent.predictors(), self.predictors(), strict=True):
             own.signature, own.demos = other.signature, other.demos
         return agent
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
-        if self.ties.rule != "first" and prediction.get("tied"):
-            leading = prediction["leading"]
-            prediction["answer"] = leading[
-                self.ties.decider(ASKER.get().question)([[0]] * len(leading))
-            ]
-        return prediction
-
-
-def _read(parts: Sequence[str]) -> dict[str, object]:
-    named = ":".join(parts)
-    if named.startswith("role="):
-        return {"role": named.removeprefix("role=")}
-    strategy = STRATEGIES.spec(named) if len(parts) > 1 else None
-    if len(parts) > 1 and (strategy is None or strategy.rest):
-        raise UserError(f"a single agent has one strategy or role, not {named!r}: write single:cot")
-    return {"strategy": named} if named else {}
-
-
-_SAMPLED = When(
-    "strategy", tuple(name for name, strategy in STRATEGIES.items() if strategy.samples is not None)
-)
-_SPACE: Space = {
-    "strategy": Parameter(CategoricalDistribution(tuple(STRATEGIES))),
-    "samples": Parameter(CategoricalDistribution((3, 5, 10)), _SAMPLED),
-    "tie_break": Parameter(CategoricalDistribution(("first", "random")), _SAMPLED, default="first"),
-    "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
-}
-
-SingleAgent.protocol = Protocol(
-    "single",
-    "single:cot",
-    _read,
-    _SPACE,
-    fixed=("demonstration",),
-)

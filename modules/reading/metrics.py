@@ -32,7 +32,7 @@ from .grading import (
     regex_grader,
 )
 from .question import Question
-from .row import ResultRow
+from .row import CHECK, ResultRow
 
 JUDGE = "judge"
 
@@ -261,6 +261,8 @@ def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
         raise UserError(
             "the run was graded by a judge: evaluate the other program with the same judge yourself"
         )
+    elif recorded["name"] == CHECK:
+        raise UserError("the run was scored by a check of yours: give --check (check=…) again")
     elif not recorded.get("spec"):
         raise UserError(
             f"the run was scored by the function {recorded['name']}, which has no name to import "

@@ -162,6 +162,31 @@ def vote_among(
     return weighted(answers, weights, key=key, decide_tie=decide_tie)
 
 
+def ranked(
+    answers: Sequence[str | None],
+    voters: Sequence[str],
+    ties: Ties,
+    draw: random.Random,
+    *,
+    key: Key = str,
+) -> list[tuple[str, float]]:
+    """The answers given with their shares of all votes, most frequent first; None abstains.
+
+    Of equally frequent ones, that of the voter whom `ties` names goes first, then the one given
+    first; with the rule `random` they are in an order that is drawn.
+    """
+    supporters = _supporters(answers, key)
+    order = list(supporters)
+    if ties.rule == "random":
+        draw.shuffle(order)
+
+    def place(answer: str) -> tuple[int, bool]:
+        by = supporters[answer]
+        return -len(by), ties.name not in [voters[i] for i in by]
+
+    return [(answer, len(supporters[answer]) / len(answers)) for answer in sorted(order, key=place)]
+
+
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
     """The weight of a voter who was right in a share `accuracy` of `n` questions with `options`
     choices each.

@@ -194,7 +194,10 @@ def demos_of(predictor: Any) -> list[dict[str, object]]:
 
 def name_of(program: Program) -> str:
     """A short hash of everything that distinguishes candidates."""
-    text = json.dumps([type(program).__name__, prompts_of(program)], sort_keys=True, default=str)
+    what: list[Any] = [type(program).__name__, prompts_of(program)]
+    if isinstance(learned := program.describe().get("learned"), str):
+        what.append(learned)  # beside prompts
+    text = json.dumps(what, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 

@@ -16,7 +16,7 @@ import json_repair
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from ...modules.agents.adapter import SAMPLING, request_of
+from ...modules.agents.adapter import SAMPLING, Written
 from ...modules.agents.dspy_lm import arguments_of, can_be_awaited, reply_text, texts_of
 from ...modules.base.calls import asking
 from ...modules.base.sync import in_thread, run_sync
@@ -140,8 +140,7 @@ class Proposer:
         system = "\n\n".join(text for role, text in asked if role == "system") or None
         rest = [(role, text) for role, text in asked if role != "system"]
         extra = {"rollout": place} if place else {}
-        asked_now = request_of(self.lm.model, system, rest, sampling, extra)
-        return str((await engine.complete(asked_now)).text)
+        return str(await engine.ask(Written(system, rest, sampling, extra)))
 
 
 class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 import dspy
-from dspy.lm15 import Request
 from dspy.utils.exceptions import LMError
 
+from ...modules.agents.adapter import Written
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
@@ -244,11 +244,9 @@ class Sampled:
     def __deepcopy__(self, memo: dict[int, Any]) -> Sampled:
         return self
 
-    async def complete(self, request: Request) -> Any:
-        extra = request.config.extensions["folkmoot"]
-        extra = {**extra, "rollout": f"{self._rollout}/{extra.get('rollout') or 0}"}
-        config = replace(request.config, extensions={"folkmoot": extra})
-        return await self._engine.complete(replace(request, config=config))
+    async def ask(self, written: Written) -> Any:
+        rollout = f"{self._rollout}/{written.extra.get('rollout') or 0}"
+        return await self._engine.ask(replace(written, extra={**written.extra, "rollout": rollout}))
 
 
 def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from ...modules.reading.voting import Key, majority
-from .statistics import Estimate
+from .statistics import Estimate, tango
 
 LEVELS = ("first", "vote", "isolated", "placebo", "last", "team")
 """The path from the mean of the first answers to the team's answer."""
@@ -55,6 +55,19 @@ def gain_part(
     squares = math.fsum(difference * difference for difference in differences) + unit * unit
     half = _half(n, max(0.0, squares - (n + 1) * centre * centre), confidence)
     return Estimate(value, max(-unit, centre - half), min(unit, centre + half))
+
+
+def paired_difference(
+    before: Sequence[float], after: Sequence[float], unit: float = 1.0, confidence: float = 0.95
+) -> Estimate:
+    """The mean of the scores `after` minus `before`, with Tango's interval where every question is
+    right or wrong, else with that of `gain_part`, which raises the same errors.
+    """
+    if unit != 1 or not {*before, *after} <= {0, 1}:
+        return gain_part(before, after, unit, confidence)
+    both = list(zip(before, after, strict=True))
+    won, lost = both.count((0, 1)), both.count((1, 0))
+    return Estimate(*tango(won, lost, len(both), confidence))
 
 
 def half_width(n: int) -> float:

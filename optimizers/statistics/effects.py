@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from .controls import gain_part
+from .controls import paired_difference
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
     """The effect of every value of every choice that varies, against the first value tried.
 
     Settings that differ in one choice alone make a pair. On each question, the difference is
-    averaged over the pairs that both answered; the interval is Student's over questions, with one
-    win and one loss of weight ½ (`gain_part`). `unit` is the largest difference of two scores.
+    averaged over the pairs that both answered, with the interval of `paired_difference`. `unit` is
+    the largest difference of two scores.
     """
     settings = {_key(each.setting): each for each in tried}
     names = dict.fromkeys(name for each in tried for name in each.setting)
@@ -84,16 +84,16 @@ def _pairs(
 def _effect(
     name: str, value: Any, against: Any, pairs: Sequence[tuple[Tried, Tried]], unit: float
 ) -> Effect:
-    differences: dict[int, list[float]] = {}
+    scores: dict[int, list[tuple[float, float]]] = {}
     for one, other in pairs:
         # A setting that was stopped early has answered the first questions only.
         for place, (score, rival) in enumerate(zip(one.scores, other.scores, strict=False)):
-            gained = (score or 0.0) - (rival or 0.0)
-            differences.setdefault(place, []).append(gained)
-    if not differences:
+            scores.setdefault(place, []).append((rival or 0.0, score or 0.0))
+    if not scores:
         return Effect(name, value, against)
-    means = [fmean(of_question) for of_question in differences.values()]
-    estimate = gain_part([0.0] * len(means), means, unit)
+    means = [[fmean(side) for side in zip(*both, strict=True)] for both in scores.values()]
+    before, after = zip(*means, strict=True)
+    estimate = paired_difference(before, after, unit)
     rival_cost = fmean(other.cost for _, other in pairs)
     ratio = fmean(one.cost for one, _ in pairs) / rival_cost if rival_cost else None
     return Effect(name, value, against, *estimate, len(means), len(pairs), ratio)

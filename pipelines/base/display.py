@@ -41,7 +41,7 @@ _DRAWING = threading.Lock()
 class ProgressLine:
     """A line of live progress: the work, its figures, and the share that is done, if known, which
     gives the time left. A `picture` replaces the line where it can be redrawn; it must be clean
-    text.
+    text. A pipe gets the line of a new `stage` at once.
     """
 
     label: str
@@ -49,6 +49,7 @@ class ProgressLine:
     done: int = 0
     total: int = 0
     picture: RenderableType | None = None
+    stage: int = 0
 
 
 @contextmanager
@@ -124,7 +125,7 @@ class _Display(Progress):
 
     def __init__(self, out: Console, line: Callable[[], ProgressLine], *, live: bool) -> None:
         self._line = line
-        self._printed, self._time = 0, time.monotonic()
+        self._printed, self._stage, self._time = 0, 0, time.monotonic()
         super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(10),
@@ -158,8 +159,8 @@ class _Display(Progress):
             line, task = self._updated()
             crossed = line.done // LINE_EVERY > self._printed // LINE_EVERY
             now = time.monotonic()
-            if crossed or now >= self._time + LINE_SECONDS:
-                self._printed, self._time = line.done, now
+            if crossed or line.stage > self._stage or now >= self._time + LINE_SECONDS:
+                self._printed, self._stage, self._time = line.done, line.stage, now
                 self.console.print("  ".join([line.label, *_figures(line, task)]), soft_wrap=True)
 
     def _updated(self) -> tuple[ProgressLine, Task]:

@@ -164,15 +164,15 @@ class Journal:
         line = to_json(record) + b"\n"
         with self._lock:
             whole = b"\n" + line if self._torn else line
-            start = os.fstat(self.file).st_size
             written = os.write(self.file, whole)
+            end = os.lseek(self.file, 0, os.SEEK_CUR)  # where other processes append, too
             self._torn = written != len(whole)
             if self._torn:
                 if self._alone:
-                    os.ftruncate(self.file, start)
+                    os.ftruncate(self.file, end - written)
                     self._torn = False
                 raise OSError(errno.ENOSPC, f"only {written} of {len(whole)} bytes fitted")
-            return os.lseek(self.file, 0, os.SEEK_CUR) - len(line), len(line)
+            return end - len(line), len(line)
 
     def close(self) -> None:
         with self._lock:

@@ -511,6 +511,33 @@ class Checked(Request):
 
 
 CHECKED = ("check", "check_timeout", "answer_file", "sandbox")
+LIMITS = ("max_usd_per_task", "max_calls_per_task")
+
+
+@dataclass(kw_only=True)
+class OnCluster(Request):
+    """Where programs and checks of tasks run."""
+
+    engine: Annotated[
+        str | None,
+        Option(
+            metavar="ray",
+            help="Run commands (cmd:…), your own functions, and the checks of tasks on a Ray "
+            "cluster: the one that runs, else one of this machine.",
+        ),
+    ] = None
+    meter_host: Annotated[
+        str | None,
+        Option(
+            metavar="ADDRESS",
+            help="This machine's address, at which Ray's workers ask their LM. Default: 127.0.0.1.",
+        ),
+    ] = None
+
+    @property
+    def workers_host(self) -> str | None:
+        """The address at which workers reach the meter; None without workers."""
+        return (self.meter_host or "127.0.0.1") if self.engine else None
 
 
 @dataclass(kw_only=True)

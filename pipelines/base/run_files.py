@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, Required, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 from ...modules.base.errors import UserError
 from ...modules.base.saved_file import Described
@@ -15,6 +17,7 @@ from ...modules.reading.grading import MetricFields as MetricFields
 if TYPE_CHECKING:  # which would bring Optuna along
     from ...modules.base.space import Setting
 
+T = TypeVar("T")
 
 BOOKS = ".folkmoot"
 """The folder in a run's folder with what only folkmoot reads: calls, their ledger, locks, and what
@@ -56,18 +59,20 @@ def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
     return {"value": value, "low": low, "high": high, "n": n}
 
 
-class Counts(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Counts:
     """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
 
     questions: int
-    rows: int
-    correct: int | None
-    errors: int
-    unreadable: int
-    truncated: int
+    rows: int = 0
+    correct: int | None = None
+    errors: int = 0
+    unreadable: int = 0
+    truncated: int = 0
 
 
-class Flaky(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Flaky:
     """A question that is right in some of its repeats and wrong in others; `flips` is the share of
     repeats that differ from the majority.
     """
@@ -182,29 +187,35 @@ class Manifest(TypedDict):
     mlflow_experiment: NotRequired[str | None]
 
 
-class TrialEntry(TypedDict, total=False):
-    """A trial as `study.json` has it.
+@dataclass(frozen=True, slots=True)
+class TrialEntry:
+    """A trial as `study.json` has it; what is None does not stand there.
 
     `told_by` is the place whose run answered, if no run of its own did, `same_as` the number of a
     trial with the same setting, `training` the folder of its network.
     """
 
-    trial: Required[int]
-    state: Required[str]
-    place: Required[int | None]
-    setting: Required[Setting | None]
-    home: str
-    told_by: int
-    same_as: int
-    failed: str
-    training: str
-    lost: bool
-    questions: int
-    errors: int
-    scores: dict[str, ScoreFields]
+    trial: int
+    state: str
+    place: int | None
+    setting: Setting | None
+    home: str | None = None
+    told_by: int | None = None
+    same_as: int | None = None
+    failed: str | None = None
+    training: str | None = None
+    lost: bool | None = None
+    questions: int | None = None
+    errors: int | None = None
+    scores: dict[str, ScoreFields] = field(default_factory=dict)
+
+    def value(self, objective: str) -> float:
+        """What it reached in an objective."""
+        return self.scores[objective]["value"]
 
 
-class WinnerJudged(TypedDict):
+@dataclass(frozen=True, slots=True)
+class WinnerJudged:
     """The winner beside the default on questions that no trial saw.
 
     Where both are the `same` program, there is no difference, and so no test of it. `unread` says
@@ -215,13 +226,14 @@ class WinnerJudged(TypedDict):
     n: int
     winner: ScoreFields
     default: ScoreFields
-    difference: NotRequired[ScoreFields]
-    p: NotRequired[float]
-    outcome: NotRequired[str]
-    unread: NotRequired[str | None]
+    difference: ScoreFields | None = None
+    p: float | None = None
+    outcome: str | None = None
+    unread: str | None = None
 
 
-class StudyReport(TypedDict):
+@dataclass(frozen=True, slots=True)
+class StudyReport:
     """`study.json`: what a study tried, what it took, and its winner."""
 
     study: str
@@ -233,7 +245,6 @@ class StudyReport(TypedDict):
     trials: dict[str, int]
     calls: dict[str, int]
     paid: UsageFields
-    lost: NotRequired[UsageFields]
     best: TrialEntry | None
     front: list[TrialEntry]
     validation: WinnerJudged | None
@@ -244,4 +255,42 @@ class StudyReport(TypedDict):
     settings: RunSettings
     versions: dict[str, str]
     table: list[TrialEntry]
-    effects: NotRequired[list[dict[str, Any]]]
+    lost: UsageFields | None = None
+    effects: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> StudyReport:
+        """The report that a file holds. Raises LookupError, TypeError or AttributeError for one
+        that is damaged.
+        """
+        best, judged = document["best"], document["validation"]
+        return replace(
+            object_of(cls, document),
+            best=None if best is None else object_of(TrialEntry, best),
+            front=[object_of(TrialEntry, entry) for entry in document["front"]],
+            table=[object_of(TrialEntry, entry) for entry in document["table"]],
+            validation=None if judged is None else object_of(WinnerJudged, judged),
+        )
+
+    @property
+    def goal(self) -> str:
+        """The first objective, which decides."""
+        return self.objectives[0]
+
+
+def object_of(kind: type[T], document: Mapping[str, Any]) -> T:
+    """The object of a dataclass that stands in a file, without fields that only another version
+    knows. Raises TypeError where a field is missing.
+    """
+    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in document.items() if name in known})
+
+
+def document_of(value: Any) -> Any:
+    """What a file holds of an object of a dataclass: the fields that differ from their defaults."""
+    if isinstance(value, list):
+        return [document_of(item) for item in value]
+    if not is_dataclass(value):
+        return value
+    held = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
+    return {name: document_of(own) for name, (own, default) in held.items() if own != default}

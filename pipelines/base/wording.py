@@ -157,7 +157,7 @@ def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     """Caveats of a run: failed questions, questions without a row, and repeats. `counts` come from
     its summary, and `finished` is the number of questions with a row.
     """
-    errors, rows, questions = counts["errors"], counts["rows"], counts["questions"]
+    errors, rows, questions = counts.errors, counts.rows, counts.questions
     notes = []
     if errors:
         count = "count" if errors != 1 else "counts"

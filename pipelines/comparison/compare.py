@@ -16,7 +16,7 @@ from ...modules.base.usage import total
 from ...modules.protocols.short_names import distinct, legend
 from ...modules.reading.grading import FAILURE_SCORE, metric_name
 from ...optimizers.statistics.statistics import bootstrap_mean
-from ..base.request import entry, share_of_points, split_items
+from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
 from ..base.run_files import MetricFields, score_fields
 from ..base.wording import run_failed, run_notes
 from ..data import catalogue
@@ -111,7 +111,8 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
     """Open and check the runs without calling an LM. With `keyless` (a plan alone), no key is
     needed.
     """
-    for name in ("data", "lm", "api_base", "price", "metric", "out", "budget"):
+    asks = ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS)
+    for name in asks:
         if request.asked(name) and not request.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(
@@ -135,7 +136,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
             _shared(runs, names, request)
         from .match_budget import plan_costliest  # imports DSPy, which a comparison does not need
 
-        match = plan_costliest(request, runs, names, keyless=keyless)
+        match = plan_costliest(request, runs, names, first % len(runs), keyless=keyless)
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
     else:
         named_folders = [not isinstance(folder, Evaluation) for folder in folders]
@@ -342,8 +343,8 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
     return Compared(
         name=name,
         folder=str(run.folder),
-        questions=counts["questions"],
-        rows=counts["rows"],
+        questions=counts.questions,
+        rows=counts.rows,
         left_out=run.summary.finished - len(shared),
         score=mean_score([question.score for question in shared], is_rate=run.summary.is_rate),
         f1=score_fields(bootstrap_mean(f1, seed=0), len(f1)) if f1 else None,

@@ -1,11 +1,12 @@
-"""The budget-matched baseline: self-consistency for the same cost as another program."""
+"""The budget-matched baseline: one agent, asked several times for the cost of another program."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import total
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.metrics import Metric, metric_of_run
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import Account, Budget, BudgetSpent, open_account
 from ..base.journal import read_object
-from ..base.request import CHECKED, entry
+from ..base.request import CHECKED, LIMITS, entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..evaluation.earlier import Evaluation, earlier
@@ -35,15 +38,20 @@ from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.manifest import MANIFEST, name_of_run
-from ..tasks.check import metric_asked
+from ..tasks.check import Check, metric_asked
+from ..tasks.picked import PICKED, asked_often
 from .confounds import ARMS
 from .matched import MATCH, TOLERANCE, Match, same_lm, tokens_per_question, usages_of
 from .request import CompareRequest, MatchRequest
-from .run_again import lms_of_run, noted_prices
+from .run_again import lms_of_run, noted_prices, program_of_run
 from .words import say
 
 PILOT = 8
 """Evenly spaced questions that are asked once to measure the cost of a sample."""
+
+
+Agent = Callable[[int], Program]
+"""One agent that is asked so often."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class MatchPlan:
     """
 
     request: MatchRequest
+    agent: Agent
     run: Evaluation
     pilot: Sequence[Question]
     arms: Sequence[Arm]
@@ -117,10 +126,13 @@ class MatchPlan:
 
     def lines(self) -> list[str]:
         """The plan in words: the likely calls of each LM, their cost, and the ceiling."""
-        questions = counted(len(self.request.questions), "question")
-        lines = [f"{questions} again, by 1 agent for the bill of {self.name}"]
+        questions, agent = counted(len(self.request.questions), "question"), "1 agent"
+        unit = "call"
+        if self.request.questions[0].kind in PICKED:
+            agent, unit = "1 agent, and an LM that picks one of its answers,", "sample"
+        lines = [f"{questions} again, by {agent} for the bill of {self.name}"]
         for arm in self.arms:
-            samples, calls = counted(arm.match.samples, "sample"), counted(arm.calls, "call")
+            samples, calls = counted(arm.match.samples, "sample"), counted(arm.calls, unit)
             pilot = f" (estimated: a pilot of {counted(len(self.pilot), 'question')} decides)"
             line = f"{arm.identity['endpoint']}: {samples} per question, {calls}"
             lines.append(line + pilot * (not arm.match.pilot))
@@ -151,7 +163,9 @@ class MatchPlan:
 
 @entry(MatchRequest)
 def match_budget(request: MatchRequest) -> Evaluation:
-    """Run self-consistency on a run's questions, with as many samples as the run's bill pays for.
+    """Run one agent on a run's questions, as often as the run's bill pays for: self-consistency,
+    or, where answers cannot be voted on (open answers and tasks), a pick. On tasks, `single` is a
+    run of the agent that is asked.
 
     `lm` is the LM to sample from, one that the run used; None takes DSPy's configured LM. In a list
     of several, each LM is run alone for the whole bill, and the result is the one most often right:
@@ -178,8 +192,9 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
         make_lm(each, price=prices.get(each)) if isinstance(each, str) else lm_given(each)
         for each in (request.lm if isinstance(request.lm, list) and request.lm else [request.lm])
     ]
-    used = [_checked_lm(matched, each) for each in lms]
     metric = metric_of_run(described, metric_asked(request, request.metric))
+    agent = _agent(request, metric)
+    used = [_checked_lm(matched, agent(1), each) for each in lms]
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = matched.folder / MATCH if request.out is None else Path(request.out)
     count = min(PILOT, len(questions))
@@ -188,8 +203,11 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     for one, identity in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
         alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
-        arms.append(_arm(one, identity, folder, alone, questions, pilot))
-    plan = MatchPlan(request, matched, pilot, arms, metric, home, name or name_of_run(described))
+        if request.single is not None:
+            alone = _measured(alone, earlier(request.single))
+        arms.append(_arm(agent, one, identity, folder, alone, questions, pilot))
+    named = name or name_of_run(described)
+    plan = MatchPlan(request, agent, matched, pilot, arms, metric, home, named)
     plan.account()  # refuse a bad budget now, before any question is paid for
     return plan
 
@@ -198,23 +216,27 @@ def plan_costliest(
     request: CompareRequest,
     runs: Sequence[Evaluation],
     names: Sequence[str],
+    reference: int,
     *,
     keyless: bool = False,
 ) -> MatchPlan:
     """Plan a match of the run that took most per question, in dollars where all are known, else in
     tokens. Its questions are read again and its LMs made again; with `keyless` (a plan alone),
-    without their keys.
+    without their keys. On tasks, the agent is that of the run at the place `reference`.
     """
     costs = [_cost_per_question(run.rows) for run in runs]
     spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
     run = runs[place]
     _spent_by(run)  # refuse it before its questions are read
+    questions = questions_of(run, request.data)
+    acts = questions[0].kind == "task" and place != reference
     match = MatchRequest(
         run=run,
-        questions=questions_of(run, request.data),
+        questions=questions,
+        single=runs[reference] if acts else None,
         lm=lms_of_run(run, Seating(request, keyless=keyless), "self-consistency"),
-        **request.named("metric", "out", "budget", "concurrency", "progress", *CHECKED),
+        **request.named("metric", "out", "budget", "concurrency", "progress", *CHECKED, *LIMITS),
     )
     return plan_match(match, names[place])
 
@@ -222,10 +244,11 @@ def plan_costliest(
 def run_match(plan: MatchPlan) -> Evaluation:
     """Do what was planned; see `match_budget`."""
     request, described = plan.request, plan.run.summary.run
+    picks = request.questions[0].kind in PICKED
     settings = {
         **described["settings"],
         "command": "compare",
-        "program_spec": f"single:{SELF_CONSISTENCY}",
+        "program_spec": None if picks else f"single:{SELF_CONSISTENCY}",
         "sets": [],
         "demos": 0,
         "budget": str(plan.ceiling),
@@ -240,19 +263,24 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 "lm": arm.lm,
                 "metric": plan.metric,
                 "concurrency": request.concurrency,
+                **request.named(*LIMITS),
             }
             # Answers from the cache would not show what a sample costs.
             apart: dict[str, Any] = {"cache": False, "tracking": False, "progress": False}
-            pilot = evaluate(_sampling(1), plan.pilot, out=arm.folder / "pilot", **apart, **shared)
-            if pilot.summary.stopped:
-                raise BudgetSpent(pilot.summary.stopped)
-            match = _measured(arm.match, pilot)
+            match = arm.match
+            if request.single is None:
+                # Where an LM picks, its calls are on the bill, too.
+                tried, place = plan.agent(2 if picks else 1), arm.folder / "pilot"
+                pilot = evaluate(tried, plan.pilot, out=place, **apart, **shared)
+                if pilot.summary.stopped:
+                    raise BudgetSpent(pilot.summary.stopped)
+                match = _measured(match, pilot)
             if request.budget is None and not match.fits:
                 continue
             on = f", on {match.lm}" if match.lm else ""
             label = f"1 agent × {match.samples} for the budget of {plan.name}{on}"
             baseline = evaluate(
-                _sampling(match.samples),
+                plan.agent(match.samples),
                 request.questions,
                 out=arm.folder / f"{match.samples}-samples",
                 tracking=tracked if request.tracking is None else request.tracking,
@@ -268,7 +296,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
             )
             stopped = baseline.summary.stopped
             # Which LM is the best is not known before all are finished.
-            if stopped and (len(plan.arms) > 1 or not baseline.summary.counts["rows"]):
+            if stopped and (len(plan.arms) > 1 or not baseline.summary.counts.rows):
                 raise BudgetSpent(stopped)
             baselines.append(baseline)
     if not baselines:
@@ -287,11 +315,10 @@ def match_note(baseline: Evaluation, name: str) -> str:
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 
-def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:
+def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
     """The identity of the baseline's LM. The run must have used it, since tokens of different LMs
     cannot be compared.
     """
-    program: SingleAgent = _sampling(1)
     used = lms_of(program, lm or dspy.settings.lm)["*"]
     lms = matched.summary.run["lms"].values()
     if not any(same_lm(used, other) for other in lms):
@@ -304,6 +331,7 @@ def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:
 
 
 def _arm(
+    agent: Agent,
     lm: Any,
     identity: LMFields,
     folder: Path,
@@ -311,15 +339,15 @@ def _arm(
     questions: Sequence[Question],
     pilot: Sequence[Question],
 ) -> Arm:
-    """The expected cost of one LM alone: measured by its pilot, or estimated from a sample's
-    prompt.
+    """The expected cost of one LM alone: measured by its pilot or an earlier run, or estimated from
+    a sample's prompt.
     """
     pilot_left, _ = left_of(folder / "pilot", pilot)
-    if not pilot_left:
-        match = _measured(bill, earlier(folder / "pilot"))
+    if bill.pilot or not pilot_left:
+        match = bill if bill.pilot else _measured(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
         return Arm(lm, identity, folder, match, match.samples * len(left))
-    sample = estimate(_sampling(1), questions, lm, out=folder / "pilot")
+    sample = estimate(agent(1), questions, lm, out=folder / "pilot")
     tokens = sum(map(likely, filter(None, (sample.prompt_tokens, sample.completion_tokens))))
     cost = None if sample.cost_usd is None else likely(sample.cost_usd) / len(questions)
     match = replace(bill, tokens_per_sample=tokens / len(questions), cost_per_sample=cost)
@@ -337,12 +365,43 @@ def _measured(spent: Match, pilot: Evaluation) -> Match:
             "was answered by an LM that counts tokens: see the errors in its rows, and delete it "
             "to try again"
         )
+    times = pilot.summary.run["program"].get("samples") or 1
     cost = _cost_per_question(pilot.rows)
-    return replace(spent, tokens_per_sample=tokens, pilot=questions, cost_per_sample=cost)
+    return replace(
+        spent,
+        tokens_per_sample=tokens / times,
+        pilot=questions,
+        cost_per_sample=cost and cost / times,
+    )
 
 
-def _sampling(samples: int) -> SingleAgent:
-    return SingleAgent(SELF_CONSISTENCY, samples=samples)
+def _agent(request: MatchRequest, metric: Metric) -> Agent:
+    """One agent by how often it is asked: self-consistency, or a pick where answers cannot be voted
+    on.
+    """
+    kind, single = request.questions[0].kind, request.single
+    if kind not in PICKED:
+        return lambda samples: SingleAgent(SELF_CONSISTENCY, samples=samples)
+    program: Program = SingleAgent("cot")
+    if single is not None:
+        program = _same_program(earlier(single), request)
+    elif isinstance(metric, Check) and metric.answer_file is None:
+        raise UserError(
+            "one prompt cannot act on tasks: name the run of a program that works alone (the "
+            "first run of compare, --baseline of controls), or give --answer-file"
+        )
+    return partial(asked_often, program, kind=kind)
+
+
+def _same_program(run: Evaluation, request: MatchRequest) -> Program:
+    """The program of a run. Raises UserError where it is not what it was."""
+    try:
+        program = program_of_run(run, Seating(request))
+    except LookupError as problem:
+        raise UserError(f"{run.folder} cannot be asked again: {problem}") from None
+    if hashes(program)["program_hash"] != run.summary.run["program_hash"]:
+        raise UserError(f"the program of {run.folder} has changed since: run it again")
+    return program
 
 
 def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:

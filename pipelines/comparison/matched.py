@@ -126,7 +126,7 @@ def _best_of(places: Iterable[Path]) -> Evaluation | None:
     for place in sorted(places):
         with suppress(UserError, OSError):
             run = earlier(place)
-            finished = run.summary.finished == run.summary.counts["questions"]
+            finished = run.summary.finished == run.summary.counts.questions
             if finished and MATCH in run.summary.run["settings"]:
                 baselines.append(run)
     return max(baselines, key=lambda run: run.score, default=None)

@@ -129,8 +129,8 @@ class CompareRequest(Tested, Matching):
         bool,
         Option(
             "--match-budget",
-            help="Also run self-consistency with as many samples as the dearest run's bill pays "
-            "for.",
+            help="Also run one agent as often as the dearest run's bill pays for: a vote of its "
+            "answers, or a pick. On tasks the agent is that of the first run.",
         ),
     ] = False
     data: Annotated[
@@ -140,13 +140,19 @@ class CompareRequest(Tested, Matching):
 
 @dataclass
 class MatchRequest(Matching):
-    """Run self-consistency on a run's questions, with as many samples as its bill pays for."""
+    """Run one agent on a run's questions, as often as its bill pays for: self-consistency, or a
+    pick where answers cannot be voted on.
+    """
 
     run: Annotated[AnyRun, Doc("the run to match, or its folder.")]
     questions: Annotated[
         Sequence[Question], Doc("the questions that it ran on, in the same order.")
     ]
     _: KW_ONLY
+    single: Annotated[
+        AnyRun | None,
+        Doc("a run of the agent that is asked several times; None asks one prompt. For tasks."),
+    ] = None
     tracking: Annotated[
         bool | None, Doc("log the baseline to MLflow; None does where the run was tracked.")
     ] = None

@@ -1,14 +1,17 @@
-"""Makes the LMs of a run again."""
+"""Makes the LMs and the program of a run again."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm, lm_identity
 from ..lms.prices import Prices
+from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import EVERY, Seating, parse_prices
 
 
@@ -76,3 +79,21 @@ def lm_of_run(
 def noted_prices(run: Evaluation) -> dict[str, Prices]:
     """USD per token by LM, as passed to the command that made the run."""
     return parse_prices(run.summary.run["settings"].get("prices") or ())
+
+
+def program_of_run(
+    run: Evaluation, seating: Seating, lms: Mapping[str, Any] | None = None
+) -> Program:
+    """The program of a run, with these LMs by seat: the same one, the one that its folder holds, or
+    the one that was named for it. Raises LookupError where there is none.
+    """
+    settings = run.summary.run["settings"]
+    try:
+        program = run.program_with(lms)
+    except UserError:
+        if not (spec := settings.get("program_spec")):
+            raise LookupError(
+                "its program is not in a file: in Python, pass the run itself"
+            ) from None
+        program = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
+    return program_given(program)

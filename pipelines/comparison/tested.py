@@ -17,14 +17,13 @@ from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
 from ...modules.reading.row import CHECK, ResultRow, score_in, taken
 from ...optimizers.statistics.clusters import Clustered, clustered_mean
-from ...optimizers.statistics.controls import gain_part
+from ...optimizers.statistics.controls import gain_part, paired_difference
 from ...optimizers.statistics.statistics import (
     Difference,
     holm,
     mcnemar_exact,
     mcnemar_midp,
     paired_bootstrap,
-    tango,
 )
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import question_hash
@@ -238,11 +237,9 @@ class Test:
         """The difference with the interval that fits the test: Tango's for answers that are right
         or wrong, else Student's with one win and one loss of weight ½ added.
         """
-        if right_or_wrong:
-            return tango(int((a > b).sum()), int((b > a).sum()), len(a), confidence)
         unit = 1.0 if self.is_rate else float(abs(a - b).max())
-        value, low, high = gain_part(b.tolist(), a.tolist(), unit, confidence)
-        return Difference(value, low, high)
+        interval = paired_difference if right_or_wrong else gain_part
+        return Difference(*interval(b.tolist(), a.tolist(), unit, confidence))
 
     def _f1(self, a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> Difference | None:
         both = [

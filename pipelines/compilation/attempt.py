@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ import dspy
 from ...modules.base.calls import EndpointDown, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.usage import total as sum_of
+from ...modules.protocols.declaration import Trainable
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.grading import Graded
@@ -24,7 +26,7 @@ from ...optimizers.prompts.metric import OptimizerMetric
 from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeacher
-from ..base.budget import Account, Budget, BudgetSpent
+from ..base.budget import Account, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, books_of, score_fields
@@ -34,6 +36,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
+from ..lms.store import books_around
 from ..programs.saved import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..runs.summary import Ending
@@ -42,10 +45,12 @@ from ..tracking.run import Run
 from .budget import FIRST_SHARE, without_reserve
 from .card import COMPILE, PROGRAM, PROMPTS
 from .outcome import COMPILED, Compilation, compared, summed, verdict_on
-from .plan import CompilationPlan, answers_alike
+from .plan import MOST_ROUNDS, CompilationPlan, answers_alike, plan_compilation
 from .record import CANDIDATES, PROPOSALS, Lines, Proposals, logged, prompts_page
 
 BEFORE, AFTER = "before", "after"
+FEWEST_ROUTED = 8
+"""With fewer questions of its own, a strategy of a network is compiled on those of all."""
 
 
 @dataclass
@@ -54,7 +59,7 @@ class Compiling:
 
     `phase` is `before`, `optimize` or `after`; `evaluation` is the state of the evaluation in the
     first and the last; `best` is the best selection score so far (0 to 1), `given` that of the
-    program as it was given.
+    program as it was given. `part` is what is compiled or trained of a strategy network.
     """
 
     phase: str
@@ -64,6 +69,7 @@ class Compiling:
     given: float | None = None
     usage: Usage = field(default_factory=Usage)
     evaluation: Progress | None = None
+    part: str = ""
 
 
 def compiling_line(state: Compiling) -> ProgressLine:
@@ -73,7 +79,7 @@ def compiling_line(state: Compiling) -> ProgressLine:
     parts = [f"{state.candidates:,} candidates, {state.scorings:,} answers scored"]
     if state.best is not None and state.given is not None:
         parts.append(f"best {state.best:.1%} (given {state.given:.1%})")
-    return ProgressLine("optimizer", [*parts, used(state.usage.to_dict())])
+    return ProgressLine(state.part or "optimizer", [*parts, used(state.usage.to_dict())])
 
 
 @dataclass
@@ -81,12 +87,14 @@ class Attempt:
     """One attempt at a compilation, from the comparison before to the one after.
 
     `under_way` is the open run; its `about` is what `compile.json` says of it, but for the result.
+    `compile_part` compiles what a strategy network chooses among.
     """
 
     plan: CompilationPlan
     under_way: Run[dict[str, object]]
     progress: Callable[[Compiling], None]
     began: float
+    compile_part: Callable[[CompilationPlan], Program]
     stopped: str | None = None
     short: bool = False  # the budget ended it
     problem: BaseException | None = None
@@ -130,7 +138,7 @@ class Attempt:
             first = Account(total.budget.part(FIRST_SHARE), totals(self.folder / BEFORE))
             self._share = Account(total.budget)
         self.before = self._evaluate(program, BEFORE, first)
-        if self.before is not None and self.before.summary.counts["rows"] and self.before.empty:
+        if self.before is not None and self.before.summary.counts.rows and self.before.empty:
             raise UserError(
                 "every held-out question failed, the first because "
                 f"{self.before.rows[0]['error']}: fix the cause"
@@ -144,7 +152,10 @@ class Attempt:
             if self.before is not None:
                 took, seconds = totals(self.folder / BEFORE), time.monotonic() - self._share._began
                 self._share.budget = without_reserve(total.budget, took, seconds)
-        self._optimize(program, proposals)
+        if self.plan.learning is None:
+            self._optimize(program, proposals, self.plan.chosen.run)
+        else:
+            self._learn_together(program, proposals, self.plan.learning)
         best = self.candidates.best()
         if self.problem is not None or self.before is None or best.name == self.candidates.first:
             self.after = self.before if self.problem is None else None
@@ -208,7 +219,80 @@ class Attempt:
                 with self._lock:
                     self.usage.add(usage)
 
-    def _optimize(self, program: Program, proposals: Proposals) -> None:
+    def _learn_together(self, program: Program, proposals: Proposals, learning: Trainable) -> None:
+        """Compile the prompts of each strategy and train the policy on what they answer, and again
+        as long as that is better on the selection questions.
+        """
+        self._optimize(program, proposals, _nothing)
+        for number in range(1, 1 if self.stopped or self.problem else MOST_ROUNDS + 1):
+            best = self.candidates.best()
+            try:
+                taught = self._taught(best.program, learning, number)
+            except (BudgetSpent, EndpointDown) as problem:
+                self._ended_by(problem)
+                return
+            if taught is None:
+                return
+            self._optimize(taught, proposals, _nothing)
+            if self.stopped is not None or self.candidates.best().name == best.name:
+                return
+
+    def _taught(self, program: Program, learning: Trainable, number: int) -> Program | None:
+        """A copy with compiled prompts and a policy that was trained on them; None where the budget
+        ended that.
+
+        From the second round on, a strategy learns from the questions that it is given.
+        """
+        taught: Any = learning.fresh(program)
+        home, learn, shown = self.folder / f"round-{number}", self.plan.learn, set[str]()
+        state = Compiling("optimize", usage=self.usage)
+
+        def show(part: str, compiling: Compiling) -> None:
+            self.progress(replace(compiling, part=part, usage=self.usage))
+
+        self._pay_from(self._share)
+        with self._within():
+            routed = taught.routed(learn) if number > 1 else {}
+            for place, (name, part) in enumerate(self.plan.parts.items()):
+                member, own = taught.members[name], routed.get(name, [])
+                folder = re.sub(r"[^\w.-]+", "-", f"{place:02}-{name}")
+                request = replace(
+                    part.request,
+                    program=member,
+                    train=own if len(own) >= FEWEST_ROUTED else learn,
+                    seed=part.request.seed + number - 1,
+                    out=home / folder,
+                    progress=partial(show, f"round {number}, {name}"),
+                )
+                compiled = self.compile_part(plan_compilation(request))
+                made = compiled.compilation
+                if made.paused:
+                    self.stopped = made.stopped
+                elif made.stopped is not None:
+                    self._ended_by(BudgetSpent(made.stopped))
+                if self.stopped is not None:
+                    return None
+                pairs = zip(member.predictors(), compiled.predictors(), strict=True)
+                for predictor, better in pairs:
+                    predictor.signature, predictor.demos = better.signature, better.demos
+                    shown |= {str(demo.get("question")) for demo in better.demos}
+            show(f"round {number}, policy", state)
+            learning.teach(
+                taught,
+                [question for question in learn if question.question not in shown],
+                home / "policy",
+                lm=self.plan.lm,
+                cache=self.books.cache is not None,
+                tracking=self.plan.request.tracking,
+                parent=ABOVE,
+            )
+        program_taught: Program = taught
+        return program_taught
+
+    def _optimize(
+        self, program: Program, proposals: Proposals, search: Callable[[Bench], list[Student]]
+    ) -> None:
+        """Score the program, and what a search makes of it."""
         self._pay_from(self._share)
         control = CallControl(self._within)
         student = Student(program.deepcopy(), control)
@@ -253,7 +337,7 @@ class Attempt:
         try:
             with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
                 score(student)
-                for candidate in self.plan.chosen.run(bench):
+                for candidate in search(bench):
                     score(candidate)
         except Halted:
             pass
@@ -262,12 +346,16 @@ class Attempt:
         except Exception:
             if control.problem is None:
                 raise  # else it is what a library made of being halted
-        if isinstance(control.problem, BudgetSpent):
-            self.stopped, self.short = self._spent(control.problem), True
-        elif isinstance(control.problem, EndpointDown) and self.books.paid.calls:
-            self.stopped = paused(control.problem)
-        elif control.problem is not None:
-            self.problem = control.problem
+        if control.problem is not None:
+            self._ended_by(control.problem)
+
+    def _ended_by(self, problem: BaseException) -> None:
+        if isinstance(problem, BudgetSpent):
+            self.stopped, self.short = self._spent(problem), True
+        elif isinstance(problem, EndpointDown) and self.books.paid.calls:
+            self.stopped = paused(problem)
+        else:
+            self.problem = problem
 
     def _teacher(self, control: CallControl) -> Student | None:
         """The program that writes the demonstrations, which is not a candidate."""
@@ -340,7 +428,7 @@ class Attempt:
                 candidate.name != first.name and bool(candidates.selected(candidate).scores)
                 for candidate in candidates
             ),
-            answered=self.before.summary.counts["rows"] if self.before is not None else 0,
+            answered=self.before.summary.counts.rows if self.before is not None else 0,
             stopped=self.stopped is not None,
             failed=self._failed(),
         )
@@ -371,11 +459,11 @@ class Attempt:
             settings={
                 **self.plan.chosen.presets[preset],
                 "seed": self.plan.request.seed,
-                **self.plan.parts,
+                **self.plan.counts,
             },
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,
-            spent=_text(self.plan.request.budget) if self.short else None,
+            spent=self._ending_budget() if self.short else None,
             mlflow_run_id=self.under_way.tracking.run_id,
         )
         prompts = prompts_of(program)
@@ -391,13 +479,17 @@ class Attempt:
         program.compilation = result
         return program
 
+    def _ending_budget(self) -> str:
+        """The budget that the user gave, or that of a run around this one."""
+        return str(self.plan.request.budget or books_around().accounts[0].budget)
+
     def _failed(self) -> str:
         """A sentence if too many of the given program's held-out questions failed."""
         if self.before is None:
             return ""
         counts = self.before.summary.counts
         finished = self.before.summary.finished
-        return run_failed("the given program", counts["errors"], counts["rows"], finished)
+        return run_failed("the given program", counts.errors, counts.rows, finished)
 
     def _score(self, candidate: PromptCandidate) -> ScoreFields | None:
         selected = self.candidates.selected(candidate)
@@ -410,8 +502,9 @@ class Attempt:
         return score
 
 
-def _text(budget: Budget | str | None) -> str | None:
-    return None if budget is None else str(budget)
+def _nothing(bench: Bench) -> list[Student]:
+    """The search that only scores what it is given."""
+    return []
 
 
 def _open_copy(program: Program) -> Program:

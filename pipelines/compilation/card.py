@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.reading.grading import metric_name
-from ..base.cards import Card, Content, Kind, Score, TableEntry, kept_files
+from ..base.cards import Card, Content, Kind, Score, TableEntry, kept_files, kinds_in
 from ..base.journal import read_object, records
 from ..evaluation.card import about, costs_of
 from ..lms.ledger import totals
@@ -39,9 +39,11 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.scores.append(Score.of("difference", difference))
     card.files = [folder / PROMPTS] if (folder / PROMPTS).exists() else []
     runs = [folder / "before", *sorted(folder.glob("after/*"))]
-    card.children = [run for run in runs if run.is_dir()]
-    if card.children and (summary := read_object(card.children[-1] / SUMMARY)):
+    evaluated = [run for run in runs if run.is_dir()]
+    if evaluated and (summary := read_object(evaluated[-1] / SUMMARY)):
         card.costs = costs_of(summary)
+    learned = [place for place in sorted(folder.glob("round-*/*/")) if kinds_in(place)]
+    card.children = [*learned, *evaluated]
     card.artifacts = partial(_artifacts, folder, dict(document))
     card.tags = {"folkmoot.winner": result.get("winner") or ""}
     if (folder / PROGRAM).is_dir():

@@ -35,6 +35,7 @@ _FIELDS = {
     "optimizer": "optimizer",
     "preset": "preset",
     "seed": "seed",
+    "training": "training",
 }
 COMPILATION = RunFolder(
     "compilation",
@@ -115,7 +116,7 @@ def compile_as_planned(
         write_json(run.folder / COMPILE, {**about, "result": None})
         if request.tracking:
             run.track(COMPILE, lm=plan.lm)
-        attempt = Attempt(plan, run, tell, began)
+        attempt = Attempt(plan, run, tell, began, compile_as_planned)
         attempt.run()
         best = attempt.finish(None if attempt.problem else show)
         if attempt.problem is not None:

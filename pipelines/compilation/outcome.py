@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -10,7 +10,7 @@ from ...modules.base.calls import UsageFields
 from ...modules.reading.grading import ACCURACY
 from ..base.html import ShownResult
 from ..base.journal import read_object
-from ..base.run_files import Counts, ScoreFields
+from ..base.run_files import ScoreFields
 from ..base.sentences import sentence
 from ..base.wording import duration, percent, unanswered, used
 from ..comparison.compare import compare
@@ -37,7 +37,7 @@ class HeldOut(TypedDict):
     """What the summary of an evaluation on held-out questions says."""
 
     scores: dict[str, ScoreFields]
-    counts: Counts
+    counts: dict[str, int | None]
     usage: UsageFields
 
 
@@ -175,7 +175,7 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
     if evaluation is None:
         return None
     summary = evaluation.summary
-    return {"scores": summary.scores, "counts": summary.counts, "usage": summary.usage}
+    return {"scores": summary.scores, "counts": asdict(summary.counts), "usage": summary.usage}
 
 
 def compilation_in(folder: Path | None) -> Compilation | None:

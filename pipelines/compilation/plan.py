@@ -15,6 +15,7 @@ from dspy.teleprompt.reanchor.calibrate import decision_outputs
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError, checked_whole
+from ...modules.protocols.declaration import Trainable
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
@@ -46,6 +47,9 @@ from ..runs.manifest import made_with
 from ..tasks.check import metric_asked
 from .request import CompileRequest
 
+MOST_ROUNDS = 3
+"""How many times at most a program's parts are compiled, and it is trained on what they answer."""
+
 MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}
 """The most training questions that are learned from, and the most that candidates are chosen by."""
 
@@ -76,7 +80,8 @@ class CompilationPlan:
     """A compilation that is checked; no LM has been called.
 
     `task_lm` is the one of a program's seats that DSPy's optimizers run with, `learn` and `select`
-    are the parts of `train`.
+    are the parts of `train`. `parts` are the compilations of what a strategy network chooses among,
+    by name.
     """
 
     request: CompileRequest
@@ -94,6 +99,7 @@ class CompilationPlan:
     out: Path | None
     settings: dict[str, object]
     warnings: list[str]
+    parts: dict[str, CompilationPlan]
 
     @property
     def title(self) -> str:
@@ -108,7 +114,12 @@ class CompilationPlan:
         return [*own, *taught, *judge]
 
     @property
-    def parts(self) -> dict[str, int]:
+    def learning(self) -> Trainable | None:
+        """How the program itself learns, between compilations of its parts."""
+        return learning_of(self.program)
+
+    @property
+    def counts(self) -> dict[str, int]:
         """How many questions are learned from, selected by, and held out."""
         return {
             "learn": len(self.learn),
@@ -134,7 +145,8 @@ class CompilationPlan:
                 if self.validation
                 else None,
                 **request.named("optimizer", "preset", "seed"),
-                "questions": self.parts,
+                "questions": self.counts,
+                "training": self.learning and self.program.learning.to_dict(),
                 "settings": self.settings,
                 **made_with(),
             }
@@ -158,12 +170,23 @@ class CompilationPlan:
             select=len(self.select),
             predictors=len(self.program.predictors()),
         )
-        runs += 2 * len(self.select)  # the given program and the result are scored, too
         each = READINGS * self.program.most_turns() + judge_calls(self.metric)
+        summary = self.chosen.summary
+        if self.parts:
+            works = [part.work for part in self.parts.values()]
+            # an agent is asked a question with each strategy once at most
+            runs = (1 + MOST_ROUNDS) * len(self.select)
+            runs += MOST_ROUNDS * len(works) * len(self.learn)
+            runs += MOST_ROUNDS * sum(work["optimizer_calls"] for work in works) // each
+            proposals = MOST_ROUNDS * sum(work["proposals"] for work in works)
+            summary += f", for each of {counted(len(works), 'strategy')}; then the policy is "
+            summary += f"trained on what they answer; at most {MOST_ROUNDS} times"
+        else:
+            runs += 2 * len(self.select)  # the given program and the result are scored, too
         comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
         least = self.estimate.calls if self.estimate else None
         return Work(
-            summary=self.chosen.summary,
+            summary=summary,
             learn=len(self.learn),
             select=len(self.select),
             proposals=proposals,
@@ -223,7 +246,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     seating = Seating(request)
     source: Any = request.program
     if isinstance(source, str | Path):
-        source = program_of(source, parse_sets(request.sets), make_lm=seating.make)
+        source = program_of(source, parse_sets(request.sets), make_lm=seating.make, untrained=True)
     program = program_given(source, request.input_fields())
     checked_whole("the seed", request.seed, 0)
     how: Any = {
@@ -254,19 +277,34 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         check_metric(metric, questions)
     foreign = isinstance(program, Foreign)
     asked = [program.example(question) for question in train] if foreign else train
-    learn, select = split(asked, chosen, request.preset, request.seed)
+    learning = learning_of(program)
+    learns = chosen.learns or learning is not None
+    learn, select = split(asked, learns, request.preset, request.seed)
     program, lm = seating.seat(program)
     lms_of(program, lm)  # refused here where a seat has no LM
     task_lm = lm or next(seat.predict.lm for seat in program.seats().values())
+    prompt_lm = _prompt_lm(request, seating) or task_lm
+    teacher, parts = _teacher(request.teacher, seating), dict[str, CompilationPlan]()
+    if learning is not None:
+        program = learning.fresh(program)
+        common: Any = {"metric": metric, "lm": lm, "prompt_lm": prompt_lm, "teacher": teacher}
+        common |= request.named("optimizer", "preset", "seed", "concurrency", "cache", "keep")
+        parts = {
+            name: plan_compilation(CompileRequest(member, learn, **common, tracking=False))
+            for name, member in program.members.items()
+            if predictors_of(member)
+        }
     plan = CompilationPlan(
         request=request,
         program=program,
         lm=lm,
         task_lm=task_lm,
-        prompt_lm=_prompt_lm(request, seating) or task_lm,
+        prompt_lm=prompt_lm,
         metric=metric,
         chosen=chosen,
-        teacher=_teacher(request.teacher, program, lm, chosen, seating),
+        teacher=next(iter(parts.values())).teacher
+        if parts
+        else _teaching(teacher, program, lm, chosen),
         train=train,
         validation=validation,
         learn=learn,
@@ -274,15 +312,27 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         out=out,
         settings=_settings(request, train_split, held_out_split),
         warnings=warnings + advice(program, chosen, lm),
+        parts=parts,
     )
     # refused now, if at all
     account_of(request.budget, plan.engines, *([out] if out is not None else []))
     return plan
 
 
-def _teacher(
-    teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
-) -> Program | None:
+def learning_of(program: Program) -> Trainable | None:
+    protocol = PROTOCOLS.find(str(program.describe()["program"]))
+    return None if protocol is None else protocol.learning
+
+
+def _teacher(teacher: Any, seating: Seating) -> Any:
+    """The teacher as a program, or the LM of that name."""
+    named = isinstance(teacher, str | Path)
+    if named and not Path(teacher).expanduser().exists() and not PROTOCOLS.spec(str(teacher)):
+        return seating.make(teacher)
+    return teacher
+
+
+def _teaching(teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer) -> Program | None:
     """The program that writes the demonstrations: the teacher itself, or the program with the
     teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
     prompt.
@@ -297,13 +347,10 @@ def _teacher(
         raise UserError(
             f"{chosen.name} takes no teacher: drop it, or choose one of {', '.join(taught)}"
         )
-    named = isinstance(teacher, str | Path)
-    is_program = named and (Path(teacher).expanduser().exists() or PROTOCOLS.spec(str(teacher)))
-    if isinstance(teacher, dspy.BaseLM) or (named and not is_program):
+    if isinstance(teacher, dspy.BaseLM):
         made: Program = program.deepcopy()
-        writer = seating.make(teacher) if named else teacher
         for seat in made.seats().values():
-            seat.predict.lm = writer
+            seat.predict.lm = teacher
         return made
     made = program_given(teacher)
     for seat in made.seats().values():
@@ -364,7 +411,7 @@ def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:
 
 
 def split(
-    train: Sequence[Question], chosen: PromptOptimizer, preset: str, seed: int
+    train: Sequence[Question], learns: bool, preset: str, seed: int
 ) -> tuple[list[Question], list[Question]]:
     """The questions to learn from and those to select by, drawn by the seed; no question is
     both.
@@ -372,7 +419,7 @@ def split(
     order = [Question(question, meta={}) for question in train]
     random.Random(seed).shuffle(order)
     most = MOST_QUESTIONS[preset]
-    if not chosen.learns:
+    if not learns:
         return [], order[:most]
     half = len(order) // 2
     return order[:half][:most], order[half:][:most]
@@ -412,6 +459,13 @@ def check_input(
             )
     checked_whole("concurrency", concurrency)
     least = 2 if chosen.learns else 1
+    if learning_of(program) is not None:
+        least *= 2
+        if chosen.name == "knn":
+            raise UserError(
+                "knn chooses demonstrations anew for each question, as a strategy network chooses "
+                "strategies: choose another optimizer"
+            )
     if len(train) < least:
         raise UserError(
             f"{chosen.name} needs at least {least} training questions, and there are "

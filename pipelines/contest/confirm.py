@@ -34,7 +34,7 @@ def confirm(
         for entrant in entrants:
             out = folder / CONFIRM / entrant.folder
             lanes.append(Lane.opened(entrant, plan.evaluation(entrant, plan.unseen, out)))
-        ask_all(lanes, plan.unseen, plan.request.concurrency)
+        ask_all(lanes, plan.unseen)
     except BudgetSpent as problem:
         stopped = str(problem)
     except EndpointDown as problem:

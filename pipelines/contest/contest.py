@@ -28,6 +28,7 @@ from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
+from ..tasks.picked import Picked
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
 from .card import WINNER
@@ -36,7 +37,6 @@ from .entrants import Entrant
 from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
-from .picked import Picked
 from .plan import ContestPlan, plan_contest
 from .race import PlannedRace, Race
 from .request import ContestRequest
@@ -351,6 +351,8 @@ def save_winner(winner: Entrant, folder: Path) -> bool:
     scratch = folder.with_name(f".{folder.name}")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
+        for _, command in winner.program.parts(Command):
+            command.save(scratch)  # which says why it cannot be
         save_with_lm(winner.program, scratch, winner.lm)
         saved = True
     except UserError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.protocols.deliberation import Deliberation
+from ...modules.protocols.deliberation.deliberation import Deliberation
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program, distinct
 from ...modules.protocols.short_names import short_name
@@ -20,7 +20,7 @@ from ..meter.programs import COMMAND
 from ..programs.build import MakeLM
 from ..programs.resolve import program_given, program_of
 from ..tasks.check import Check
-from .picked import Picked
+from ..tasks.picked import PICKED, asked_often
 
 ONE, STEPS, EXAMPLES, TIMES = "one prompt", "step by step", "one prompt, 4 examples", "k times"
 PANEL, TALK, MIXED = "panel of three", "two who talk", "mixed panel"
@@ -30,9 +30,6 @@ FEWEST_FOR_DEMOS = 60
 """Some questions are set aside as examples when there are at least this many."""
 
 MOST = 8
-PICKED = ("open", "task")
-"""The kinds of question whose answers cannot be voted on."""
-
 FIRST_SAMPLES = 3
 """How often the one prompt is asked before prices are known."""
 
@@ -89,14 +86,10 @@ def fair_opponent(
     answers cannot be voted on.
     """
     times = "once" if samples == 1 else f"{samples} times"
-    several: Any = asked.program
     if samples > 1 and kind in PICKED:
-        several = Picked([asked.program], samples, visible)
         times += ", picked" if visible is None else ", the first that passes the visible check"
-    elif samples > 1:
-        several = several.sampled(samples)
-    name = f"{asked.name}, {times}"
-    return Entrant(name, several, asked.lm, fair=True, prompt=asked.name)
+    several = asked_often(asked.program, samples, kind, visible)
+    return Entrant(f"{asked.name}, {times}", several, asked.lm, fair=True, prompt=asked.name)
 
 
 def lm_alone(lm: Any, name: str = ONE) -> Entrant:
@@ -175,7 +168,8 @@ def _own(
     if isinstance(source, str | Path):
         command = str(source).startswith(COMMAND)
         parameter = "pass_env" if command else "own_roles"
-        sets = {parameter: given[parameter]} if given[parameter] else None
+        takes = given[parameter] and not Path(source).expanduser().is_dir()  # which has its roles
+        sets = {parameter: given[parameter]} if takes else None
         program = program_of(source, sets, make_lm=make_lm)
         if not command:
             name = name or (str(source) if ":" in str(source) else Path(source).name)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
-
-import dspy
 
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
-from ...modules.base.together import together
-from ...modules.protocols.deliberation import Deliberation, replay
+from ...modules.protocols.deliberation.deliberation import Deliberation
+from ...modules.protocols.deliberation.replay import replay
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.answers import answer_key, score
-from ...modules.reading.grading import MetricError
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reading.voting import vote_among
 from ..base.wording import counted
+from ..tasks.picked import scores_of
 from .entrants import Entrant
 
 Rows = Mapping[str, ResultRow]
@@ -56,20 +51,15 @@ async def any_right(
 ) -> Free:
     """How often any of several samples is right, which no pick among them can exceed."""
     free = Free(f"any of {entrant.program.samples} right (a ceiling)", {}, {})
-    at_once = asyncio.Semaphore(os.cpu_count() or 1)
-
-    async def best(question: Question, row: ResultRow) -> None:
-        others = {turn["answer"] for turn in row["transcript"] if turn["round"] == 1}
-        best_score = score_in(row)
-        for answer in others - {row["answer"], None}:
-            async with at_once:
-                with suppress(MetricError):
-                    graded = await check.grade(question, dspy.Prediction(answer=answer))
-                    best_score = max(best_score, graded.score)
-        free.scores[question.id], free.bills[question.id] = best_score, taken(row)
-
-    answered = [question for question in questions if question.id in rows]
-    await together(best(question, rows[question.id]) for question in answered)
+    others = []
+    for question in questions:
+        for turn in rows[question.id]["transcript"] if question.id in rows else ():
+            if turn["round"] == 1 and turn["answer"] not in (rows[question.id]["answer"], None):
+                others.append((question, str(turn["answer"])))
+    for id, row in rows.items():
+        free.scores[id], free.bills[id] = score_in(row), taken(row)
+    for (id, _), scored in (await scores_of(check, others)).items():
+        free.scores[id] = max(free.scores[id], scored)
     return free
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
-from ...modules.protocols.deliberation import Deliberation
+from ...modules.protocols.deliberation.deliberation import Deliberation
 from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent

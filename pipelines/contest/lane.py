@@ -15,7 +15,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in, taken
 from ..base.budget import BudgetSpent
 from ..base.run_files import Manifest
-from ..evaluation.answering import each_in_turn, useful_concurrency
+from ..evaluation.answering import each_in_turn
 from ..evaluation.earlier import Evaluation
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.repeats import Ask
@@ -198,7 +198,6 @@ class Lane:
 def ask_all(
     lanes: Sequence[Lane],
     questions: Iterable[Question],
-    concurrency: int,
     report: Callable[[], None] = lambda: None,
 ) -> None:
     """Ask these programs the questions that they have not answered yet, concurrently.
@@ -221,9 +220,7 @@ def ask_all(
             report()
 
     if waiting:
-        at_once = max(
-            useful_concurrency(concurrency, each.plan.program, each.plan.lm) for each in lanes
-        )
+        at_once = max(each.plan.in_flight for each in lanes)
         run_sync(each_in_turn, waiting, at_once, work)
     if ending:
         raise ending[0]

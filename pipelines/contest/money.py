@@ -1,4 +1,5 @@
-"""Prices in a contest: what a question costs, and how many more questions the budget pays for.
+"""Prices in a contest: what a question costs, what is left to pay, and how many more questions the
+budget pays for.
 
 This module sees only prices, never answers.
 """
@@ -8,8 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ...modules.base.calls import Usage
+import numpy as np
+
+from ...modules.base.calls import Usage, total
+from ...modules.base.usage import price_unit
 from ..base.budget import Account
+from ..base.wording import rounded_money
+
+PILOT = 3
+"""The questions after which prices are known."""
 
 
 def amount(bill: Usage, unit: str) -> float:
@@ -44,3 +52,28 @@ def affordable(
         each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
         most = min(most, left / each if each > 0 else math.inf)
     return 0.0 if account.seconds_left == 0 else max(0.0, most)
+
+
+def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = False) -> str:
+    """What a task costs all programs together, and what those that are left cost, in words. Prices
+    of tasks differ by a factor of 100, so a mean alone would say little.
+
+    Args: bills: the bills of all programs, by task; empty words for fewer than the pilot. left: how
+        many tasks are not asked yet. again: whether the dearest program will be paid for twice, as
+        the fair opponent costs as much.
+    """
+    if len(bills) < PILOT:
+        return ""
+    unit = price_unit([total(each) for each in bills])
+    costs = []
+    for each in bills:
+        own = [amount(bill, unit) for bill in each]
+        costs.append(sum(own) + again * max(own))
+    half, most = np.percentile(costs, [50, 90])
+    rest = _worth(left * float(np.mean(costs)), unit)
+    median, ninth = _worth(half, unit), _worth(most, unit)
+    return f"a task costs {median} (median), {ninth} (90th percentile); {left} left: about {rest}"
+
+
+def _worth(cost: float, unit: str) -> str:
+    return rounded_money(cost) if unit == "cost_usd" else f"{cost:,.0f} {unit}"

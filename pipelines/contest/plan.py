@@ -8,6 +8,7 @@ import logging
 import random
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,14 +17,16 @@ from typing import Any
 
 import dspy
 
+from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.base.registry import FUNCTIONS
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
+from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
-from ..base.request import share_of_points, split_items
+from ..base.request import LIMITS, share_of_points, split_items
 from ..base.run_files import LMFields
 from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
@@ -33,11 +36,15 @@ from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
+from ..meter.programs import runs_on_workers
 from ..programs.build import MakeLM
 from ..programs.seats import Seating
+from ..reporting.contested import RUNS as PLAYED
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
+from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check, metric_asked, sandbox_of
+from ..tasks.cluster import check_cluster, where_code_runs
 from ..tracking.values import check_model_name
 from .entrants import (
     DEMOS,
@@ -54,6 +61,7 @@ from .entrants import (
     own_programs,
     paper_programs,
 )
+from .money import task_prices
 from .request import ContestRequest
 
 RUNS = Path("runs")
@@ -99,6 +107,18 @@ class ContestPlan:
         return f"contest on {self.source}"
 
     @cached_property
+    def so_far(self) -> str:
+        """What a task cost in an earlier attempt; empty for other questions."""
+        bills: dict[str, list[Usage]] = defaultdict(list)
+        if self.out is not None and self.race[0].kind == "task":
+            for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
+                for row in read_rows(file):
+                    bills[row["id"]].append(taken(row))
+        asked_by = max(map(len, bills.values()), default=0)
+        whole = [each for each in bills.values() if len(each) == asked_by]
+        return task_prices(whole, len(self.race) - len(whole))
+
+    @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:
         """The evaluation of each program of the field, on the race's questions."""
         return {each.name: self.evaluation(each, self.race) for each in self.field}
@@ -109,6 +129,7 @@ class ContestPlan:
         """An ordinary evaluation of a program of the field, within the contest's books."""
         request = self.request
         label = {"label": entrant.name, "command": "contest"}
+        on_cluster = request.named("engine", "meter_host")
         return plan_evaluation(
             EvaluateRequest(
                 entrant.program,
@@ -122,7 +143,8 @@ class ContestPlan:
                 permute=request.permute,
                 cache=request.cache,
                 tracking=request.tracking,
-                **request.named("max_usd_per_task", "max_calls_per_task"),
+                **request.named(*LIMITS),
+                **(on_cluster if runs_on_workers(entrant.program) else {}),
                 settings=label | ({"data": self.source} if self.cluster else {}),
                 progress=False,
             )
@@ -169,6 +191,7 @@ class ContestPlan:
         """The plan on one screen: how questions are read, the field, the cost, and what it can
         show.
         """
+        request = self.request
         sample, gold, options = self.race[0], str(self.race[0].answer), ""
         if sample.choices:
             gold = f"{gold} ({sample.choices[gold]})"
@@ -186,7 +209,8 @@ class ContestPlan:
             likely = f"about {rounded_money((low * high) ** 0.5)} if no program leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
-        often = "one prompt, as often as the dearest team costs"
+        asked = self.field[0].name if sample.kind == "task" else "one prompt"
+        often = f"{asked}, as often as the dearest team costs"
         programs = [often if each.fair else each.name for each in self.field]
         return [
             f"{counted(questions, 'question')} from {self.source}: {', '.join(parts)}",
@@ -194,10 +218,11 @@ class ContestPlan:
             f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
             f"programs: {'; '.join(programs)}",
             f"cost: {likely}{ceiling}",
+            *([f"so far: {self.so_far}"] if self.so_far else []),
             f"{counted(len(self.race), 'question')} show differences from about "
             f"{100 * smallest:.0f} points up; up to {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
-            *([f"code runs {sandbox_of(self.metric)}"] if sample.kind == "task" else []),
+            *([where_code_runs(sandbox_of(self.metric), request)] if sample.kind == "task" else []),
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:
@@ -283,6 +308,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
     field = _field(request, metric, lms, demos, seating)
+    acts = any(runs_on_workers(each.program) for each in field)
+    check_cluster(request, acts, questions)
     if not any(predictor.demos for entrant in field for predictor in entrant.program.predictors()):
         race, demos = [*race, *demos], []
     if request.improve and not unseen:

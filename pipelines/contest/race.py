@@ -26,10 +26,10 @@ from ..runs.books import Books
 from ..runs.rows import read_rows
 from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all
-from .money import affordable, amount
+from .money import PILOT, affordable, amount, task_prices
 from .plan import ContestPlan
 
-PILOT, ROUND = 3, 10
+ROUND = 10
 FIRST = "first"
 """The folder of prompts that are asked for their price alone."""
 
@@ -100,6 +100,19 @@ class Race:
             if name not in left_out and (lane.out is None or lane.entrant.kept)
         ]
 
+    @property
+    def task_prices(self) -> str:
+        """What a task costs the programs that are asked, once the pilot is answered; empty for
+        other questions.
+        """
+        lanes, fair = self.asked, any(lane.entrant.fair for lane in self.lanes.values())
+        bills = []
+        for question in self.questions:
+            if question.kind == "task" and all(question.id in lane.answers for lane in lanes):
+                bills.append([lane.answers[question.id].takes for lane in lanes])
+        left = (self.planned or len(self.questions)) - len(bills)
+        return task_prices(bills, left, again=not fair)
+
     def run(self) -> None:
         """Ask until it is decided, the questions are used up, or the money is gone."""
         try:
@@ -145,7 +158,7 @@ class Race:
         return lane
 
     def _ask(self, lanes: Sequence[Lane], questions: Iterable[Question]) -> None:
-        ask_all(lanes, questions, self.plan.request.concurrency, lambda: self.tell(self))
+        ask_all(lanes, questions, lambda: self.tell(self))
 
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():

@@ -19,6 +19,7 @@ from ..base.request import (
     Columned,
     Commands,
     JudgeLM,
+    OnCluster,
     ProgressOption,
     Repeated,
     Roles,
@@ -34,7 +35,9 @@ IMPROVE_SHARE = 1 / 3
 
 
 @dataclass
-class ContestRequest(Columned, Checked, SharedByLMs, Seats, Commands, Repeated, Spending):
+class ContestRequest(
+    Columned, Checked, OnCluster, SharedByLMs, Seats, Commands, Repeated, Spending
+):
     """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when

@@ -27,19 +27,21 @@ def contest_line(race: Race) -> ProgressLine:
         f"{each.name} {100 * each.right:.0f}%{f' ({each.reason})' if each.reason else ''}"
         for each in standings
     ]
-    parts = [*_figures(race, asked, total), *scores]
-    return ProgressLine("try", parts, asked, max(total, 1), _picture(race, standings, asked, total))
+    prices = race.task_prices
+    parts = [*_figures(race, asked, total), *scores, *([prices] if prices else [])]
+    picture = _picture(race, standings, asked, total, prices)
+    return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))
 
 
-def _picture(race: Race, standings: list[Place], asked: int, total: int) -> Text:
+def _picture(race: Race, standings: list[Place], asked: int, total: int, prices: str) -> Text:
     """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
     head, *lines = table_lines([standing.shown for standing in standings], standings[0].name)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
     for line, one in zip(lines, standings, strict=True):
         text.append(clean(line)[:WIDTH] + "\n", style="bright_black" if one.state == "out" else "")
-    if race.latest:
-        text.append(clean(race.latest)[:WIDTH] + "\n", style="dim")
+    for line in filter(None, (race.latest, prices)):
+        text.append(clean(line)[:WIDTH] + "\n", style="dim")
     text.append(clean("  ".join(_figures(race, asked, total)))[:WIDTH])
     return text
 

@@ -19,9 +19,9 @@ from ...modules.protocols.program import Program, SeatTurns, prediction_of
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.voting import vote_among
 from ...signatures.controls import ONE_CONTEXT
-from .dialogues import FIRST, Dialogues
+from .dialogues import FIRST, SELF_CONSISTENT, Dialogues
 
-SELF_CONSISTENT, THINKING, ONE = "self_consistency", "thinking", "one_context"
+THINKING, ONE = "thinking", "one_context"
 ARMS: Mapping[str, str] = {
     FIRST: "each agent answers afresh, hearing nobody, since it spoke in turn",
     "isolated": "each agent answers again, seeing only what it said itself",

@@ -8,6 +8,7 @@ from functools import partial
 
 from ...modules.base.calls import ROLLOUTS, Rollouts, bound
 from ...modules.base.errors import UserError
+from ...modules.base.sync import run_sync
 from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..base.request import entry
@@ -18,9 +19,10 @@ from ..evaluation.evaluate import carry_out
 from ..evaluation.repeats import ROLLOUTS_EACH
 from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS
+from ..tasks.picked import scores_of
 from ..tracking.run import disk_errors, running
-from .arms import ARMS, SELF_CONSISTENT
-from .dialogues import FIRST, levels_of, unpaid_turns
+from .arms import ARMS
+from .dialogues import FIRST, SELF_CONSISTENT, answers_of, levels_of, unpaid_turns
 from .outcome import CONTROLS, RESULT, WATERFALL, Controls, measure_gain
 from .plan import ControlsPlan, plan_controls
 from .request import ControlsRequest
@@ -77,7 +79,11 @@ def carry_out_controls(
         for name, answered in rows.items():
             if failed := sum(row["error"] is not None for row in answered.values()):
                 controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
-        measure_gain(controls, levels_of(plan.dialogues, rows, plan.metric), unit)
+        said = [*plan.dialogues.rows]
+        for arm in arms.values():
+            said += arm.rows
+        checked = run_sync(scores_of, plan.metric, answers_of(said, plan.questions))
+        measure_gain(controls, levels_of(plan.dialogues, rows, plan.metric, checked), unit)
         paid = run.books.paid
         controls.calls, controls.cost_usd = paid.calls, paid.cost_usd
         write_json(run.folder / CONTROLS, {**about, RESULT: controls.to_dict()})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -16,10 +16,15 @@ from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import answer_key
 from ...modules.reading.metrics import Metric
+from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.controls import expected_vote
+from ..tasks.picked import PICKED, Answered
 
-FIRST = "first"
+FIRST, SELF_CONSISTENT = "first", "self_consistency"
+ANY = "any_of_several"
+"""Whether any of the first answers, or of the samples, is right: no pick among them exceeds it."""
+
 AGAIN = ("isolated", "placebo", "stance")
 """Arms in which agents answer again."""
 
@@ -47,7 +52,8 @@ class Dialogues:
         """Add a row, or count it as left out if not all members have answered."""
         turns = unpaid_turns(row)
         first, last = self.ends(turns)
-        if row["error"] or row["gold"] is None or len(last) < max(2, fewest):
+        labelled = row["gold"] is not None or row["kind"] == "task"
+        if row["error"] or not labelled or len(last) < max(2, fewest):
             self.left_out += 1
             return
         self.rows.append(row)
@@ -88,10 +94,15 @@ def unpaid_turns(row: ResultRow) -> list[Turn]:
 
 
 def dialogues_in(
-    rows: Iterable[ResultRow], members: Sequence[str] = (), *, apart: bool = False
+    rows: Iterable[ResultRow],
+    members: Sequence[str] = (),
+    *,
+    apart: bool = False,
+    acts: bool = False,
 ) -> Dialogues:
     """Read the dialogues of a run. Without `members`, the agents that speak in the first round have
-    a vote; a judge speaks later.
+    a vote; a judge speaks later. Of a program that `acts`, agents need not be known: then there are
+    no members, and one agent at the same bill is what it is compared with.
 
     Raises UserError where fewer than two agents answer.
     """
@@ -104,6 +115,8 @@ def dialogues_in(
     dialogues = Dialogues(members or list(speaking), apart)
     for row in every:
         dialogues.add(row, len(members))
+    if not dialogues.rows and acts:
+        return Dialogues((), True, [row for row in every if row["error"] is None])
     if not dialogues.rows:
         raise UserError(
             "the run has no question that two or more agents have answered: controls split what a "
@@ -116,15 +129,18 @@ def dialogues_in(
 
 
 def levels_of(
-    dialogues: Dialogues, arms: Mapping[str, Mapping[str, ResultRow]], metric: Metric
+    dialogues: Dialogues,
+    arms: Mapping[str, Mapping[str, ResultRow]],
+    metric: Metric,
+    checked: Mapping[tuple[str, str], float],
 ) -> dict[str, dict[str, float]]:
     """The score of every question, by id, at each level of the path and in each other arm. `arms`
-    has the rows of the arms that were asked. Repeats of a question count as their mean. The best
-    agent alone is the member that is right most often.
+    has the rows of the arms that were asked, `checked` the scores of answers to tasks. Repeats of a
+    question count as their mean. The best agent alone is the member that is right most often.
     """
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in dialogues.rows:
-        own = _levels_of_row(dialogues, arms, metric, row)
+        own = _levels_of_row(dialogues, arms, metric, row, checked)
         for level, score in own.items():
             scores[level][row["id"]].append(score)
     levels = {
@@ -133,7 +149,7 @@ def levels_of(
     }
     alone = [levels.pop(name) for name in dialogues.members if name in levels]
     levels["best_member"] = max(alone, key=lambda scores: fmean(scores.values()), default={})
-    if dialogues.apart:
+    if dialogues.apart and "last" in levels:
         levels |= {"isolated": levels["last"], "placebo": levels["last"]}
     return levels
 
@@ -143,11 +159,14 @@ def _levels_of_row(
     arms: Mapping[str, Mapping[str, ResultRow]],
     metric: Metric,
     row: ResultRow,
+    checked: Mapping[tuple[str, str], float],
 ) -> dict[str, float]:
     names = ("id", "question", "choices", "kind", "meta")
     asked = dspy.Example(answer=row["gold"], **{name: row.get(name) for name in names})
 
     def mark(answer: str | None) -> float:
+        if answer and row["kind"] == "task":
+            return checked[row["id"], answer]
         return metric.grade_now(asked, dspy.Prediction(answer=answer)).score if answer else 0.0
 
     def vote(turns: Sequence[Turn]) -> float:
@@ -157,14 +176,32 @@ def _levels_of_row(
     first, last = dialogues.ends(unpaid_turns(row))
     if FIRST in arms:
         first = dialogues.first.get(row["id"], [])
+    picked = arms.get(SELF_CONSISTENT, {}).get(row["id"])
+    if not dialogues.members and picked is not None and picked["error"] is None:
+        samples = [mark(turn["answer"]) for turn in picked["transcript"] if turn["round"] == 1]
+        path = {"first": fmean(samples), "vote": score_in(picked), "team": score_in(row)}
+        return {**path, ANY: max(samples)}
     if not first:
         return {}
     alone = {turn.agent: mark(turn.answer) for turn in first}
     path = {"first": fmean(alone.values()), "vote": vote(first), "last": vote(last)}
     levels = {**alone, **path, "team": score_in(row)}
+    if row["kind"] in PICKED:
+        levels[ANY] = max(alone.values())
     for arm, rows in arms.items():
         answered = rows.get(row["id"])
         if arm != FIRST and answered is not None and answered["error"] is None:
             turns = unpaid_turns(answered)
             levels[arm] = vote(dialogues.ends(turns)[1] if arm in AGAIN else turns)
+            if row["kind"] in PICKED and arm not in AGAIN:
+                levels[arm] = score_in(answered)
     return levels
+
+
+def answers_of(rows: Iterable[ResultRow], questions: Sequence[Question]) -> Iterator[Answered]:
+    """The answers to tasks in these rows, each with its task, to be checked."""
+    tasks = {question.id: question for question in questions if question.kind == "task"}
+    for row in rows:
+        for turn in row["transcript"]:
+            if turn["answer"] is not None and row["id"] in tasks:
+                yield tasks[row["id"]], turn["answer"]

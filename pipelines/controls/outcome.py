@@ -21,6 +21,7 @@ PATH_NOTE = (
     "This is one path among others: in another order, parts could differ; they sum to the gain."
 )
 NAMES = {
+    "first": "one first answer",
     "sampling": "the vote",
     "re_evaluation": "thinking again alone",
     "presence": "peers being there",
@@ -28,6 +29,8 @@ NAMES = {
     "talk": "talk",
     "decider": "who decides",
 }
+ACTS = {"first": "one agent", "sampling": "a pick among several", "talk": "the team"}
+"""The same for a program whose agents are not known: it is split against one agent at its bill."""
 
 
 @dataclass
@@ -67,11 +70,13 @@ class Controls(ShownResult):
         """The known parts, in order; `talk` in place of unknown middle parts."""
         if "content" in self.parts or self.talk is None:
             return self.parts
-        return {
-            "sampling": self.parts["sampling"],
-            "talk": self.talk,
-            "decider": self.parts["decider"],
-        }
+        middle = {"sampling": self.parts["sampling"], "talk": self.talk}
+        return middle | {name: part for name, part in self.parts.items() if name == "decider"}
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """What the parts are called."""
+        return NAMES if "last" in self.levels else NAMES | ACTS
 
     @property
     def sentence(self) -> str:
@@ -81,7 +86,8 @@ class Controls(ShownResult):
         name = "content" if "content" in steps else "talk"
         return (
             f"of {signed(self.total.value, self.rate)} {'points' if self.rate else 'in score'}, "
-            f"{signed(steps['sampling'].value, self.rate)} are the vote; {NAMES[name]} adds "
+            f"{signed(steps['sampling'].value, self.rate)} are {self.names['sampling']}; "
+            f"{self.names[name]} adds "
             f"{signed_interval(*steps[name], is_rate=self.rate)}"
         )
 
@@ -95,10 +101,10 @@ class Controls(ShownResult):
         if self.empty:
             return [*self.notes, self._capital]
         rows: list[tuple[str, float, Estimate | None]] = [
-            ("one first answer", self.levels["first"], None)
+            (self.names["first"], self.levels["first"], None)
         ]
         for name, part in self.steps.items():
-            rows.append((f"+ {NAMES[name]}", rows[-1][1] + part.value, part))
+            rows.append((f"+ {self.names[name]}", rows[-1][1] + part.value, part))
         rows += [
             (f"against {name.replace('_', ' ')}", self.scores[name], self.arms[name])
             for name in self.arms
@@ -180,7 +186,7 @@ def measure_gain(
     controls.parts = gain_parts(scores, unit)
     if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
-    controls.talk = gain_part(scores["vote"], scores["last"], unit)
+    controls.talk = gain_part(scores["vote"], scores["last" if "last" in scores else "team"], unit)
     total = gain_part(scores["first"], scores["team"], unit)
     controls.total = total._replace(value=sum(part.value for part in controls.steps.values()))
     for name, by_question in levels.items():

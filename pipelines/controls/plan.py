@@ -14,6 +14,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError, checked_whole, did_you_mean
+from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SingleAgent
@@ -22,12 +23,12 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ...optimizers.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
-from ..base.request import split_items
+from ..base.request import LIMITS, split_items
 from ..base.wording import counted, rounded_money, smallest_difference
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
-from ..comparison.run_again import lm_of_run
+from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import account_of
@@ -36,22 +37,21 @@ from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
-from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import EVERY, Seating
 from ..runs.manifest import made_with, name_of_run
 from ..tasks.check import metric_asked
+from ..tasks.picked import PICKED
 from ..tracking.context import ABOVE
 from .arms import (
     ARMS,
     BESIDE,
     ONE,
-    SELF_CONSISTENT,
     THINKING,
     AnsweringAgain,
     exchange_of,
     one_context,
 )
-from .dialogues import AGAIN, FIRST, Dialogues, dialogues_in
+from .dialogues import AGAIN, FIRST, SELF_CONSISTENT, Dialogues, dialogues_in
 from .outcome import HOME
 from .request import ControlsRequest
 
@@ -81,10 +81,16 @@ class ControlsPlan:
     match: MatchPlan | None = None
     missing: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
 
     @property
     def title(self) -> str:
         return f"controls of {name_of_run(self.run.summary.run)}"
+
+    @property
+    def asked(self) -> int:
+        """The number of questions."""
+        return len({row["id"] for row in self.dialogues.rows})
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -111,8 +117,10 @@ class ControlsPlan:
         """The highest number of calls of each arm; None where not known."""
         calls = {name: plan.estimate.calls for name, plan in self.arms.items()}
         most = {name: span and span[1] for name, span in calls.items()}
-        matched = sum(arm.calls for arm in self.match.arms) if self.match else 0
-        return most | ({SELF_CONSISTENT: matched} if self.match else {})
+        if self.match is not None:
+            matched = sum(arm.calls for arm in self.match.arms)
+            most[SELF_CONSISTENT] = None if self.request.baseline else matched
+        return most
 
     @property
     def remarks(self) -> list[str]:
@@ -125,8 +133,10 @@ class ControlsPlan:
 
     def lines(self) -> list[str]:
         """Describe the calls of each arm, their cost, and what the questions can show."""
-        n, left = len(self.dialogues.turns), self.dialogues.left_out
+        n, left = self.asked, self.dialogues.left_out
         agents = f"{counted(n, 'question')} of {counted(len(self.dialogues.members), 'agent')}"
+        if not self.dialogues.members:
+            agents = f"{counted(n, 'question')} of a program whose agents are not known"
         asked = [
             f"{name}: {ARMS[name]}; at most {'unknown' if most is None else counted(most, 'call')}"
             for name, most in self.calls.items()
@@ -159,7 +169,7 @@ class ControlsPlan:
         }
 
     def to_dict(self) -> dict[str, object]:
-        n = len(self.dialogues.turns)
+        n = self.asked
         return {
             "run": str(self.run.folder),
             "out": str(self.out),
@@ -197,15 +207,20 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         lms, team = _team(run, request, seating)
         exchange = exchange_of(team)
     except LookupError as problem:
-        plan = ControlsPlan(request, run, dialogues_in(run.rows), metric, out)
+        acts = next(iter(run.rows))["kind"] in PICKED and SELF_CONSISTENT in wanted
+        plan = ControlsPlan(request, run, dialogues_in(run.rows, acts=acts), metric, out)
         plan.missing = {name: str(problem) for name in wanted if name != FIRST}
-        return plan
+        if acts:  # its fair opponent needs no agent of it
+            plan.questions = questions_of(run, request.questions)
+            plan.match = _match(plan, lms_of_run(run, seating, "a control"))
+            del plan.missing[SELF_CONSISTENT]
+        return _affordable(plan)
     rows = (row for row in run.rows if not row.get("repeat"))
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
     if hashes(team)["program_hash"] != run.summary.run["program_hash"]:
         plan.notes.append(CHANGED)
-    questions = _questions(run, request)
+    questions = plan.questions = _questions(run, request)
     for name in wanted:
         if name in AGAIN and (
             exchange.again is None or (name == "stance" and not exchange.stances)
@@ -220,26 +235,38 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         elif name in (SELF_CONSISTENT, THINKING):
             try:
                 if name == SELF_CONSISTENT:
-                    # With several LMs, each one alone.
-                    alone = MatchRequest(
-                        run,
-                        questions,
-                        lm=list({id(lm): lm for lm in lms.values()}.values()),
-                        metric=metric,
-                        out=out / "arms" / SELF_CONSISTENT,
-                        tracking=False,
-                        settings={"command": "controls"},
-                        **request.named("concurrency", "progress"),
-                    )
-                    plan.match = plan_match(alone)
+                    alone = {id(lm): lm for lm in lms.values()}
+                    plan.match = _match(plan, list(alone.values()))
                 else:
                     lm = {EVERY: _thinking(run, seating)}
                     plan.arms[name] = _evaluation(plan, name, SingleAgent("cot"), questions, lm)
             except UserError as problem:
                 plan.missing[name] = str(problem)
-    # refuse a bad budget now, before any question is paid for
-    account_of(request.budget, plan.engines, out)
+    return _affordable(plan)
+
+
+def _affordable(plan: ControlsPlan) -> ControlsPlan:
+    """Refuse a bad budget now, before any question is paid for."""
+    account_of(plan.request.budget, plan.engines, plan.out)
     return plan
+
+
+def _match(plan: ControlsPlan, lms: list[Any]) -> MatchPlan:
+    """One agent at the team's bill; of several LMs, each one alone."""
+    request = plan.request
+    return plan_match(
+        MatchRequest(
+            plan.run,
+            plan.questions,
+            single=request.baseline,
+            lm=lms,
+            metric=plan.metric,
+            out=plan.out / "arms" / SELF_CONSISTENT,
+            tracking=False,
+            settings={"command": "controls"},
+            **request.named("concurrency", "progress", *LIMITS),
+        )
+    )
 
 
 def _wanted(request: ControlsRequest) -> list[str]:
@@ -261,7 +288,7 @@ def _team(
     """The LMs of the run by seat, and its program. Raises LookupError where the dialogue cannot be
     continued, and UserError for another LM than the run's.
     """
-    noted, settings = run.summary.run, run.summary.run["settings"]
+    noted = run.summary.run
     if "imported" in noted:
         raise LookupError("an imported dialogue cannot be continued")
     lms, seats = request.lm or dspy.settings.lm, noted["lms"]
@@ -280,15 +307,8 @@ def _team(
             raise UserError(
                 f"{used['endpoint']} is not an LM of {run.folder}: give the LM of the run"
             )
-    try:
-        team = run.program_with({seat: lm for seat, lm in lms.items() if seat != EVERY})
-    except UserError:
-        if not (spec := settings.get("program_spec")):
-            raise LookupError(
-                "its program is not in a file: in Python, pass the run itself"
-            ) from None
-        team = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
-    if not isinstance(team, Program):
+    team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})
+    if isinstance(team, Foreign):
         raise LookupError("its program is your own code, not a protocol")
     return dict(lms), team
 
@@ -326,7 +346,9 @@ def _evaluation(
             out=plan.out / "arms" / name,
             parent=ABOVE,
             settings={"command": "controls", "label": f"{name}: {ARMS[name]}"},
-            **plan.request.named("retry_errors", "concurrency", "cache", "tracking", "progress"),
+            **plan.request.named(
+                "retry_errors", "concurrency", "cache", "tracking", "progress", *LIMITS
+            ),
         )
     )
 

@@ -77,6 +77,15 @@ class ControlsRequest(Checked, Seats, Spending):
         str | None,
         Option(metavar="NAME", help="Metric of a run that was scored by your own module:function."),
     ] = None
+    baseline: Annotated[
+        AnyRun | None,
+        str | None,
+        Option(
+            metavar="DIR",
+            help="On tasks: the run of the agent that is asked as often as the team's bill pays "
+            "for. Default: one prompt.",
+        ),
+    ] = None
     out: Annotated[
         str | Path | None,
         Path | None,

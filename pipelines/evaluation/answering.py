@@ -201,12 +201,14 @@ async def _graded(
             return str(problem), usage
 
 
-def useful_concurrency(concurrency: int, program: Program, language_model: Any) -> int:
+def useful_concurrency(
+    concurrency: int, program: Program, language_model: Any, *, on_cluster: bool = False
+) -> int:
     """The number of questions in flight: at most `concurrency`, and at most the calls in flight
     that any LM of the program allows. Commands share the machine: twice its cores, unless another
-    number was asked for.
+    number was asked for. Those of a cluster wait there, since it may grow with them.
     """
-    if concurrency == CONCURRENCY and isinstance(program, Command):
+    if concurrency == CONCURRENCY and program.parts(Command) and not on_cluster:
         concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
     return min(concurrency, max((engine.concurrency for engine in engines), default=CONCURRENCY))

@@ -12,6 +12,7 @@ from ...modules.protocols.short_names import full_name
 from ...modules.reading.grading import ACCURACY, metric_name
 from ..base.cards import Card, Content, Drawn, Kind, Score, State, question_costs
 from ..base.journal import read_object, write_json
+from ..base.run_files import Counts, object_of
 from ..lms.ledger import totals
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import drawings
@@ -25,7 +26,6 @@ COLUMNS = (
     *("id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls"),
     *("seconds", "error"),
 )
-LOST = {"errors": "failed", "unreadable": "unreadable", "truncated": "cut off"}
 WITHIN = ("controls", "match-budget")
 """Where commands about a run put their own folders."""
 
@@ -59,20 +59,20 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         summary = earlier(folder).summary.to_dict()
     card.paid(summary.get("paid") or totals(folder).to_dict())
     questions = document["questions"]
-    counts = summary.get("counts") or {"rows": 0, "questions": questions, "errors": 0}
-    if counts["rows"]:
+    counts = object_of(Counts, summary.get("counts") or {"questions": questions})
+    if counts.rows:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
         card.scores.sort(key=lambda score: score.name != main)
         card.costs = costs_of(summary)
         card.artifacts = partial(_artifacts, folder, summary)
-        card.sentences = [_counted(summary, card)]
+        card.sentences = [_counted(counts, card)]
     finished = card.score.n or 0 if card.score else 0
     ending = summary.get("ending")
-    if 0 < counts["rows"] == counts["errors"]:
+    if 0 < counts.rows == counts.errors:
         card.state, card.problem = State.FAILED, "every question failed"
-    elif finished < counts["questions"] and ending != Ending.LEFT:
-        unfinished = f"{finished:,} of {counts['questions']:,} rows"
+    elif finished < counts.questions and ending != Ending.LEFT:
+        unfinished = f"{finished:,} of {counts.questions:,} rows"
         card.ended(summary.get("stopped") or unfinished)
     card.files = [rows] if rows.exists() else []
     card.children = [folder / name for name in WITHIN if (folder / name).is_dir()]
@@ -84,19 +84,20 @@ def costs_of(summary: Mapping[str, Any]) -> dict[str, float]:
     """What a question of a run costs, whatever its cache held, and how long one took, where no
     answer came from a cache.
     """
-    counts, usage = summary["counts"], summary["usage"]
-    costs = question_costs(summary.get("takes") or usage, counts["rows"])
+    usage = summary["usage"]
+    costs = question_costs(summary.get("takes") or usage, summary["counts"]["rows"])
     seconds = (summary.get("seconds") or {}).get("p50")
     if seconds is not None and not usage["cached_calls"]:
         costs["seconds_p50"] = seconds
     return costs
 
 
-def _counted(summary: Mapping[str, Any], card: Card) -> str:
-    counts = summary["counts"]
-    lost = [f"{counts.get(name, 0):,} {word}" for name, word in LOST.items()]
-    questions = f"{card.score.n if card.score else 0:,} of {counts['questions']:,} questions"
-    return f"{card.score} on {questions}: {', '.join(lost)}."
+def _counted(counts: Counts, card: Card) -> str:
+    questions = f"{card.score.n if card.score else 0:,} of {counts.questions:,} questions"
+    return (
+        f"{card.score} on {questions}: {counts.errors:,} failed, {counts.unreadable:,} unreadable, "
+        f"{counts.truncated:,} cut off."
+    )
 
 
 def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:

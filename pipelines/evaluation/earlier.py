@@ -89,7 +89,7 @@ class Evaluation:
         complete run.
         """
         counts = self.summary.counts
-        failed = 2 * counts["errors"] >= counts["rows"]
+        failed = 2 * counts.errors >= counts.rows
         return self.summary.stopped or (all_failed(self.folder) if failed else None)
 
     @property
@@ -102,7 +102,7 @@ class Evaluation:
     @property
     def empty(self) -> bool:
         """Whether no question is finished, or all have failed."""
-        return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
+        return bool(self.summary.counts.rows == self.summary.counts.errors)
 
     def lines(self) -> list[str]:
         """The result in two lines: the score, and the cost with the folder. Before them stands why
@@ -129,7 +129,7 @@ class Evaluation:
         rival = rival_of(self.folder, self.summary.run)
         if rival and not self.empty:
             return f"folkmoot compare {rival} {self.folder}"
-        if not data or counts["errors"] + counts["unreadable"]:
+        if not data or counts.errors + counts.unreadable:
             return f"folkmoot show {self.folder}"
         lms = dict.fromkeys(lm["name"] for lm in self.summary.run["lms"].values())
         words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
@@ -186,7 +186,7 @@ class Evaluation:
         return self.score
 
     def __repr__(self) -> str:
-        if not self.summary.counts["rows"]:
+        if not self.summary.counts.rows:
             return "Evaluation(no question is finished)"
         name = "" if self.summary.metric == ACCURACY else f"{self.summary.metric} "
         n = f"n={self.summary.finished}{self.summary.failures}"
@@ -251,7 +251,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         summary.ending = Ending(written["ending"])
     summary.requests = written.get("requests") or []
     summary.stopped, summary.spent = written.get("stopped"), written.get("spent")
-    if not summary.counts["rows"]:
+    if not summary.counts.rows:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)
 

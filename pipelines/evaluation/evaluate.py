@@ -166,8 +166,8 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     except UserError:  # of damaged rows, which the run itself says
         return None
     counts = stored.summary.counts
-    whole = counts["rows"] == len(plan.questions) * request.times
-    asks_again = request.retry_errors and counts["errors"]
+    whole = counts.rows == len(plan.questions) * request.times
+    asks_again = request.retry_errors and counts.errors
     if asks_again or not (whole or summary.get("spent")):
         return None
     return Evaluation(folder, stored.summary, program=_as_given(plan.program))

@@ -29,12 +29,13 @@ from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import load as data
 from ..lms.foreign import billed_as
-from ..meter.programs import Command
+from ..meter.programs import Command, runs_on_workers
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
 from ..tasks.check import Check, metric_asked, sandbox_of
+from ..tasks.cluster import check_cluster, where_code_runs
 from ..tracking.values import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
@@ -130,12 +131,17 @@ class EvaluationPlan:
         what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
         lines = [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
         if isinstance(self.program, Command):
-            at_once = useful_concurrency(self.request.concurrency, self.program, self.lm)
-            longest = duration(self.program.module.timeout)
-            lines.append(f"{counted(at_once, 'command')} at once, each ended after {longest}")
+            at_once, longest = counted(self.in_flight, "command"), self.program.module.timeout
+            lines.append(f"at most {at_once} at once, each ended after {duration(longest)}")
         if any(question.kind == "task" for question in self.questions):
-            lines.append(f"code runs {sandbox_of(self.metric)}")
+            lines.append(where_code_runs(sandbox_of(self.metric), self.request))
         return lines
+
+    @property
+    def in_flight(self) -> int:
+        """The questions that are asked at a time."""
+        most, on_cluster = self.request.concurrency, self.request.engine is not None
+        return useful_concurrency(most, self.program, self.lm, on_cluster=on_cluster)
 
     @property
     def title(self) -> str:
@@ -250,6 +256,7 @@ def plan_evaluation(
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(metric_asked(request, request.metric), judge_lm, request.judge_sample)
     check_metric(metric, questions)
+    check_cluster(request, request.recheck or runs_on_workers(program), questions)
     if not isinstance(program, Foreign):
         data.check_passages(questions)
     sample = None if request.judge_sample is None else sample_of(request.judge_sample)
@@ -381,7 +388,7 @@ def _settings(
         **({"program_spec": program} if program else {}),
         "sets": [
             f"{key}={json.dumps(value, default=str)}"
-            for key, value in parse_sets(request.sets).items()
+            for key, value in parse_sets(request.parameters()).items()
         ],
         **request.named("concurrency"),
     }

@@ -16,6 +16,7 @@ from ..base.request import (
     Columned,
     JudgeLM,
     LMs,
+    OnCluster,
     ProgramSpec,
     ProgressOption,
     Record,
@@ -31,7 +32,7 @@ from ..base.request import (
 
 
 @dataclass
-class EvaluateRequest(Columned, Checked, LMs, Repeated, Spending):
+class EvaluateRequest(Columned, Checked, OnCluster, LMs, Repeated, Spending):
     """Answer labelled questions, score the answers, and keep a row for each.
 
     Run the same command again to resume a stopped run: finished questions are not asked twice.

@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import Usage, asking
+from ...modules.base.calls import Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.foreign import Foreign
@@ -37,15 +37,19 @@ from ..runs.rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_pro
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tasks.check import sandbox_of
+from ..tasks.cluster import LostWorker
 from ..tasks.folder import workplace
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
-from .answering import AnsweredRow, Doubts, answer_row, each_in_turn, useful_concurrency
+from .answering import AnsweredRow, Doubts, answer_row, each_in_turn
 from .plan import EvaluationPlan
 from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
 
 Taken = tuple[ResultRow, Seen | None]
 """A row, with the calls of its question if it is traced."""
+
+MOST_WORKERS = 3
+"""A task becomes an error row once so many workers have died with it."""
 
 UNREADABLE = 10
 """A run ends when none of its first so many answers can be read: the rest would be paid for in
@@ -140,11 +144,12 @@ class AnswerSheet:
         self.earlier = answered_for(self.run.folder, waiting)
         origins = {question._origin for question in plan.questions}
         acts = any(question.kind == "task" for question in plan.questions)
+        where = (self.run.folder, origins, plan.request.workers_host)
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
             metering(plan.lms, everywhere=everywhere),
-            workplace(sandbox_of(plan.metric), self.run.folder, origins) if acts else nullcontext(),
+            workplace(sandbox_of(plan.metric), *where) if acts else nullcontext(),
         ):
             yield
 
@@ -152,10 +157,9 @@ class AnswerSheet:
         """Answer the questions without a row, until a budget has `stopped` it. Raises what `answer`
         raises.
         """
-        plan, asks = self.plan, self.waiting
-        in_flight = useful_concurrency(plan.request.concurrency, plan.program, plan.lm)
+        asks = self.waiting
         self.tell()
-        run_sync(each_in_turn, asks, in_flight, self._work)
+        run_sync(each_in_turn, asks, self.plan.in_flight, self._work)
 
     async def _work(self, waiting: Iterable[Ask]) -> None:
         for ask in waiting:
@@ -213,7 +217,23 @@ class AnswerSheet:
         return answered, seen
 
     async def _answer(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
-        """The row of a question, and its calls if it is traced; repeats are not."""
+        """The row of a question, and its calls if it is traced. A task whose worker died is done
+        again, as after a stop of the run: its calls are in the records.
+        """
+        began, why = time.monotonic(), ""
+        for _ in range(MOST_WORKERS):
+            with metered() as usage:
+                try:
+                    return await self._answer_once(ask)
+                except LostWorker as problem:
+                    why = f"{problem}, as did {MOST_WORKERS - 1} before it"
+            self.earlier |= answered_for(self.run.folder, {ask.question.id})
+        seconds = time.monotonic() - began
+        row = error_row(ask.question, why, usage.to_dict(), seconds, ask.repeat)
+        return AnsweredRow(row), None
+
+    async def _answer_once(self, ask: Ask) -> tuple[AnsweredRow, Seen | None]:
+        """The same by one worker; repeats are not traced."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:

@@ -56,7 +56,7 @@ _FAILED = frozenset(
 """The finish reasons of attempts that failed on the way."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reply:
     """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or
     None).

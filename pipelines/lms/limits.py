@@ -8,6 +8,7 @@ import resource
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from ...modules.base.calls import CallError, GivenUpError
@@ -145,7 +146,8 @@ class Gate:
         """Run one attempt as soon as it may be sent, and give the time at which it began. Raises
         GivenUpError while the address is given up.
         """
-        clock = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        clock = loop.time
         async with AsyncExitStack() as alone:
             if self.rounds >= SUSPECT:
                 waited = self._alone.locked()
@@ -157,9 +159,8 @@ class Gate:
                 else:
                     await asyncio.sleep(self.next_try - clock())
             began = clock()
-            word = asyncio.get_running_loop().call_later(
-                WORD_SECONDS, self._say_waiting, most_seconds
-            )
+            say = partial(self._say_waiting, most_seconds)
+            word = None if self._spoken else loop.call_later(WORD_SECONDS, say)
             try:
                 yield began
             except TransientError as problem:
@@ -174,7 +175,8 @@ class Gate:
             else:
                 self._answered()
             finally:
-                word.cancel()
+                if word is not None:
+                    word.cancel()
 
     def pause(self, seconds: float) -> None:
         """Delay the next round by at least this many seconds."""

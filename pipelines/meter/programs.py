@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -18,7 +19,7 @@ from typing import IO, Any, TypeVar
 
 import dspy
 
-from ...modules.base.calls import FatalCallError
+from ...modules.base.calls import ASKER, FatalCallError, asking
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.base.registry import refuse_from_file
@@ -26,15 +27,17 @@ from ...modules.base.saved_file import Described
 from ...modules.base.sync import in_thread
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import ENDPOINT, FOLDER, Foreign
+from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.settings import settings
 from ..lms.store import books_around
 from ..tasks.check import in_sandbox
-from ..tasks.folder import left_in_folder, place_around
+from ..tasks.folder import Workplace, left_in_folder, place_around
 from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines, words_of
-from ..tasks.sandbox import Door, Sandbox, Started
-from .server import Endpoint, MeteredQuestion, metered_endpoint
+from ..tasks.sandbox import Door, Started
+from .server import LOOPBACK, Endpoint, MeteredQuestion, metered_endpoint
 
 COMMAND = "cmd:"
 """The prefix of a command where programs are named."""
@@ -135,23 +138,50 @@ class Metered(Foreign):
     async def _predict(
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
-        if question.kind != "task" or not _takes(self.module, FOLDER):
-            return await super()._predict(question, arguments, fields)
-        place = place_around(Sandbox.of(None))
-        with place.folder(question.files) as folder:
-            prediction = await super()._predict(question, arguments, {**fields, FOLDER: folder})
-            kept, whole = await in_thread(left_in_folder, question.files, folder)
-        prediction["answer"], prediction["whole"], prediction["raw"] = kept, whole, None
+        acts = question.kind == "task" and _takes(self.module, FOLDER)
+        files = {FOLDER: question.files} if acts else {}
+        prediction = await super()._predict(question, arguments, {**fields, **files})
+        if acts:  # reading an answer strips it, and a diff needs its last line's end
+            prediction["answer"] = prediction["kept"]
         return prediction
 
     async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         if not _takes(self.module, ENDPOINT):
             return await super()._asked(*arguments, **fields)
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
-        async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
+        host = getattr(ASKER.get().place, "host", None) or LOOPBACK
+        async with metered_endpoint(lms, dspy.settings.lm, host) as (endpoint, session):
             call = self._call(*arguments, **fields, **{ENDPOINT: endpoint})
             answer = await _ended_with(session, call)
         return answer, session.turns
+
+    async def _call(self, *arguments: Any, **fields: Any) -> Any:
+        if FOLDER not in fields:
+            return await super()._call(*arguments, **fields)
+        place = place_around()
+        module = self.spec if place.host and self.spec else self.module
+        return await place.run(acted, place, module, self.inputs, arguments, fields)
+
+
+async def acted(
+    place: Workplace,
+    module: Any,
+    inputs: Mapping[str, str],
+    arguments: Sequence[Any],
+    fields: Mapping[str, Any],
+) -> dict[str, str]:
+    """What a program left in a task's folder, as a row keeps it and whole. `module` may be the name
+    of a function.
+    """
+    if isinstance(module, str):
+        named = PROTOCOLS.spec(module)
+        assert named is not None, f"there was a {module}"
+        module = named.thing.make()
+    files = fields[FOLDER]
+    with asking(place=place), place.folder(files) as folder:
+        await Foreign(module, inputs)._call(*arguments, **{**fields, FOLDER: folder})
+        kept, whole = await in_thread(left_in_folder, files, folder)
+    return {"answer": kept, "kept": kept, "whole": whole}
 
 
 async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
@@ -255,8 +285,11 @@ class Start:
             TemporaryFile() as printed,
             TemporaryFile() as complaint,
             TemporaryDirectory(prefix="folkmoot-", ignore_cleanup_errors=True) as cache,
+            ExitStack() as held,
         ):
             given = json.dumps(_fields_of(question), ensure_ascii=False, default=str).encode()
+            if folder is not None and place_around().relays:
+                endpoint = held.enter_context(endpoint.near(Path(cache)))
             how = self._how(endpoint, cache) if folder is None else self._how_in(folder, endpoint)
             try:
                 code = await in_sandbox(how, folder, printed, complaint, self.timeout, given=given)
@@ -278,7 +311,7 @@ class Start:
 
     def _how_in(self, folder: Path, endpoint: Endpoint) -> Started:
         """How it is started in a task's folder."""
-        place = place_around(Sandbox.of(None))
+        place = place_around()
         variables = settings().environment_of(set(self.pass_env), ())
         try:
             return place.sandbox.started(
@@ -354,6 +387,16 @@ def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
     if unknown:
         raise UserError(f"a command has no {unknown[0]!r}: it takes timeout, pass_env and cwd")
     return Command(text.removeprefix(COMMAND).strip(), **parameters)
+
+
+def runs_on_workers(program: Program) -> bool:
+    """Whether workers of a cluster can run a part of a program: a command, or a function that they
+    know by its name.
+    """
+    modules = [part.module for _, part in program.parts(Metered) if part.spec]
+    named = [each for each in modules if inspect.isroutine(each)]
+    acting = [each for each in named if _takes(each, FOLDER) and _takes(each, ENDPOINT)]
+    return bool(acting or program.parts(Command))
 
 
 def _takes(function: Any, name: str) -> bool:

@@ -1,4 +1,5 @@
-"""An OpenAI-compatible endpoint on loopback, with one address for each question in flight. A
+"""An OpenAI-compatible endpoint, on loopback unless it is for workers of a cluster, with one
+address for each question in flight. A
 request to a question's address goes to the run's LM like every other call: ledger, budget, records,
 cache, retries and prices are the engine's. `http://127.0.0.1:PORT/q/TOKEN/v1` works only while its
 question is in flight; no other request reaches an LM.
@@ -11,11 +12,13 @@ import codecs
 import json
 import logging
 import secrets
+import socket
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -35,11 +38,13 @@ from ..lms.endpoint import Reply
 from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
+from ..tasks.relay import relay
 from .native import CHAT, PATHS, NativePath, events_in, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
 
 _LOG = logging.getLogger("folkmoot")
 
+LOOPBACK = "127.0.0.1"
 MOST_BYTES = 64 * 2**20
 """The longest request body."""
 
@@ -80,6 +85,21 @@ class Endpoint:
     def anthropic_url(self) -> str:
         """The same address for Anthropic's client, which adds `/v1` itself."""
         return self.base_url.removesuffix("/v1")
+
+    @contextmanager
+    def near(self, folder: Path) -> Iterator[Endpoint]:
+        """The same meter on loopback, and as a socket in a folder of this machine, in the block."""
+        host = str(urlsplit(self.base_url).hostname)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / "meter"))
+            server.listen(128)
+            ends = (server, socket.AF_INET, (host, self.port))
+            threading.Thread(target=relay, args=ends, daemon=True).start()
+            try:
+                address = self.base_url.replace(host, LOOPBACK, 1)
+                yield replace(self, base_url=address, socket=folder / "meter")
+            finally:
+                server.shutdown(socket.SHUT_RDWR)
 
 
 class MeterReply(NamedTuple):
@@ -356,14 +376,15 @@ class _Server:
 
     def __init__(self) -> None:
         self.sessions: dict[str, MeteredQuestion] = {}
-        self.port = 0
+        self.ports: dict[str, int] = {}
+        """The port at each address that it listens to."""
         self.socket = Path()
         self._held = ExitStack()
         self._runner: web.AppRunner | None = None
         self._starting = asyncio.Lock()
 
-    async def open(self, session: MeteredQuestion) -> str:
-        """Create the token of a question, and start the server with the first."""
+    async def open(self, session: MeteredQuestion, host: str) -> str:
+        """Create the token of a question, and start the server with the first at an address."""
         token = secrets.token_urlsafe(24)
         self.sessions[token] = session
         async with self._starting:
@@ -372,12 +393,13 @@ class _Server:
                 app.router.add_route("*", "/q/{token}/{path:.*}", self._answer)
                 runner = web.AppRunner(app, access_log=None)
                 await runner.setup()
-                site = web.TCPSite(runner, "127.0.0.1", 0)
-                await site.start()
                 folder = self._held.enter_context(TemporaryDirectory(prefix="folkmoot-"))
                 self.socket = Path(folder) / "meter"
                 await web.UnixSite(runner, str(self.socket)).start()
-                self.port, self._runner = runner.addresses[0][1], runner
+                self._runner = runner
+            if host not in self.ports:
+                await web.TCPSite(self._runner, host, 0).start()
+                self.ports[host] = self._runner.addresses[-1][1]
         return token
 
     async def close(self, token: str) -> None:
@@ -387,6 +409,7 @@ class _Server:
         async with self._starting:
             if not self.sessions and self._runner is not None:
                 runner, self._runner = self._runner, None
+                self.ports.clear()
                 await runner.cleanup()
                 self._held.close()
 
@@ -512,13 +535,13 @@ _SERVERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Server] = WeakKeyDiction
 
 @asynccontextmanager
 async def metered_endpoint(
-    lms: Mapping[str, dspy.LM], rest: dspy.LM | None
+    lms: Mapping[str, dspy.LM], rest: dspy.LM | None, host: str = LOOPBACK
 ) -> AsyncIterator[tuple[Endpoint, MeteredQuestion]]:
     """Serve one question: its endpoint, and the session that notes its calls.
 
     Args:
         lms: the LMs by the names that the program sends as `model`. rest: the LM of every other
-            name.
+            name. host: this machine's address for it.
 
     Raises UserError without an LM. When the block ends, raises the error that stopped its calls,
     such as a spent budget, even if the program caught it.
@@ -528,8 +551,8 @@ async def metered_endpoint(
     loop = asyncio.get_running_loop()
     server = of_loop(_SERVERS, _Server)
     session = MeteredQuestion(lms, rest)
-    token = await server.open(session)
-    address = f"http://127.0.0.1:{server.port}/q/{token}/v1"
+    token = await server.open(session, host)
+    address = f"http://{host}:{server.ports[host]}/q/{token}/v1"
     try:
         yield Endpoint(address, token, session.model, server.socket), session
     except Exception as problem:

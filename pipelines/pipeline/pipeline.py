@@ -21,6 +21,7 @@ from ..compilation.compile import compile_as_planned
 from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..lms.ledger import totals
+from ..programs.resolve import parse_sets
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.models import log_program
@@ -192,8 +193,11 @@ def _carry_out(
         place = "program"
     else:
         space = {**request.space, "program": str(made[step.program])}
-        study = tune(**{**_arguments(request), "space": space})
-        stopped, said, result.paused = study.stopped, study.report["verdict"], study.paused
+        sets = parse_sets(request.sets)
+        if isinstance(made[step.program], Path):
+            sets.pop("own_roles", None)  # which the folder has
+        study = tune(**{**_arguments(request), "space": space, "sets": sets})
+        stopped, said, result.paused = study.stopped, study.report.verdict, study.paused
         if not study.empty:
             place = "winner"
     ended = {"said": said, "stopped": stopped, "made": place}

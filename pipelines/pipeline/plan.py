@@ -22,6 +22,7 @@ from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
 from ..data.load import load
 from ..programs.build import takes
+from ..programs.resolve import YAML_SUFFIXES, program_of
 from ..runs.manifest import git_commit, versions
 from ..tuning.plan import plan_study
 from ..tuning.request import TuneRequest
@@ -166,11 +167,22 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         share = None if budget is None else budget.part(1 / len(steps))
         asked = replace(step.request, budget=share)
         if step.name == "contest":
-            asked = entered(asked, {each: each for each in programs})
+            asked = entered(asked, {each: _planned(each, steps) for each in programs})
         plans.append(PLANS[step.name](asked))
     kept = {key: value for key, value in document.items() if key not in ("budget", "register")}
     about = _about(name, kept, str(document["data"].get("test") or document["data"].get("train")))
     return PipelinePlan(request, name, programs, steps, plans, register, about, notes)
+
+
+def _planned(program: str, steps: list[PipelineStep]) -> Any:
+    """The program as the contest is planned with it: one that an earlier step trains is not there
+    yet.
+    """
+    protocol = PROTOCOLS.find(program)
+    trained = Path(program).suffix in YAML_SUFFIXES or (protocol and protocol.learning)
+    if trained and any(step.program == program for step in steps):
+        return program_of(program, untrained=True)
+    return program
 
 
 def _document(file: Any) -> tuple[dict[str, Any], str, Path]:

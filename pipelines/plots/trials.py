@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,10 @@ def trials_frame(report: StudyReport) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for entry in report["table"]:
-        scores = {goal: score["value"] for goal, score in entry.get("scores", {}).items()}
-        setting = entry["setting"] or {}
-        rows.append({"trial": entry["trial"], "state": entry["state"], **setting, **scores})
+    for entry in report.table:
+        scores = {goal: entry.value(goal) for goal in entry.scores}
+        setting = entry.setting or {}
+        rows.append({"trial": entry.trial, "state": entry.state, **setting, **scores})
     return pd.DataFrame(rows)
 
 
@@ -37,13 +37,9 @@ def as_optuna(report: StudyReport) -> optuna.Study:
     """
     import optuna
 
-    goal = report["objectives"][0]
-    done = [
-        trial
-        for trial in report["table"]
-        if trial["state"] in DONE and goal in trial.get("scores", {})
-    ]
-    settings = [{name: _plain(one) for name, one in (e["setting"] or {}).items()} for e in done]
+    goal = report.goal
+    done = [trial for trial in report.table if trial.state in DONE and goal in trial.scores]
+    settings = [_plain(trial.setting or {}) for trial in done]
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     choices = {
         name: list(dict.fromkeys(setting[name] for setting in settings if name in setting))
@@ -58,14 +54,19 @@ def as_optuna(report: StudyReport) -> optuna.Study:
                     name: optuna.distributions.CategoricalDistribution(choices[name])
                     for name in setting
                 },
-                value=entry["scores"][goal]["value"],
+                value=entry.value(goal),
             )
         )
     return study
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else json.dumps(value)
+def _plain(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting whose values Optuna takes as choices."""
+    plain = dict(setting)
+    for name, value in setting.items():
+        if not isinstance(value, str | int | float | bool | None):
+            plain[name] = json.dumps(value)
+    return plain
 
 
 def draw_trials(report: StudyReport, name: str, path: Path) -> bool:

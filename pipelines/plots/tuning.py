@@ -6,14 +6,15 @@ from pathlib import Path
 
 from ..base.run_files import StudyReport, TrialEntry
 from .figure import BLUE, GREY, ORANGE, new_figure, saved
+from .trials import DONE
 
 
 def history_plot(report: StudyReport, path: Path) -> bool:
     """Draw the first objective of every trial in order, and the best so far. False without a
     finished trial.
     """
-    goal = report["objectives"][0]
-    scored = [entry for entry in report["table"] if "scores" in entry and entry["scores"].get(goal)]
+    goal = report.goal
+    scored = [entry for entry in report.table if goal in entry.scores]
     if not scored:
         return False
     figure, [axes] = new_figure(7, 4)
@@ -22,16 +23,16 @@ def history_plot(report: StudyReport, path: Path) -> bool:
         ("told", GREY, "replayed from another trial, without a call"),
         ("pruned", ORANGE, "stopped early"),
     ):
-        own = [entry for entry in scored if entry["state"] == state]
+        own = [entry for entry in scored if entry.state == state]
         if own:
-            values = [entry["scores"][goal]["value"] for entry in own]
-            axes.scatter([entry["trial"] for entry in own], values, s=14, color=colour, label=label)
+            values = [entry.value(goal) for entry in own]
+            axes.scatter([entry.trial for entry in own], values, s=14, color=colour, label=label)
     best: list[float] = []
     for entry in scored:
-        value = entry["scores"][goal]["value"] if entry["state"] != "pruned" else 0.0
+        value = entry.value(goal) if entry.state != "pruned" else 0.0
         best.append(max([value, *best[-1:]]))
     axes.step(
-        [entry["trial"] for entry in scored], best, where="post", color=BLUE, label="best so far"
+        [entry.trial for entry in scored], best, where="post", color=BLUE, label="best so far"
     )
     axes.set(xlabel="trial", ylabel=f"{goal} in training", title="How the study went")
     axes.legend(frameon=False, fontsize=8)
@@ -42,19 +43,19 @@ def front_plot(report: StudyReport, path: Path) -> bool:
     """Draw every finished setting by its first two objectives, the front with its intervals. False
     for a study with one objective.
     """
-    goals = report["objectives"]
-    finished = [e for e in report["table"] if e["state"] in ("complete", "told") and "scores" in e]
+    goals = report.objectives
+    finished = [each for each in report.table if each.state in DONE and each.scores]
     if len(goals) < 2 or not finished:
         return False
     figure, [axes] = new_figure(7, 4)
     first, second = goals[:2]
 
     def point(entry: TrialEntry) -> tuple[float, float]:
-        return entry["scores"][second]["value"], entry["scores"][first]["value"]
+        return entry.value(second), entry.value(first)
 
     axes.scatter(*zip(*map(point, finished), strict=True), s=14, color=GREY, label="every setting")
-    for place, entry in enumerate(report["front"]):
-        (x, y), scores = point(entry), entry["scores"]
+    for place, entry in enumerate(report.front):
+        (x, y), scores = point(entry), entry.scores
         ends = []
         for name, value in ((second, x), (first, y)):
             low, high = scores[name].get("low", value), scores[name].get("high", value)
@@ -62,7 +63,7 @@ def front_plot(report: StudyReport, path: Path) -> bool:
         label = "" if place else "the front, with 95% intervals: none is better in both"
         axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2, label=label)
         axes.annotate(
-            f"trial {entry['trial']}", (x, y), (5, 5), textcoords="offset points", fontsize=8
+            f"trial {entry.trial}", (x, y), (5, 5), textcoords="offset points", fontsize=8
         )
     axes.set(
         xlabel=f"{second} a question",

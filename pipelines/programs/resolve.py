@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.deliberation import TIE_BREAKS
+from ...modules.protocols.deliberation.tie_breaks import TIE_BREAKS
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
@@ -37,6 +38,7 @@ def program_of(
     *,
     make_lm: MakeLM = lm,
     file: str | None = None,
+    untrained: bool = False,
 ) -> Program:
     """The program that a spec names.
 
@@ -50,12 +52,13 @@ def program_of(
             `replay:PATH`.
         make_lm: makes the LMs under `lms`.
         file: the file that a mapping was read from: what it names imports no code, unlike `sets`.
+        untrained: whether a program that has to be trained may be one that is not, `network`.
 
     Raises UserError for anything that is not such a spec; a parameter's own error comes from its
     constructor.
     """
     if isinstance(spec, Mapping):
-        return _build(file or "the program", spec, sets or {}, make_lm, file)
+        return _build(file or "the program", spec, sets or {}, make_lm, file, untrained)
     text = str(spec)
     protocol = PROTOCOLS.find(text.partition(":")[0])
     named = isinstance(spec, str) and (
@@ -66,8 +69,8 @@ def program_of(
         _import_named(sets or {})
         return with_own_lm(saved_program(path, sets=sets, make_lm=make_lm), path, make_lm)
     if not named and (path.suffix.casefold() in YAML_SUFFIXES or path.is_file()):
-        return _build(text, read_program(path), sets or {}, make_lm, text)
-    return _build(text, {"program": text}, sets or {}, make_lm, None)
+        return _build(text, read_program(path), sets or {}, make_lm, text, untrained)
+    return _build(text, {"program": text}, sets or {}, make_lm, None, untrained)
 
 
 def read_program(path: Path) -> dict[str, object]:
@@ -135,6 +138,7 @@ def _build(
     sets: Mapping[str, Any],
     make_lm: MakeLM,
     file: str | None,
+    untrained: bool,
 ) -> Program:
     fields = dict(document)
     spec = fields.pop("program", None)
@@ -151,6 +155,13 @@ def _build(
         if protocol_spec is None or not protocol_spec.thing.example:
             raise no_protocol(spec)
         protocol, rest = protocol_spec.thing, protocol_spec.rest
+        learning = protocol.learning
+        if untrained and learning is not None and spec == protocol.name and "folder" not in fields:
+            protocol = learning.untrained
+            settled, warning = learning.settled({**fields, **sets})
+            fields = {key: value for key, value in settled.items() if key not in sets}
+            if warning is not None:
+                warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
         fields = {**protocol.read(parts), **fields}
         inner, sets = dict[str, Any](), dict(sets)
@@ -168,7 +179,7 @@ def _build(
         )
         program.word(prompts)
         return program
-    program = made(where, protocol_spec.name, parameters)
+    program = made(where, protocol_spec.name, parameters, protocol)
     program.assign(seated)
     return program
 

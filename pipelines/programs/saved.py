@@ -107,7 +107,8 @@ def saved_program(
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
-    changed.pop("own_roles", None)  # the folder has all of its roles
+    if changed.get("own_roles") is not None:
+        raise UserError(f"the saved program {folder} has its own roles: leave roles out")
     environment = changed.pop("environment", environment)
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
@@ -371,9 +372,9 @@ class _Builder:
         }
 
     def _environment(self, fingerprint: Any) -> Any:
-        if isinstance(self.override, Mapping):
+        if isinstance(self.override, Mapping):  # of roles' tools, where the program has no place
             self.used = True
-            return self.override[str(fingerprint)]
+            return None if fingerprint is None else self.override[str(fingerprint)]
         if self.override is not None:
             self.used = True
             self.override = environment_of(self.override)

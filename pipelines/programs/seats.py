@@ -21,6 +21,7 @@ from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_o
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from ..meter.programs import Metered
+from .resolve import parse_sets
 from .saved import EVERY as EVERY
 from .saved import check_address
 
@@ -148,6 +149,8 @@ class Seating:
         and for options that no LM takes.
         """
         names, bases = self.seated, self.addresses
+        if "own_roles" in parse_sets(self._of("sets")):  # for this program alone
+            program.refuse_idle_role()
         lms, addresses = (
             _lms_by_seat(self.asked("lm")),
             by_seat(self.asked("api_base"), "--api-base"),

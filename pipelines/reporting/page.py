@@ -68,8 +68,8 @@ class RunGroup:
             return ""
         summary = self.runs[0].summary
         counts = summary.counts
-        failed = run_failed(self.names[0], counts["errors"], counts["rows"], summary.finished)
-        if failed or not counts["unreadable"] + counts.get("truncated", 0):
+        failed = run_failed(self.names[0], counts.errors, counts.rows, summary.finished)
+        if failed or not counts.unreadable + counts.truncated:
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
         return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""

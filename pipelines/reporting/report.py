@@ -206,11 +206,11 @@ def _warnings(group: RunGroup) -> list[str]:
         counts = run.summary.counts
         if group.comparison is None and group.contest is None:
             notes += run_notes(name, counts, run.summary.finished)
-        if counts["unreadable"]:
+        if counts.unreadable:
             notes.append(
-                f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} "
+                f"{counts.unreadable:,} of the {counted(counts.rows, 'answer')} of {name} "
                 f"could not be "
-                f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
+                f"read and {'counts' if counts.unreadable == 1 else 'count'} as wrong."
             )
         if silent := unmetered_line(run.summary):
             notes.append(f"{name}: {silent}.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...optimizers.statistics.controls import gain_part
+from ...optimizers.statistics.controls import paired_difference
 from ..base.wording import signed_interval
 from ..comparison.tested import QuestionAnswers
 from .presets import Row, Table
@@ -16,6 +16,7 @@ from .presets import Row, Table
 Answered = Mapping[str, QuestionAnswers]
 """What a run answered, by the id of the question."""
 
+_INSTEAD = {"consensus": "accuracy"}
 _OF_QUESTION = dict.fromkeys(("accuracy", "em", "average", "consensus"), "score") | {"f1": "f1"}
 
 
@@ -42,15 +43,16 @@ class Between:
 
 
 def row_pairs(table: Table) -> Iterator[tuple[Row, Row]]:
-    """The pairs of rows that the paper compares: `against` maps a part of a row's name to the parts
-    that stand there in its rivals' names.
+    """The pairs of rows that the paper compares: `against` maps the name of a row to those of its
+    rivals, or a part of it to the parts that stand there in theirs.
     """
     by_id = {row.id: row for row in table.rows}
     for row in table.rows:
         parts = row.id.split(".")
-        for word in parts:
+        for word in dict.fromkeys([row.id, *parts]):
             for other in table.against.get(word, ()):
-                rival = by_id.get(".".join(other if part == word else part for part in parts))
+                name = ".".join(other if part == word else part for part in parts)
+                rival = by_id.get(other if word == row.id else name)
                 if rival is not None:
                     yield row, rival
 
@@ -63,7 +65,9 @@ def differences(table: Table, answered: Mapping[str, Answered]) -> list[Between]
     for row, rival in row_pairs(table):
         runs = [answered.get(each.name, {}) for each in (rival, row)]
         for figure, attribute in _OF_QUESTION.items():
-            published = (row.published.get(figure), rival.published.get(figure))
+            # a network's consensus stands against one LM's accuracy
+            rivals = rival.published.get(figure, rival.published.get(_INSTEAD.get(figure, "")))
+            published = (row.published.get(figure), rivals)
             if runs[0] is runs[1] or None in published:
                 continue
             scores = [
@@ -73,7 +77,7 @@ def differences(table: Table, answered: Mapping[str, Answered]) -> list[Between]
             scores = [each for each in scores if None not in each]
             if scores:
                 before, after = zip(*scores, strict=True)
-                value, low, high = (100 * end for end in gain_part(before, after))
+                value, low, high = (100 * end for end in paired_difference(before, after))
                 said: Any = published[0] - published[1]  # type: ignore[operator]
                 found.append(Between(row.id, rival.id, figure, said, value, low, high, len(scores)))
     return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..base.papers import bibtex
+from ..base.run_files import Counts
 from .between import Between
 from .card import TABLE
 
@@ -39,7 +40,7 @@ class Line:
     n: int | None = None
     difference: float | None = None
     inside: bool | None = None
-    counts: Mapping[str, Any] = field(default_factory=dict)
+    counts: Counts | None = None
     lm: str | None = None
     run: str | None = None
     why: str | None = None
@@ -49,7 +50,7 @@ class Line:
         self.measured = 100 * score["value"]
         self.low, self.high = 100 * score["low"], 100 * score["high"]
         self.n = score["n"]
-        if self.counts and self.counts["errors"] > MOST_FAILED * self.counts["rows"]:
+        if self.counts and self.counts.errors > MOST_FAILED * self.counts.rows:
             self.why = "more than 2% of the questions failed: --retry-errors asks them again"
         elif self.published is not None:
             self.difference = self.measured - self.published
@@ -90,7 +91,7 @@ class Reproduction:
         if self.stopped is None:
             return False
         counts = [line.counts for line in self.lines if line.counts]
-        failed = any(own["errors"] == own["rows"] for own in counts)
+        failed = any(own.errors == own.rows for own in counts)
         return failed or all(line.measured is None for line in self.lines)
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
@@ -101,7 +102,7 @@ class Reproduction:
         return {
             "reproduce": self.table,
             "out": str(self.out),
-            "rows": [vars(line) for line in self.lines],
+            "rows": [asdict(line) for line in self.lines],
             "differences": [vars(difference) for difference in self.differences],
             **self.unanimous,
             "notes": self.notes,

@@ -61,7 +61,8 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
 
 
 def _cells(line: Line) -> list[str]:
-    lost = [f"{line.counts[name]:,} {name}" for name in LOST if line.counts.get(name)]
+    counts = () if line.counts is None else [(name, getattr(line.counts, name)) for name in LOST]
+    lost = [f"{number:,} {name}" for name, number in counts if number]
     return [
         "" if line.published is None else f"{line.published:.2f}",
         line.words,

@@ -40,17 +40,17 @@ def score_line(summary: Summary) -> str:
     among the wrong ones.
     """
     counts = summary.counts
-    if not counts["rows"]:
+    if not counts.rows:
         return "no question is finished"
-    if counts["errors"] == counts["rows"]:
-        return f"all {counted(counts['rows'], 'question')} failed"
+    if counts.errors == counts.rows:
+        return f"all {counted(counts.rows, 'question')} failed"
     name = "right" if summary.metric == ACCURACY else summary.metric
-    line = f"{percent(summary.main)} {name} on {asked(counts['rows'], summary.finished)}"
-    if summary.finished < counts["questions"]:
-        line += f" of {counts['questions']:,}"
+    line = f"{percent(summary.main)} {name} on {asked(counts.rows, summary.finished)}"
+    if summary.finished < counts.questions:
+        line += f" of {counts.questions:,}"
     line += summary.failures
-    if counts["truncated"]:
-        line += f", {counts['truncated']:,} cut off{_limit_advice(summary)}"
+    if counts.truncated:
+        line += f", {counts.truncated:,} cut off{_limit_advice(summary)}"
     if summary.refused:
         line += f", {sum(summary.refused.values()):,} refused"
     return line
@@ -68,9 +68,9 @@ def flaky_line(summary: Summary) -> str:
     if not summary.flaky:
         return ""
     number = len(summary.flaky)
-    share = sum(question["flips"] for question in summary.flaky) / number
+    share = sum(question.flips for question in summary.flaky) / number
     shown = [
-        f"{question['id']} ({question['right']} of {question['repeats']} right)"
+        f"{question.id} ({question.right} of {question.repeats} right)"
         for question in summary.flaky
     ]
     more = ", …" if number > SHOWN_FLAKY else ""
@@ -101,7 +101,7 @@ def unmetered_line(summary: Summary) -> str:
     silent = summary.report.get("unmetered")
     if not silent:
         return ""
-    questions = counted(summary.counts["rows"], "question")
+    questions = counted(summary.counts.rows, "question")
     return (
         f"no call came through the meter on {silent:,} of {questions}: "
         "calls around it are not on the bill"
@@ -149,18 +149,18 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
     """The remaining figures of a summary, one line each, by name."""
     counts, usage, paid = summary.counts, summary.usage, summary.paid
     lines = {name.replace("_", " "): percent(score) for name, score in summary.scores.items()}
-    if counts["errors"] == counts["rows"]:
+    if counts.errors == counts.rows:
         lines = {summary.metric: f"not measured: {score_line(summary)}"}
-    correct = f"{counts['correct']:,} right of " if counts["correct"] is not None else ""
-    lines["questions"] = f"{correct}{asked(counts['rows'], summary.finished)}"
-    if summary.finished < counts["questions"]:
-        lines["questions"] += f" ({counts['questions']:,} asked for)"
-    lines["unreadable"] = f"{counts['unreadable']:,}"
-    if counts["truncated"]:
-        lines["unreadable"] += f"; {counts['truncated']:,} cut off{_limit_advice(summary)}"
+    correct = f"{counts.correct:,} right of " if counts.correct is not None else ""
+    lines["questions"] = f"{correct}{asked(counts.rows, summary.finished)}"
+    if summary.finished < counts.questions:
+        lines["questions"] += f" ({counts.questions:,} asked for)"
+    lines["unreadable"] = f"{counts.unreadable:,}"
+    if counts.truncated:
+        lines["unreadable"] += f"; {counts.truncated:,} cut off{_limit_advice(summary)}"
     if summary.refused:
         lines["refused"] = ", ".join(f"{n:,} ({why})" for why, n in summary.refused.items())
-    lines["errors"] = f"{counts['errors']:,}"
+    lines["errors"] = f"{counts.errors:,}"
     if summary.requests:
         lines["requests"] = "; ".join(summary.requests)
     lines["used"] = used(usage)
@@ -183,7 +183,7 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         lines["flaky"] = flaky
     if repeats := repeats_line(summary):
         lines["repeats"] = repeats
-    return lines | (highlights(summary.report) if counts["errors"] < counts["rows"] else {})
+    return lines | (highlights(summary.report) if counts.errors < counts.rows else {})
 
 
 def judge_words(judge: JudgeFields) -> str:

@@ -125,12 +125,12 @@ class Summary:
     @property
     def is_rate(self) -> bool:
         """Whether the score is a share of right answers."""
-        return self.counts.get("correct") is not None
+        return self.counts.correct is not None
 
     @property
     def answered(self) -> int:
         """How many rows have an answer; failed questions have no price."""
-        return self.counts["rows"] - self.counts["errors"]
+        return self.counts.rows - self.counts.errors
 
     @property
     def finished(self) -> int:
@@ -142,7 +142,7 @@ class Summary:
         """The errors and unreadable answers among the wrong ones, such as `, 2 errors`; empty if
         there are none.
         """
-        errors, unreadable = self.counts["errors"], self.counts["unreadable"]
+        errors, unreadable = self.counts.errors, self.counts.unreadable
         parts = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(
             unreadable
         )
@@ -159,7 +159,7 @@ class Summary:
         return self.main["value"]
 
     def __repr__(self) -> str:
-        if not self.counts["rows"]:
+        if not self.counts.rows:
             return "Summary(no question is finished)"
         name, score = next(iter(self.scores.items()))
         return (
@@ -188,14 +188,14 @@ def summarise(
         pass
     return Summary(
         scores=tally.scores(),
-        counts={
-            "questions": questions,
-            "rows": tally.rows,
-            "correct": tally.right if tally.is_rate else None,
-            "errors": tally.errors,
-            "unreadable": tally.unreadable,
-            "truncated": tally.truncated,
-        },
+        counts=Counts(
+            questions=questions,
+            rows=tally.rows,
+            correct=tally.right if tally.is_rate else None,
+            errors=tally.errors,
+            unreadable=tally.unreadable,
+            truncated=tally.truncated,
+        ),
         usage=tally.usage.to_dict(),
         takes=tally.takes.to_dict(),
         seconds=_percentiles(tally.seconds),
@@ -368,8 +368,8 @@ class _Tally:
             right = round(mean * n)
             if 0 < right < n:
                 flips = min(right, n - right) / n
-                flaky.append({"id": name, "repeats": n, "right": right, "flips": flips})
-        return sorted(flaky, key=lambda one: -one["flips"])
+                flaky.append(Flaky(name, n, right, flips))
+        return sorted(flaky, key=lambda question: -question.flips)
 
     def grouped(self) -> dict[str, dict[str, ScoreFields]]:
         return {

@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -116,16 +116,17 @@ class Check(Metric):
     async def _checked(self, question: Question, prediction: Any) -> _Ran:
         place = place_around(self.sandbox)
         answer = str(prediction.get("whole") or prediction["answer"])
-        with place.folder(question.files) as folder:
-            await in_thread(put, answer, folder, self.answer_file)
-            lay(question.tests, folder)
-            began = time.monotonic()
-            if self.command is None:
-                return await self._asked(question, folder, began)
-            return await self._run(place, folder, began)
+        task = (question.files, question.tests, answer, self.answer_file)
+        if self.command is None:  # a function of this process
+            return await checked_in(place, partial(self._asked, question), *task)
+        check = partial(_run, place, self.words, self.seconds)
+        ran = await place.run(checked_in, place, check, *task)
+        self._note(ran.fields["exit_code"], ran.fields["lines"])
+        return ran
 
-    async def _asked(self, question: Question, folder: Path, began: float) -> _Ran:
+    async def _asked(self, question: Question, folder: Path) -> _Ran:
         """What the user's function says."""
+        began = time.monotonic()
         try:
             said = await in_thread(self.function, question, folder)
         except UserError:
@@ -135,25 +136,6 @@ class Check(Metric):
         score, feedback = said if isinstance(said, tuple) else (said, None)
         fields: CheckFields = {"exit_code": None, "lines": [], "seconds": _since(began)}
         return _Ran(score, feedback, fields)
-
-    async def _run(self, place: Workplace, folder: Path, began: float) -> _Ran:
-        """What the user's command says."""
-        how = place.sandbox.started(self.words, folder, {}, hidden=place.hidden)
-        code: int | None = None
-        with TemporaryFile() as out, TemporaryFile() as err:
-            with contextlib.suppress(TimeoutError):
-                code = await in_sandbox(how, folder, out, err, self.seconds)
-            printed = last_lines(out, MOST_LINES)
-            complaint = last_lines(err, MOST_LINES)
-        lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
-        if code is None:
-            lines.append(f"the check took longer than {self.seconds:g} s")
-        fields: CheckFields = {"exit_code": code, "lines": lines, "seconds": _since(began)}
-        self._note(code, lines)
-        said = _said(printed[-1] if printed and code is not None else "")
-        if said is None:
-            said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}
-        return _Ran(said["score"], said.get("feedback"), fields)
 
     def _note(self, code: int | None, lines: list[str]) -> None:
         """Raise UserError for a check that runs on no task, MetricError where it could not run."""
@@ -170,6 +152,41 @@ class Check(Metric):
             )
         if code is not None:
             raise MetricError(f"the check {self.command!r} cannot be run ({why})")
+
+
+async def checked_in(
+    place: Workplace,
+    check: Callable[[Path], Awaitable[_Ran]],
+    files: Mapping[str, str],
+    tests: Mapping[str, str],
+    answer: str,
+    answer_file: str | None,
+) -> _Ran:
+    """What a check says of an answer in a task's folder."""
+    with place.folder(files) as folder:
+        await in_thread(put, answer, folder, answer_file)
+        lay(tests, folder)
+        return await check(folder)
+
+
+async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: Path) -> _Ran:
+    """What a check's command says."""
+    began = time.monotonic()
+    how = place.sandbox.started(words, folder, {}, hidden=place.hidden)
+    code: int | None = None
+    with TemporaryFile() as out, TemporaryFile() as err:
+        with contextlib.suppress(TimeoutError):
+            code = await in_sandbox(how, folder, out, err, seconds)
+        printed = last_lines(out, MOST_LINES)
+        complaint = last_lines(err, MOST_LINES)
+    lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
+    if code is None:
+        lines.append(f"the check took longer than {seconds:g} s")
+    fields: CheckFields = {"exit_code": code, "lines": lines, "seconds": _since(began)}
+    said = _said(printed[-1] if printed and code is not None else "")
+    if said is None:
+        said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}
+    return _Ran(said["score"], said.get("feedback"), fields)
 
 
 async def in_sandbox(

@@ -7,18 +7,22 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
+from typing import Any, TypeVar
 
 from ...modules.base.calls import ASKER, asking
 from ...modules.reading.grading import MetricError
 from ..base.cards import kinds_in
 from ..base.settings import settings
+from .cluster import join_cluster, on_cluster
 from .process import CommandError
-from .sandbox import Sandbox
+from .sandbox import NONE, Sandbox
+
+T = TypeVar("T")
 
 WORK = "tasks"
 """The part of a run's folder in which folders of tasks lie while they are needed."""
@@ -46,32 +50,51 @@ _WAYS = (("-p1",), ("-p1", "--recount"), ("-p0", "--recount"))
 class Workplace:
     """Where folders of tasks are made, and what programs and checks in them run in.
 
-    `hidden` is what none of them may read: the tests, and what others answered.
+    `hidden` is what none of them may read: the tests, and what others answered. `host` is the
+    address at which workers of a cluster reach the meter; None without workers.
     """
 
     sandbox: Sandbox
     root: Path | None = None
     hidden: tuple[Path, ...] = ()
+    host: str | None = None
+
+    async def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """What an async function returns, called here or on a worker."""
+        if self.host is None:
+            return await function(*arguments)
+        return await on_cluster(self.sandbox.name, function, arguments)
+
+    @property
+    def relays(self) -> bool:
+        """Whether a sandbox may be on another machine than the meter."""
+        return self.host is not None and self.sandbox.name != NONE
 
     @contextmanager
     def folder(self, files: Mapping[str, str]) -> Iterator[Path]:
         """A folder with these files, while the block lasts."""
-        with TemporaryDirectory(dir=self.root, prefix="task-", ignore_cleanup_errors=True) as place:
+        root = self.root if self.root and self.root.is_dir() else None  # on another machine
+        with TemporaryDirectory(dir=root, prefix="task-", ignore_cleanup_errors=True) as place:
             folder = Path(place).resolve() / "b"
             lay(files, folder)
             yield folder
 
 
-def place_around(sandbox: Sandbox) -> Workplace:
+def place_around(sandbox: Sandbox | None = None) -> Workplace:
     """Where the current task is done; of a program called by itself, a place in this sandbox."""
-    return ASKER.get().place or Workplace(sandbox)
+    return ASKER.get().place or Workplace(sandbox or Sandbox.of(None))
 
 
 @contextmanager
-def workplace(sandbox: Sandbox, run: Path, origins: Iterable[str | None]) -> Iterator[None]:
+def workplace(
+    sandbox: Sandbox, run: Path, origins: Iterable[str | None], host: str | None = None
+) -> Iterator[None]:
     """Let tasks be done below a run's folder in the block; nothing of a killed attempt is left
-    there. `origins` are where the tasks come from.
+    there. `origins` are where the tasks come from. With a `host`, workers of a Ray cluster do them.
     """
+    if host is not None:
+        join_cluster(host)
+    run = run.absolute()
     root = run / WORK
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
@@ -79,7 +102,7 @@ def workplace(sandbox: Sandbox, run: Path, origins: Iterable[str | None]) -> Ite
     named = [Path(origin).absolute() for origin in origins if origin]
     hidden = (*named, above[-1] if above else run)
     try:
-        with asking(place=Workplace(sandbox, root, hidden)):
+        with asking(place=Workplace(sandbox, root, hidden, host)):
             yield
     finally:
         shutil.rmtree(root, ignore_errors=True)

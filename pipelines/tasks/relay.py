@@ -19,19 +19,31 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def _relay(path: str, server: socket.socket) -> None:
-    while True:
-        near, _ = server.accept()
-        far = socket.socket(socket.AF_UNIX)
-        far.connect(path)
-        for ends in ((near, far), (far, near)):
-            threading.Thread(target=_copy, args=ends, daemon=True).start()
+def _join(near: socket.socket, far: socket.socket) -> None:
+    with near, far:
+        back = threading.Thread(target=_copy, args=(far, near), daemon=True)
+        back.start()
+        _copy(near, far)
+        back.join()
+
+
+def relay(server: socket.socket, kind: int, address: str | tuple[str, int]) -> None:
+    """Pass on each connection of a server to an address of this kind, until it is shut down."""
+    with contextlib.suppress(OSError):
+        while True:
+            near, _ = server.accept()
+            far = socket.socket(kind)
+            if far.connect_ex(address):
+                near.close()
+                far.close()
+                continue
+            threading.Thread(target=_join, args=(near, far), daemon=True).start()
 
 
 def relayed(path: str, port: int, command: list[str]) -> int:
     """Run the command; returns its exit code."""
     server = socket.create_server(("127.0.0.1", port), backlog=128)
-    threading.Thread(target=_relay, args=(path, server), daemon=True).start()
+    threading.Thread(target=relay, args=(server, socket.AF_UNIX, path), daemon=True).start()
     try:
         return subprocess.call(command)
     except OSError as problem:

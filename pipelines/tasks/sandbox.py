@@ -133,18 +133,22 @@ def _from(base: Path, folder: Path, word: str) -> str:
 @cache
 def _found(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
     """What a command's first word starts, and the folders that it needs: a home is hidden, and the
-    user's Python may be there, behind a shim. Raises UserError for another program in the home.
+    user's Python or a virtual environment may be there, behind a shim. Raises UserError for another
+    program in the home.
     """
     place = shutil.which(word, path=path)
-    if place is None or "/" in word or not Path(place).is_relative_to(Path.home()):
+    if place is None:
         return word, ()
-    if Path(place).name.startswith("python"):
+    is_python = Path(place).name.startswith("python")
+    if is_python or (Path(place).parent.parent / "pyvenv.cfg").exists():
+        python = place if is_python else Path(place).with_name("python")
         script = "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sep='\\n')"
-        told = subprocess.run([place, "-c", script], capture_output=True, text=True)
+        told = subprocess.run([python, "-c", script], capture_output=True, text=True)
         if not told.returncode:
             program, *prefixes = told.stdout.splitlines()
-            return program, tuple(map(Path, prefixes))
-    if Path(place).is_relative_to(sys.prefix):
+            return program if is_python else place, tuple(map(Path, prefixes))
+    visible = Path(place).is_relative_to(sys.prefix) or not Path(place).is_relative_to(Path.home())
+    if "/" in word or visible:
         return word, ()
     raise UserError(
         f"{word} is {place}, in your home, which the sandbox hides: name its whole path if its "

@@ -54,6 +54,10 @@ class Contract:
         """
         return sample_questions()
 
+    def load_with(self) -> dict[str, Any]:
+        """What `fm.load_program` needs beside the folder and environments, such as `embedding`."""
+        return {}
+
     def asked(self) -> list[Question]:
         """The questions that a check asks: the first of them, as many as it needs."""
         return self.questions()[:MOST]

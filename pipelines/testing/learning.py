@@ -13,8 +13,9 @@ from typing import Any
 
 import dspy
 
-from ...modules.protocols.declared import Declared
+from ...modules.agents.retrieval import environments_in
 from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
 from ..programs.saved import load_program
@@ -93,16 +94,36 @@ class Learning(Contract):
             "saved and loaded, the program sends other requests: keep state in predictors"
         )
         check_same(rows[0], rows[1], "before and after saving")
-        if isinstance(program, Declared):
-            with TemporaryDirectory() as folder:
-                program.save(folder)
-                name = program.protocol.name
-                twin = load_program(folder, protocols={name: type(program)})
-            assert twin.describe() == program.describe(), (
-                f"loaded by its name, {name}, the program describes itself otherwise"
-            )
         shown = [len(body["messages"]) > 2 for body in server.bodies]
         assert any(shown), "demonstrations are in no call"
+
+    def test_it_is_found_and_loaded_by_its_name(self) -> None:
+        """A saved folder names the protocol; its settings make an equal program. A protocol that
+        no package registers is given by its class.
+        """
+        program = self.program()
+        described = program.describe()
+        name = str(described["program"])
+        found = None if "class" in described else PROTOCOLS.find(name)
+        places = {place.fingerprint: place for place in environments_in(program)}
+        with TemporaryDirectory() as folder:
+            program.save(folder)
+            twin = load_program(
+                folder,
+                environment=places or None,
+                protocols={} if found else {name: type(program)},
+                **self.load_with(),
+            )
+        assert type(twin) is type(program), (
+            f"the name {name!r} finds a {type(twin).__name__}, not a {type(program).__name__}"
+        )
+        assert twin.describe() == described, (
+            f"loaded by its name, {name}, the program describes itself otherwise"
+        )
+        assert list(twin.seats()) == list(program.seats()), (
+            f"loaded by its name, {name}, the program has other seats: describe() leaves a "
+            "setting out"
+        )
 
     def test_copies_keep_the_lms_of_seats(self) -> None:
         """`deepcopy` keeps all, `reset_copy` all but demonstrations; both leave the

@@ -153,9 +153,7 @@ class OutcomeTests(Contract):
                     "use Seat.ask"
                 )
         counts = result.summary.counts
-        assert counts["unreadable"] == len(questions), (
-            f"{counts['unreadable']} rows count as unreadable"
-        )
+        assert counts.unreadable == len(questions), f"{counts.unreadable} rows count as unreadable"
         own = [" ".join(each.signature.instructions.split()) for each in program.predictors()]
         for body in server.bodies:
             text = " ".join(text_of(body).split())

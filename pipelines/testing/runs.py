@@ -66,7 +66,7 @@ class Runs(Contract):
             [row for row in rows if row["id"] not in failed],
             [q for q in questions if q.id not in failed],
         )
-        assert result.summary.counts["errors"] == len(failed), (
+        assert result.summary.counts.errors == len(failed), (
             "the summary does not count the error rows"
         )
 

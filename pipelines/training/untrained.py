@@ -175,6 +175,28 @@ def _with_embedding(values: Mapping[str, Any]) -> tuple[dict[str, Any], str | No
     return {**values, "embedding": model}, warning
 
 
+def _fresh(network: StrategyNetwork) -> StrategyNetwork:
+    """The network with its settings of training, which are the usual ones where it has none."""
+    able: StrategyNetwork = (
+        network.fresh() if isinstance(network, Untrained) else network.deepcopy()
+    )
+    able.learning = getattr(network, "learning", TrainingSettings())
+    return able
+
+
+def _teach(
+    network: StrategyNetwork, questions: Sequence[Question], folder: Path, **how: Any
+) -> None:
+    live(
+        network,
+        questions,
+        network.learning,
+        folder,
+        options=network.learning.to_dict(),
+        **how,
+    )
+
+
 def _check(values: Mapping[str, Sequence[Any]]) -> None:
     """Raise UserError for an embedding model that cannot be loaded."""
     for model in values.get("embedding", ()):
@@ -199,6 +221,8 @@ NETWORK = replace(
         check=_check,
         of_turns=("agents", "strategies", "samples", "top", "epochs"),
         rescored=_rescored,
+        fresh=_fresh,
+        teach=_teach,
     ),
 )
 """The programs that are found as `network`: trained ones in their folders."""

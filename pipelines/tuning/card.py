@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...optimizers.statistics.effects import Effect
 from ..base.cards import Card, Content, Drawn, Kind, Score, State, TableEntry, kept_files
@@ -18,11 +18,14 @@ from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
 from ..runs.summary import SUMMARY
-from .report import effect_words, effects_in
+from .report import effect_lines, effect_words, effects_in
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
 ENDED = {"complete": State.FINISHED, "pruned": State.FINISHED, "failed": State.FAILED}
-COLUMNS = (*("trial", "place", "front", "state", "replayed_from", "questions", "errors", "failed"),)
+COLUMNS = (
+    *("trial", "place", "front", "state", "replayed_from"),
+    *("questions", "errors", "failed", "setting"),
+)
 PER_QUESTION = {
     "calls": "calls_per_question",
     "tokens": "tokens_per_question",
@@ -47,12 +50,12 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     if summary := read_object(folder / "validation" / WINNER / SUMMARY):
         card.costs = costs_of(summary)
     if not card.begun:
-        report = cast(StudyReport, document)
+        report = StudyReport.of(document)
         card.sentences = list(_sentences(report))
-        card.tags = {"folkmoot.study": report["study"]}
-        if report["best"] is not None:
-            card.tags["folkmoot.winner"] = json.dumps(report["best"]["setting"])
-        card.artifacts = partial(_artifacts, folder, report)
+        card.tags = {"folkmoot.study": report.study}
+        if report.best is not None:
+            card.tags["folkmoot.winner"] = json.dumps(report.best.setting)
+        card.artifacts = partial(_artifacts, folder, report, document)
         card.below = list(_trials(report, run["settings"].get("home")))
     if (folder / WINNER).is_dir():
         card.next = f"folkmoot evaluate {folder} --data FILE"
@@ -60,10 +63,11 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
 
 
 def _sentences(report: StudyReport) -> Iterator[str]:
-    yield report["verdict"]
-    if best := report["best"]:
-        scores = [f"{name} {score['value']:,.4g}" for name, score in best["scores"].items()]
-        yield f"Winner: {setting_words(best['setting'])} ({', '.join(scores)} in training)."
+    yield report.verdict
+    if best := report.best:
+        scores = [f"{name} {best.value(name):,.4g}" for name in best.scores]
+        yield f"Winner: {setting_words(best.setting)} ({', '.join(scores)} in training)."
+    yield from effect_lines(report)
 
 
 def setting_words(setting: Mapping[str, Any] | None) -> str:
@@ -79,11 +83,11 @@ def setting_words(setting: Mapping[str, Any] | None) -> str:
     return " · ".join(words)
 
 
-def _artifacts(folder: Path, report: StudyReport) -> dict[str, Content]:
+def _artifacts(folder: Path, report: StudyReport, document: dict[str, Any]) -> dict[str, Content]:
     source = [folder / STUDY]
     return {
         "trials.json": _table(report),
-        STUDY: dict(report),
+        STUDY: document,
         "history.png": Drawn(source, partial(history_plot, report)),
         "effects.json": _effects(report),
         "front.png": Drawn(source, partial(front_plot, report)),
@@ -97,18 +101,14 @@ def _artifacts(folder: Path, report: StudyReport) -> dict[str, Content]:
 
 
 def _table(report: StudyReport) -> TableEntry:
-    front = {entry["trial"]: number for number, entry in enumerate(report["front"], 1)}
-    columns, rows = [*COLUMNS, "setting", *report["objectives"]], []
-    for entry in report["table"]:
-        cells = {
-            **entry,
-            "front": front.get(entry["trial"]),
-            "replayed_from": entry.get("told_by"),
-            "setting": json.dumps(entry["setting"]),
-            **{goal: score["value"] for goal, score in entry.get("scores", {}).items()},
-        }
-        rows.append([cells.get(name) for name in columns])
-    return TableEntry(columns, rows)
+    front = {entry.trial: number for number, entry in enumerate(report.front, 1)}
+    rows = []
+    for entry in report.table:
+        about = (entry.trial, entry.place, front.get(entry.trial), entry.state, entry.told_by)
+        tried = (entry.questions, entry.errors, entry.failed, json.dumps(entry.setting))
+        values = {name: entry.value(name) for name in entry.scores}
+        rows.append([*about, *tried, *map(values.get, report.objectives)])
+    return TableEntry([*COLUMNS, *report.objectives], rows)
 
 
 def _effects(report: StudyReport) -> TableEntry:
@@ -122,27 +122,27 @@ def _effects(report: StudyReport) -> TableEntry:
 
 def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
     """The trials that ended here, a card each, numbered as Optuna numbers them."""
-    goals = report["objectives"]
-    for entry in report["table"]:
-        if entry["state"] not in ENDED or entry.get("home") != home:
+    goals = report.objectives
+    for entry in report.table:
+        if entry.state not in ENDED or entry.home != home:
             continue
-        setting = {k: value for k, value in (entry["setting"] or {}).items() if value is not None}
-        state = "" if entry["state"] == "complete" else f" ({entry['state']})"
-        name = f"trial {entry['trial']}{state} · {setting_words(setting)}"
-        card = Card(name, name=name, kind="trial", state=ENDED[entry["state"]])
-        for goal, score in entry.get("scores", {}).items():
+        setting = {k: value for k, value in (entry.setting or {}).items() if value is not None}
+        state = "" if entry.state == "complete" else f" ({entry.state})"
+        name = f"trial {entry.trial}{state} · {setting_words(setting)}"
+        card = Card(name, name=name, kind="trial", state=ENDED[entry.state])
+        for goal, score in entry.scores.items():
             if goal in PER_QUESTION:
                 card.costs[PER_QUESTION[goal]] = score["value"]
             elif goal in goals[:2]:
-                card.scores.append(Score.of(goal, {**score, "n": entry.get("questions")}))
+                card.scores.append(Score.of(goal, {**score, "n": entry.questions}))
         card.run = partial(dict, {"program": {}, "parameters": setting})
-        card.folder = Path(str(entry["trial"]))
+        card.folder = Path(str(entry.trial))
         card.tags = {
-            "folkmoot.trial": str(entry["trial"]),
-            "folkmoot.trial_state": entry["state"],
+            "folkmoot.trial": str(entry.trial),
+            "folkmoot.trial_state": entry.state,
         }
-        if network := entry.get("training"):
-            card.tags["folkmoot.network"] = str(network)
+        if entry.training:
+            card.tags["folkmoot.network"] = entry.training
         yield card
 
 

@@ -252,6 +252,7 @@ class CompiledPrompts:
             return program
         before, now = structure.describe(), program.describe()
         changed = {name: now[name] for name in now if before.get(name) != now[name]}
+        changed.pop("own_roles", None)  # the folder has all of them, whether they sit there or not
         return rebuilt(folder / PROGRAM, structure, changed)
 
     def _compile(self, structure: Program, recipe: Recipe, folder: Path) -> None:

@@ -22,31 +22,34 @@ from .worker import scores_of
 
 SCORED = ("complete", "told", "pruned")
 MOST_EFFECTS = 6
-"""Lines of effects on the last screen; the others are in `study.effects`."""
+"""Lines of effects on a screen, but for those that are confounded."""
 
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
     """The trials in the order in which they were made."""
-    table = []
-    for trial in trials_tuned(study):
-        attrs = trial.user_attrs
-        state = "told" if "told_by" in attrs else trial.state.name.lower()
-        if trial.state == TrialState.FAIL:
-            state = "failed" if "failed" in attrs else "given back"
-        entry = TrialEntry(
-            trial=trial.number, state=state, place=attrs.get("place"), setting=attrs.get("setting")
-        )
-        for name in ("home", "told_by", "same_as", "failed", "training"):
-            if name in attrs:
-                entry[name] = attrs[name]
-        if state == "given back" and "stopped" not in attrs:
-            entry["lost"] = True
-        if "questions" in attrs:
-            entry["questions"] = attrs["questions"]
-            entry["errors"] = sum(score is None for score in scores_of(trial))
-            entry["scores"] = _scores(trial, objectives)
-        table.append(entry)
-    return table
+    return [_entry(trial, objectives) for trial in trials_tuned(study)]
+
+
+def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
+    noted = trial.user_attrs
+    state = "told" if "told_by" in noted else trial.state.name.lower()
+    if trial.state == TrialState.FAIL:
+        state = "failed" if "failed" in noted else "given back"
+    return TrialEntry(
+        trial.number,
+        state,
+        noted.get("place"),
+        noted.get("setting"),
+        home=noted.get("home"),
+        told_by=noted.get("told_by"),
+        same_as=noted.get("same_as"),
+        failed=noted.get("failed"),
+        training=noted.get("training"),
+        lost=(state == "given back" and "stopped" not in noted) or None,
+        questions=noted.get("questions"),
+        errors=scores_of(trial).count(None) if "questions" in noted else None,
+        scores=_scores(trial, objectives) if "questions" in noted else {},
+    )
 
 
 def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFields]:
@@ -65,26 +68,25 @@ def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]
     trials = {trial.number: trial for trial in trials_tuned(study)}
     tried = []
     for entry in table:
-        if entry["state"] in SCORED and "scores" in entry and entry["setting"] is not None:
-            scores = scores_of(trials[entry["trial"]])
-            costs = entry["scores"]
-            price = next(costs[name] for name in ("cost", "tokens", "calls") if name in costs)
-            tried.append(Tried(entry["setting"], scores, price["value"]))
+        if entry.state in SCORED and entry.scores and entry.setting is not None:
+            unit = next(name for name in ("cost", "tokens", "calls") if name in entry.scores)
+            scores = scores_of(trials[entry.trial])
+            tried.append(Tried(entry.setting, scores, entry.value(unit)))
     known = [score for each in tried for score in each.scores if score is not None]
-    unit = max([1.0, *map(abs, known)])  # a metric of the user's may go beyond 1
-    return effects(tried, unit)
+    most = max([1.0, *map(abs, known)])  # a metric of the user's may go beyond 1
+    return effects(tried, most)
 
 
 def effects_in(report: StudyReport) -> list[Effect]:
     """The effects that a report holds; none in one of an earlier version."""
-    return [Effect(**fields) for fields in report.get("effects", [])]
+    return [Effect(**fields) for fields in report.effects]
 
 
 def effect_words(effect: Effect, report: StudyReport) -> str:
     """An effect in a line, in points where the study's scores are rates."""
-    best = report["best"]
-    is_rate = best is None or best["scores"][report["objectives"][0]].get("rate", True)
-    change = f"{effect.choice} {_value(effect.value)} instead of {_value(effect.against)}"
+    best = report.best
+    is_rate = best is None or best.scores[report.goal].get("rate", True)
+    change = _change(effect)
     if effect.difference is None or effect.low is None or effect.high is None:
         return f"{change}: confounded, since no two settings differ in this choice alone"
     ends = effect.difference, effect.low, effect.high
@@ -92,6 +94,23 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     price = "" if ratio is None else f", {ratio:.2g} times the price"
     unit = " points" if is_rate else ""
     return f"{change}: {signed_interval(*ends, is_rate=is_rate, unit=unit)}{price}"
+
+
+def effect_lines(report: StudyReport) -> list[str]:
+    """The effects in words: the first ones in a line each, and all that are confounded in one."""
+    found = effects_in(report)
+    measured = [effect for effect in found if effect.difference is not None]
+    lines = [effect_words(effect, report) for effect in measured[:MOST_EFFECTS]]
+    if len(measured) > MOST_EFFECTS:
+        lines.append(f"{len(measured) - MOST_EFFECTS:,} more in study.effects")
+    confounded = [_change(effect) for effect in found if effect.difference is None]
+    if confounded:
+        lines.append(f"confounded, never changed alone: {'; '.join(confounded)}")
+    return lines
+
+
+def _change(effect: Effect) -> str:
+    return f"{effect.choice} {_value(effect.value)} instead of {_value(effect.against)}"
 
 
 def _value(value: object) -> str:
@@ -106,16 +125,12 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
     sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
     first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
     front = sorted(
-        (entry for entry in table if entry["trial"] in first and "scores" in entry),
-        key=lambda entry: (
-            first[entry["trial"]],
-            entry["scores"]["calls"]["value"],
-            entry["trial"],
-        ),
+        (entry for entry in table if entry.trial in first and entry.scores),
+        key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial),
     )
     by_setting: dict[str, TrialEntry] = {}
     for entry in front if len(study.directions) > 1 else front[:1]:
-        by_setting.setdefault(key_of(entry["setting"] or {}), entry)
+        by_setting.setdefault(key_of(entry.setting or {}), entry)
     return list(by_setting.values())
 
 
@@ -132,7 +147,7 @@ def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
     again.
     """
     states = ("complete", "pruned", "told", "failed", "running", "waiting", "given back")
-    number = Counter(entry["state"] for entry in trials)
+    number = Counter(entry.state for entry in trials)
     return {state: number[state] for state in states}
 
 
@@ -142,16 +157,16 @@ def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict
     """
     seen: dict[str, float] = {}
     for entry in trials:
-        if "scores" in entry:
-            calls = entry["scores"]["calls"]
-            seen.setdefault(key_of(entry["setting"] or {}), calls["value"] * calls["n"])
+        if entry.scores:
+            calls = entry.scores["calls"]
+            seen.setdefault(key_of(entry.setting or {}), calls["value"] * calls["n"])
     used = round(sum(seen.values())) + training
     return {"made": made, "used": used, "saved": max(0, used - made)}
 
 
 def why_no_winner(trials: Sequence[TrialEntry]) -> str:
     """Why a study has no winner, in a sentence."""
-    reasons = Counter(entry["failed"] for entry in trials if "failed" in entry)
+    reasons = Counter(entry.failed for entry in trials if entry.failed is not None)
     if not reasons:
         return "no trial has finished"
     ((reason, times),) = reasons.most_common(1)
@@ -165,52 +180,50 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
             "the winner is not evaluated on validation questions here: its training score is "
             "optimistic"
         )
-    if validation["same"]:
+    if validation.same:
         return "no setting was better than the default, which is the winner"
-    if validation.get("unread"):
-        return f"{validation['unread']}: whether the winner is better than the default is not known"
-    is_rate, difference = validation["winner"].get("rate", True), validation["difference"]
+    if validation.unread or validation.difference is None:
+        return f"{validation.unread}: whether the winner is better than the default is not known"
+    is_rate, difference = validation.winner.get("rate", True), validation.difference
     ends = (difference["value"], difference["low"], difference["high"])
     gained = signed_interval(*ends, is_rate=is_rate, unit=" points" if is_rate else "")
     of = (
-        f"on {validation['n']:,} questions that no trial saw: {objective} {gained}, "
-        f"p = {validation['p']:.3g}"
+        f"on {validation.n:,} questions that no trial saw: {objective} {gained}, "
+        f"p = {validation.p:.3g}"
     )
-    if validation["outcome"] == A:
+    if validation.outcome == A:
         return f"the winner is better than the default {of}"
-    if validation["outcome"] == B:
+    if validation.outcome == B:
         return f"the winner is worse than the default {of}: keep the default"
     return f"no gain over the default could be shown {of}"
 
 
 def study_lines(report: StudyReport) -> dict[str, str]:
     """What a report says, as far as it is worth a line each."""
-    best = report["best"]
+    best = report.best
     if best is None:
-        return {"result": report["verdict"]}
-    lines = {"winner": _setting(best["setting"])}
-    if report["validation"]:
-        lines["on validation"] = percent(report["validation"]["winner"])
-        if not report["validation"]["same"]:
-            lines["the default there"] = percent(report["validation"]["default"])
-    lines["result"] = report["verdict"]
-    goal = report["objectives"][0]
-    lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
-    if failed := best.get("errors"):
-        lines["in training"] += f"; {failed:,} of {counted(best['questions'], 'question')} failed"
-    if len(report["objectives"]) > 1:
-        for number, entry in enumerate(report["front"], 1):
-            scores = ", ".join(
-                f"{name} {entry['scores'][name]['value']:.4g}" for name in report["objectives"]
-            )
-            lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
-    states = {**report["trials"], "replayed": report["trials"]["told"], "told": 0}
+        return {"result": report.verdict}
+    lines = {"winner": _setting(best.setting)}
+    if report.validation:
+        lines["on validation"] = percent(report.validation.winner)
+        if not report.validation.same:
+            lines["the default there"] = percent(report.validation.default)
+    lines["result"] = report.verdict
+    lines["in training"] = f"{percent(best.scores[report.goal])} (optimistic: the best of many)"
+    if best.errors:
+        asked = counted(best.questions or 0, "question")
+        lines["in training"] += f"; {best.errors:,} of {asked} failed"
+    if len(report.objectives) > 1:
+        for number, entry in enumerate(report.front, 1):
+            scores = ", ".join(f"{name} {entry.value(name):.4g}" for name in report.objectives)
+            lines[f"front {number}"] = f"{scores}: {_setting(entry.setting)}"
+    states = {**report.trials, "replayed": report.trials["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
-    for number, effect in enumerate(effects_in(report)[:MOST_EFFECTS], 1):
-        lines[f"effect {number}"] = effect_words(effect, report)
-    calls = report["calls"]
+    for number, line in enumerate(effect_lines(report), 1):
+        lines[f"effect {number}"] = line
+    calls = report.calls
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
-    lines["paid in all"] = used(report["paid"]) + unanswered(report.get("lost"))
+    lines["paid in all"] = used(report.paid) + unanswered(report.lost)
     return lines
 
 

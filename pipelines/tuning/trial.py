@@ -143,9 +143,9 @@ class Scorer:
         return self._scored(setting, own_rows), replayed
 
     def network_of(self, setting: Setting) -> str | None:
-        """The folder of the setting's network, where it has one."""
+        """The folder of the setting's network, where it has one that is not compiled."""
         branch, own, lms = self.space.own(setting)
-        if not branch.trains:
+        if not branch.trains or branch.recipe(own) is not None:
             return None
         return self._networks.name_of(branch.build(branch.parameters(own), lms, self.space.make_lm))
 
@@ -207,10 +207,8 @@ class Scorer:
     ) -> Program:
         """The program of these parameters, trained or with compiled prompts where it has to be."""
         program = branch.build(parameters, lms, self.space.make_lm)
-        if branch.trains:
-            return self._networks.trained(program)
         if recipe is None:
-            return program
+            return self._networks.trained(program) if branch.trains else program
         structure = branch.build(structure_of(branch, parameters), lms, self.space.make_lm)
         return self._prompts.applied(program, structure, recipe)
 

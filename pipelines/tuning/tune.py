@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import optuna
 
@@ -24,7 +24,13 @@ from ..base.display import ProgressLine, displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
-from ..base.run_files import RunSettings, StudyReport, TrialEntry, WinnerJudged
+from ..base.run_files import (
+    RunSettings,
+    StudyReport,
+    TrialEntry,
+    WinnerJudged,
+    document_of,
+)
 from ..base.wording import paused
 from ..comparison.compare import compare
 from ..comparison.verdict import UNDECIDED, A, B
@@ -115,17 +121,17 @@ class Study(ShownResult):
     @property
     def stopped(self) -> str | None:
         """Why it ended early, or has no winner; None where neither is so."""
-        return self.report["stopped"] or (self.report["verdict"] if self.empty else None)
+        return self.report.stopped or (self.report.verdict if self.empty else None)
 
     @property
     def paused(self) -> bool:
         """Whether an endpoint or account failed."""
-        return self.report["stopped"] is not None and self.report["spent"] is None
+        return self.report.stopped is not None and self.report.spent is None
 
     @property
     def empty(self) -> bool:
         """Whether no trial has finished."""
-        return self.report["best"] is None
+        return self.report.best is None
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The result, a line per figure, and where the winner is."""
@@ -140,18 +146,21 @@ class Study(ShownResult):
         `calls_made` counts all that were paid, also for the validation.
         """
         without = ("table", "space", "versions")
-        kept = {name: value for name, value in self.report.items() if name not in without}
-        made, saved = self.report["paid"]["calls"], self.report["calls"]["saved"]
-        calls = {"calls_made": made, "calls_saved": saved}
+        report = document_of(self.report)
+        kept = {name: value for name, value in report.items() if name not in without}
+        calls = {
+            "calls_made": self.report.paid["calls"],
+            "calls_saved": self.report.calls["saved"],
+        }
         return {"out": str(self.folder), **kept, **calls}
 
     @property
     def trials(self) -> list[TrialEntry]:
-        return self.report["table"]
+        return self.report.table
 
     @property
     def front(self) -> list[TrialEntry]:
-        return self.report["front"]
+        return self.report.front
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each trial, with a column for each setting and each objective."""
@@ -168,7 +177,7 @@ class Study(ShownResult):
         import pandas as pd
 
         names = [each.name for each in fields(Effect)]
-        return pd.DataFrame(self.report.get("effects", []), columns=names)
+        return pd.DataFrame(self.report.effects, columns=names)
 
     def plot(self, path: str | Path) -> Path:
         """Draw how the study went, as PNG or SVG; with an extension `.html` the settings and scores
@@ -189,7 +198,7 @@ class Study(ShownResult):
         return place
 
     def __repr__(self) -> str:
-        return f"Study({self.name}: {self.report['verdict']})"
+        return f"Study({self.name}: {self.report.verdict})"
 
 
 @entry(TuneRequest)
@@ -287,7 +296,7 @@ def _finished(plan: StudyPlan) -> Study | None:
         settings.pop("budget", None)  # which may have been raised
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     untracked = plan.request.tracking and not written.get("mlflow_run_id")
-    shows = only_shows(dict(stored.report), job.budget)
+    shows = only_shows(asdict(stored.report), job.budget)
     if not (same and shows) or untracked or plan.request.register:
         return None
     stored.winner = None if stored.empty else saved_program(folder / WINNER)
@@ -300,7 +309,7 @@ def study_in(folder: Path | None) -> Study | None:
     report = None if folder is None else read_object(folder / STUDY)
     if folder is None or report is None or "best" not in report:
         return None
-    return Study(folder, str(report.get("study")), cast(StudyReport, report), None)
+    return Study(folder, str(report.get("study")), StudyReport.of(report), None)
 
 
 def _finish(
@@ -320,10 +329,10 @@ def _finish(
     evaluations: list[Evaluation] = []
     validated: WinnerJudged | None = None
     winner: Program | None = None
-    if front and front[0]["setting"] is not None and go_on:
+    if front and front[0].setting is not None and go_on:
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
-                winner = scorer.program(front[0]["setting"])
+                winner = scorer.program(front[0].setting)
                 save_with_lm(winner, job.folder / WINNER, job.lm)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
                     _check_affords(job, front[0], table, len(validation))
@@ -336,35 +345,36 @@ def _finish(
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     learns = job.space.trains or job.space.compiles
     learning = learning_calls(job.folder) if learns else 0
-    report: StudyReport = {
-        "study": job.study,
-        "storage": safe_url(job.storage),
-        "objectives": job.objectives,
-        "sampler": job.sampler_name,
-        "seed": job.seed,
-        "questions": {
+    report = StudyReport(
+        study=job.study,
+        storage=safe_url(job.storage),
+        objectives=job.objectives,
+        sampler=job.sampler_name,
+        seed=job.seed,
+        questions={
             "train": len(job.train),
             **({"scored": len(scorer.questions)} if learns else {}),
             "validation": len(validation),
         },
-        "trials": counts(table),
-        "calls": calls_of(table, searched, learning),
-        "paid": made.without(lost).to_dict(),
-        "lost": lost.to_dict(),
-        "best": front[0] if front else None,
-        "front": front,
-        "validation": validated,
-        "verdict": conclusion(validated, job.objectives[0]) if front else why_no_winner(table),
-        "stopped": stopped,
-        "spent": spent,
-        "space": job.space.to_dict(),
-        "settings": job.settings,
-        "versions": dict(versions()),
-        "table": table,
-        "effects": [asdict(effect) for effect in effects_of(study, table)],
-    }
-    report = as_json(report)
-    write_json(job.folder / STUDY, report)
+        trials=counts(table),
+        calls=calls_of(table, searched, learning),
+        paid=made.without(lost).to_dict(),
+        lost=lost.to_dict(),
+        best=front[0] if front else None,
+        front=front,
+        validation=validated,
+        verdict=conclusion(validated, job.objectives[0]) if front else why_no_winner(table),
+        stopped=stopped,
+        spent=spent,
+        space=job.space.to_dict(),
+        settings=job.settings,
+        versions=dict(versions()),
+        table=table,
+        effects=[asdict(effect) for effect in effects_of(study, table)],
+    )
+    document = as_json(document_of(report))
+    write_json(job.folder / STUDY, document)
+    report = StudyReport.of(document)
     pair = [*evaluations, None, None]
     return Study(job.folder, job.study, report, winner, pair[0], pair[1], study=study, _keep=keep)
 
@@ -374,10 +384,10 @@ def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], ques
     of it only, which would say nothing.
     """
     made, budget = totals(job.folder), job.budget
-    scored = [entry for entry in table if "scores" in entry]
+    scored = [entry for entry in table if entry.scores]
     if budget is None or not made.calls or (job.folder / VALIDATION).exists():
         return
-    each = best["scores"]["calls"]["value"] + scored[0]["scores"]["calls"]["value"]
+    each = best.value("calls") + scored[0].value("calls")
     for unit, limit in budget.limits.items():
         paid = getattr(made, unit)
         if limit is None or paid is None:
@@ -426,12 +436,7 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    verdict: WinnerJudged = {
-        "same": same,
-        "n": len(validation),
-        "winner": scores[0],
-        "default": scores[-1],
-    }
+    judged = WinnerJudged(same, len(validation), scores[0], scores[-1])
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default
@@ -439,13 +444,18 @@ def _validated(
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
             outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
-        verdict["difference"] = {
-            "value": difference.difference,
-            "low": difference.low,
-            "high": difference.high,
-        }
-        verdict["p"], verdict["outcome"], verdict["unread"] = pair.p, outcome, pair.cause
-    return verdict, evaluations
+        judged = replace(
+            judged,
+            difference={
+                "value": difference.difference,
+                "low": difference.low,
+                "high": difference.high,
+            },
+            p=pair.p,
+            outcome=outcome,
+            unread=pair.cause,
+        )
+    return judged, evaluations
 
 
 def _validation_folder(folder: Path, name: str, program: Program) -> Path:
@@ -479,7 +489,7 @@ def _progress(
         pruned=states["pruned"],
         replayed=states["told"],
         calls=totals(job.folder).calls,
-        best=best[0]["scores"][job.objectives[0]]["value"] if best else None,
+        best=best[0].value(job.objectives[0]) if best else None,
     )
 
 

@@ -150,8 +150,6 @@ def _branch(
         )
     values = protocol.read(parts) | fields if any(parts) else fields
     learning = Branch(name, name, {**values, **sets}).learning
-    if learning is not None and compiling:
-        raise UserError(f"{where}: a {name} is trained, not compiled: drop compile")
     protocol = protocol if learning is None else learning.untrained
     own = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
     values = _flat({**values, **own})

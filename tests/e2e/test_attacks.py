@@ -129,7 +129,7 @@ def a_tenth_of_the_calls_is_refused(place: Place) -> None:
     better = [run for name, run in contest.runs.items() if name == contest.winner_name]
     for run in better if contest.result["finished"] else ():
         counts = run.summary.counts
-        assert counts["errors"] <= 0.05 * counts["rows"] or contest.outcome == "undecided"
+        assert counts.errors <= 0.05 * counts.rows or contest.outcome == "undecided"
 
 
 @attack
@@ -155,7 +155,7 @@ def the_lm_goes_down_and_comes_back(place: Place) -> None:
         place.server.reply, place.down = answer, False
         again = command(concurrency=1)
         assert again.stopped is None
-    assert place.evaluate().summary.counts["errors"] == 0
+    assert place.evaluate().summary.counts.errors == 0
 
 
 @attack
@@ -195,7 +195,7 @@ def a_run_is_asked_again_with_the_budget_that_ended_it(place: Place) -> None:
     calls, before = place.calls, content(place.folder)
     place.evaluate(budget="20 calls")
     assert (place.calls, content(place.folder)) == (calls, before)
-    assert place.evaluate(budget="40 calls").summary.counts["rows"] == 40
+    assert place.evaluate(budget="40 calls").summary.counts.rows == 40
 
 
 @attack
@@ -256,7 +256,7 @@ def files_that_are_no_files(place: Place) -> None:
     assert "ask each question at most 1,000 times" in refused.stderr
     place.evaluate(budget="30 calls")
     os.mkfifo(place.folder / "run" / ".in-flight-1-x")
-    assert place.evaluate().summary.counts["rows"] == 60
+    assert place.evaluate().summary.counts.rows == 60
 
 
 @attack
@@ -316,7 +316,7 @@ def a_kill_loses_a_tenth_at_most(place: Place) -> None:
     assert lost_in(place.folder / "run").calls <= 10
     place.server.delay = 0
     result = place.evaluate(budget="100 calls")
-    assert result.summary.counts["rows"] == 60
+    assert result.summary.counts.rows == 60
     assert place.calls <= 100
 
 

@@ -32,6 +32,7 @@ def test_the_core_has_no_package_of_an_extra_and_no_extra_has_parts_of_weights()
     assert Requirement(extras["all"][0]).extras == set(extras) - {
         "all",
         "mpnet",
+        "ray",
         "docs",
         "bench",
         "test",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,7 @@ from completions import completion
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.tasks.sandbox import Sandbox
-from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
 PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
 
@@ -74,3 +76,45 @@ def done(program: Any, tasks: Any = None, **options: Any) -> fm.Evaluation:
 def only_row(program: Any, **options: Any) -> Any:
     (row,) = done(program, **options).rows
     return row
+
+
+CHECKS = "import sys, add; sys.exit(add.add(2, 3) != 5)"
+ASK = """
+import json, os, sys, urllib.request
+asked = json.load(sys.stdin)
+def ask(text):
+    body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': text}]})
+    sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',
+        body.encode(), {'Content-Type': 'application/json'})
+    return json.load(urllib.request.urlopen(sent))['choices'][0]['message']['content']
+"""
+SOLO = f"""said = ask(asked['id'])
+open('add.py', 'w').write({REPAIRED!r} if said == 'right' else said)
+"""
+CREW = f"for n in range(3): ask(asked['id'] + str(n))\nopen('add.py', 'w').write({REPAIRED!r})\n"
+
+
+class Says:
+    """Every second reply to a task is right; the picker takes the candidate that is."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.picks = 0
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        text = body["messages"][-1]["content"]
+        if "candidate 1" in json.dumps(body["messages"]):
+            self.picks += 1
+            assert wanted_fields(body)
+            first = text.index("candidate 1"), text.index("candidate 2")
+            best = "1" if "+    return a + b" in text[first[0] : first[1]] else "2"
+            return 200, {}, completion(json.dumps({"comparison": "c", "best": best}))
+        self.asked[text] += 1
+        return 200, {}, completion("right" if self.asked[text] % 2 == 0 else f"wrong {text}")
+
+
+def programs(folder: Path) -> tuple[fm.Command, fm.Command]:
+    for name, code in (("solo", SOLO), ("crew", CREW)):
+        (folder / f"{name}.py").write_text(ASK + code)
+    solo, crew = (f"{sys.executable} {folder / name}.py" for name in ("solo", "crew"))
+    return fm.Command(solo), fm.Command(crew)

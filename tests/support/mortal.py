@@ -221,7 +221,7 @@ def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
     fm.evaluate(program, asked[: n // 10], lm=lm, out=folder / f"small-{talks}", tracking=False)
     before = resident()
     result = fm.evaluate(program, asked, lm=lm, out=folder / f"large-{talks}", tracking=False)
-    assert result.summary.counts["rows"] == n
+    assert result.summary.counts.rows == n
     return resident() - before
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from mortal import questions as numbered
 
 import folkmoot as fm
+from folkmoot.pipelines.base.run_files import document_of
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import wanted_fields
 
@@ -125,21 +126,21 @@ def settings_of(study: Any) -> list[Any]:
     """
     found = [
         [
-            entry["place"],
-            entry["state"],
-            entry["setting"],
-            entry.get("scores"),
-            entry.get("told_by"),
+            entry.place,
+            entry.state,
+            entry.setting,
+            entry.scores,
+            entry.told_by,
         ]
         for entry in study.trials
-        if entry["state"] != "given back"
+        if entry.state != "given back"
     ]
     return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))
 
 
-def without_numbers(value: Any) -> Any:
-    """Without Optuna's numbers of trials, which count those that were given back."""
-    text = json.dumps(value)
+def without_numbers(study: Any, name: str) -> Any:
+    """A part of a report without Optuna's numbers of trials, which count those given back."""
+    text = json.dumps(document_of(getattr(study.report, name)))
     return json.loads(
         text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"}
     )

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Unpack
 
 import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -24,22 +23,25 @@ from ...base.calls import ASKER, metered
 from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
 from ...base.saved_file import Described
-from ...base.space import Parameter, Space, When, lists
+from ...base.space import Distribution, Parameter, When, lists
 from ...base.together import together
 from ...environment import Environment
 from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
-from ..declaration import Plot, Protocol, comma_items
-from ..program import LAYOUT, Program, SeatTurns, prediction_of
+from ..declaration import Plot, comma_items
+from ..declared import WORDING, Declared, Said, Shared
+from ..program import SeatTurns, prediction_of
 from ..roles import HERE, WORKERS, Role, acting_as, cast_of, roles_given, seated
 from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
-GREEDY = {"temperature": 0.0}
+GREEDY: Mapping[str, object] = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
 MAX_SUGGESTION_CHARS = 500
 """The longest suggestion of a supervisor: room for advice, not for another role."""
+
+_ADVICE = "name them in order, such as ['bold', 'cautious']"
 
 
 class SupervisorDecision(NamedTuple):
@@ -50,7 +52,34 @@ class SupervisorDecision(NamedTuple):
     suggestion: str
 
 
-class SupervisedTeam(Program):
+def _workers(own: Sequence[str] = ()) -> Distribution:
+    return lists([*own, *WORKERS], least=1, most=3, ordered=False, repeated=True)
+
+
+def _read(parts: Sequence[str]) -> dict[str, object]:
+    if len(parts) > 1:
+        raise UserError(
+            f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious"
+        )
+    return {"workers": comma_items(parts)}
+
+
+_TIES = Parameter(CategoricalDistribution(("first", "random")), When("max_retries", above=0))
+
+
+class SupervisedTeam(
+    Declared,
+    name="team",
+    example="team:bold,cautious",
+    read=_read,
+    space=WORDING,
+    plot=Plot(
+        "team_plot",
+        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step "
+        "limit would at least have kept.",
+    ),
+    fixed=("demonstration",),
+):
     """Reasoning as a Team (section 3).
 
     Every worker looks for the answer on its own, all at the same time. The supervisor sees their
@@ -86,138 +115,74 @@ class SupervisedTeam(Program):
         UserError: no or unknown workers, no environment, or a limit out of range.
     """
 
+    sampling = GREEDY
+
     def __init__(
         self,
-        workers: Sequence[str],
+        workers: Annotated[Sequence[str], Parameter(_workers(), of_roles=_workers)],
         environment: Environment | None = None,
         *,
         own_roles: Mapping[str, Any] | None = None,
-        max_steps: int = 8,
-        max_retries: int = 3,
+        max_steps: Annotated[int, checked_whole, CategoricalDistribution((5, 8, 10, 15))] = 8,
+        max_retries: Annotated[int, partial(checked_whole, least=0), IntDistribution(0, 3)] = 3,
         demonstration: Demonstration = None,
         styles: bool = True,
-        limits: bool = True,
-        tie_break: str = "first",
-        seed: int = 0,
-        lms: Mapping[str, dspy.BaseLM] | None = None,
-        sampling: Mapping[str, object] | None = None,
-        prompt_layout: str = "role_last",
-        prompts: Mapping[str, str] | str | Path | None = None,
+        limits: Annotated[bool, Said.CHANGED] = True,
+        tie_break: Annotated[str, Said.CHANGED, _TIES] = "first",
+        seed: Annotated[int, Said.DRAWN] = 0,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
-        advice = "name them in order, such as ['bold', 'cautious']"
         own = roles_given(own_roles)
-        cast = cast_of("workers", workers, own, advice, acting=True)
+        cast = cast_of("workers", workers, own, _ADVICE, acting=True)
         self.roles = [workers] if isinstance(workers, str) else list(workers)
         if not self.roles:
-            raise UserError(f"a team has at least one worker: {advice}")
-        here = {name for name, role in cast.items() if HERE in role.tools or not role.tools}
-        if environment is None and here:
-            raise UserError(
-                "a team needs a place to look things up: give it an environment, such as "
-                "corpus:PATH"
-            )
-        if not isinstance(environment, Environment | None):
-            raise UserError(
-                f"environment is {environment!r}: give an environment, such as "
-                f"fm.CorpusEnvironment(PATH)"
-            )
-        self.max_steps = checked_whole("max_steps", max_steps)
-        self.max_retries = checked_whole("max_retries", max_retries, 0)
-        settings = {**GREEDY, **(sampling or {})}
-        seats = seated(cast, self.roles)
-        names = [seat.name for seat in seats]
+            raise UserError(f"a team has at least one worker: {_ADVICE}")
+        _check_environment(environment, cast)
+        self.retrieval = Retrieval(environment)
         self.workers = [
             TeamWorker(
                 seat.name,
                 seat.role,
                 acting_as(cast[seat.role]),
                 cast[seat.role].place(environment) if cast[seat.role].tools else environment,
-                self.max_steps,
-                settings,
+                max_steps,
                 seat.sample,
                 limits,
             )
-            for seat in seats
+            for seat in seated(cast, self.roles)
         ]
-        supervised = len(names) > 1 or self.max_retries > 0
+        self.names = [worker.name for worker in self.workers]
         supervisor = own.get("supervisor")
         if supervisor is not None:
             if supervisor.tools:
                 raise UserError("a supervisor looks nothing up: drop the tools of its role")
             cast["supervisor"] = supervisor
-        self.supervisor = (
-            _supervisor("supervisor", words.Supervising, supervisor, names, settings)
-            if self.max_retries
-            else None
-        )
-        self.last_word = (
-            _supervisor("supervisor.last", words.Deciding, supervisor, names, settings)
-            if supervised
-            else None
-        )
-        self.word(prompts, prompt_layout)
-        self.styles, self.limits = styles, limits
+        self.supervisor = self.last_word = None
+        if max_retries:
+            self.supervisor = self._decider("supervisor", words.Supervising, supervisor)
+        if max_retries or len(self.workers) > 1:
+            self.last_word = self._decider("supervisor.last", words.Deciding, supervisor)
+        self.ties = Ties.of(tie_break, self.names, seed, ("first", "strongest", "random"))
+        self.tie_break = str(self.ties)
         self.demonstration = held(demonstration)
         if demonstration is not None:
             self._demonstrate(worked_example(demonstration))
-        self.ties = Ties.of(tie_break, names, seed, ("first", "strongest", "random"))
-        self.retrieval = Retrieval(environment)
         self.take(cast, own)
-        self.assign(lms)
 
-    def describe(self) -> Described:
-        return {
-            **self.named(),
-            "workers": self.roles,
-            "max_steps": self.max_steps,
-            "max_retries": self.max_retries,
-            "demonstration": self.demonstration,
-            "styles": self.styles,
-            **({} if self.limits else {"limits": False}),
-            **({} if self.ties == Ties() else self.ties.described()),
-            "sampling": self.workers[0].act.predict.config,
-            **environment_named(self.retrieval.environment),
-        }
-
-    def turns(self) -> list[SeatTurns]:
-        attempts = 1 + self.max_retries
-        counted: list[SeatTurns] = [
-            (worker.act, 1, attempts * self.max_steps) for worker in self.workers
-        ]
-        counted += [(worker.conclude, 0, attempts) for worker in self.workers]
-        counted += [(self.supervisor, 1, self.max_retries)] if self.supervisor is not None else []
-        return counted + ([(self.last_word, 0, 1)] if self.last_word is not None else [])
-
-    def exchange(self) -> Exchange:
-        """Workers read the supervisor's suggestions, which carry what it read of the others."""
-        steps = [
-            (seat, 0, self.max_retries * most / len(self.workers))
-            for worker in self.workers
-            for seat, most in ((worker.act, self.max_steps), (worker.conclude, 1))
-        ]
-        names = [worker.name for worker in self.workers]
-        return Exchange(names, self._again, turns=steps, stances=False)
-
-    def most_turns(self) -> int:
-        """All workers try once and one more with each retry; the step limit adds the call for the
-        answer.
-        """
-        attempts = len(self.workers) + self.max_retries
-        return attempts * (self.max_steps + 1) + (
-            self.max_retries + 1 if self.last_word is not None else 0
-        )
-
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
-        return team_report(rows)
+    def _decider(self, name: str, signature: Any, role: Role | None) -> Seat:
+        if role is not None:
+            signature = signature.with_instructions(role.signature.instructions)
+        workers = Literal[tuple(self.names)]  # type: ignore[valid-type]
+        return Seat(name, signature.with_updated_fields("worker", type_=workers))
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        first = await together(worker.attempt(task) for worker in self.workers)
-        transcript, latest = list(first), {turn.agent: turn for turn in first}
-        agreed = 1 if all_agree([turn.answer for turn in first], task.kind) else None
+        transcript = await together(worker.attempt(task) for worker in self.workers)
+        latest = {turn.agent: turn for turn in transcript}
+        agreed = 1 if _agreed(latest, task) else None
         if self.last_word is None:
+            (alone,) = transcript
             return prediction_of(
-                task, first[0].answer, f"alone:{first[0].agent}", transcript, consensus_round=agreed
+                task, alone.answer, f"alone:{alone.agent}", transcript, consensus_round=agreed
             )
         answer: str | None = None
         decided_by = "none"
@@ -225,86 +190,29 @@ class SupervisedTeam(Program):
             last = round > self.max_retries
             if last and all(turn.answer is None for turn in latest.values()):
                 break
-            seat = self.supervisor if self.supervisor is not None and not last else self.last_word
+            seat = self.last_word if last or self.supervisor is None else self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
-                answer, decided_by = _fall_back(list(latest.values()), task, self.ties)
+                answer, decided_by = self._fall_back(latest, task)
                 break
             if decision.accept:
                 answer, decided_by = latest[decision.worker].answer, f"supervisor:{decision.worker}"
                 break
-            worker = next(worker for worker in self.workers if worker.name == decision.worker)
-            old = latest[worker.name]
-            retried = await worker.attempt(
-                task, number=old.round + 1, earlier=old, suggestion=decision.suggestion
-            )
+            retried = await self._retry(task, latest[decision.worker], decision.suggestion)
             transcript.append(retried)
-            latest[worker.name] = retried
-            if agreed is None and all_agree([turn.answer for turn in latest.values()], task.kind):
+            latest[retried.agent] = retried
+            if agreed is None and _agreed(latest, task):
                 agreed = round + 1
         return prediction_of(
             task, answer, decided_by, transcript, rounds=round, consensus_round=agreed
         )
 
-    async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
-        """Send back whom the recorded supervisor sent back, with what `hear` leaves of the
-        suggestion.
-        """
-        workers = {worker.name: worker for worker in self.workers}
-        transcript = list(recorded[: len(workers)])
-        for turn in recorded:
-            worker = workers.get(turn.details.get("worker", "")) if turn.step == RETRY else None
-            if worker is None:
-                continue
-            heard = hear(worker.name, [turn])
-            suggestion = str(heard[0].details.get("suggestion", "")) if heard else ""
-            old = next(each for each in reversed(transcript) if each.agent == worker.name)
-            transcript.append(
-                await worker.attempt(
-                    task,
-                    number=old.round + 1,
-                    earlier=old,
-                    suggestion=suggestion,
-                )
-            )
-        return transcript
-
-    def _demonstrate(self, worked: Worked) -> None:
-        if not worked.trace:
-            traced = [name for name, one in WORKED.items() if one.trace]
-            raise UserError(
-                f"the demonstration shows no trace: choose {' or '.join(traced)}, or add a trace"
-            )
-        for worker in self.workers:
-            worker.demonstrate(worked)
-        for seat in self._deciding:
-            seat.predict.demos = [self._shown(seat, worked)]
-
-    @property
-    def _deciding(self) -> list[Seat]:
-        return [seat for seat in (self.supervisor, self.last_word) if seat is not None]
-
-    def _shown(self, seat: Seat, worked: Worked) -> dspy.Example:
-        """The worked question as a supervisor sees it, and how it decides."""
-        names = [worker.name for worker in self.workers]
-        text = trace_text([dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace])
-        notes = [self._traced(name, text, worked.answer) for name in names]
-        more = {"decision": ACCEPT, "worker": names[0], "suggestion": ""}
-        return demo_of(worked, seat.predict.signature, notes=notes, **more)
-
-    def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
-        """A trace for a supervisor. Of a worker that the user told what to do, no style is
-        known.
-        """
-        role = next(each.role for each in self.workers if each.name == worker)
-        is_styled = self.styles and role in words.STYLES and meant_for(worker, self.prompts) is None
-        title = words.TRACE.format(worker=worker)
-        if is_styled:
-            title = words.STYLED.format(worker=worker, style=words.STYLES[role])
-        return {"title": title, "text": text, "answer": answer} | (
-            {} if self.limits else {"most": UNCUT}
-        )
+    async def _retry(self, task: Task, old: Turn, suggestion: str) -> Turn:
+        """Another attempt of the worker whose last one this was."""
+        worker = self.workers[self.names.index(old.agent)]
+        number = old.round + 1
+        return await worker.attempt(task, number=number, earlier=old, suggestion=suggestion)
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
@@ -319,25 +227,138 @@ class SupervisedTeam(Program):
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(reply, answers)
-        accepted = answers[decision.worker] if decision is not None and decision.accept else None
-        step = None if accepted is not None else "retry" if decision is not None else "undecided"
-        details: TurnDetails = (
-            {}
-            if decision is None
-            else {"worker": decision.worker, "suggestion": decision.suggestion}
-        )
-        unread = " ".join(str(reply[name]) for name in ("decision", "worker") if name in reply)
+        details: TurnDetails = {}
+        accepted: str | None = None
+        raw: str | None = None
+        step: str | None = "undecided"
+        if decision is None:
+            unread = " ".join(str(reply[name]) for name in ("decision", "worker") if name in reply)
+            raw = cut(one_line(unread), 200)
+        else:
+            details = {"worker": decision.worker, "suggestion": decision.suggestion}
+            accepted = answers[decision.worker] if decision.accept else None
+            step = None if decision.accept else RETRY
         turn = Turn(
             "supervisor",
             round,
             accepted,
             reply.judgement,
-            cut(one_line(unread), 200) if decision is None else None,
+            raw,
             usage=usage,
             step=step,
             details=details,
         )
         return turn, decision
+
+    def _fall_back(self, latest: Mapping[str, Turn], task: Task) -> tuple[str | None, str]:
+        """The answer most workers share, else the first that there is, or which of the top ones
+        `tie_break` takes.
+        """
+        answers = [turn.answer for turn in latest.values()]
+        decide_tie = self.ties.decider(ASKER.get().question, self.names)
+        vote = vote_among(answers, task.kind, decide_tie=decide_tie)
+        if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
+            return vote.answer, "fallback:majority"
+        if self.ties.rule == "first":  # of all answers, not of the most frequent ones alone
+            return next(
+                (answer for answer in answers if answer is not None), None
+            ), "fallback:first"
+        return vote.answer, f"fallback:{self.ties.rule}"
+
+    def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
+        """A trace for a supervisor. Of a worker that the user told what to do, no style is
+        known.
+        """
+        role = self.workers[self.names.index(worker)].role
+        is_styled = self.styles and role in words.STYLES and meant_for(worker, self.prompts) is None
+        title = words.TRACE.format(worker=worker)
+        if is_styled:
+            title = words.STYLED.format(worker=worker, style=words.STYLES[role])
+        note: dict[str, object] = {"title": title, "text": text, "answer": answer}
+        return note if self.limits else {**note, "most": UNCUT}
+
+    def _demonstrate(self, worked: Worked) -> None:
+        if not worked.trace:
+            traced = [name for name, example in WORKED.items() if example.trace]
+            raise UserError(
+                f"the demonstration shows no trace: choose {' or '.join(traced)}, or add a trace"
+            )
+        for worker in self.workers:
+            worker.demonstrate(worked)
+        text = trace_text([dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace])
+        notes = [self._traced(name, text, worked.answer) for name in self.names]
+        decided = {"decision": ACCEPT, "worker": self.names[0], "suggestion": ""}
+        for seat in (self.supervisor, self.last_word):
+            if seat is not None:
+                shown = demo_of(worked, seat.predict.signature, notes=notes, **decided)
+                seat.predict.demos = [shown]
+
+    def describe(self) -> Described:
+        environment = environment_named(self.retrieval.environment)
+        return {**super().describe(), "workers": self.roles, **environment}
+
+    def turns(self) -> list[SeatTurns]:
+        attempts = 1 + self.max_retries
+        turns: list[SeatTurns] = [
+            (worker.act, 1, attempts * self.max_steps) for worker in self.workers
+        ]
+        turns += [(worker.conclude, 0, attempts) for worker in self.workers]
+        if self.supervisor is not None:
+            turns.append((self.supervisor, 1, self.max_retries))
+        if self.last_word is not None:
+            turns.append((self.last_word, 0, 1))
+        return turns
+
+    def most_turns(self) -> int:
+        """All workers try once and one more with each retry; the step limit adds the call for the
+        answer.
+        """
+        attempts: int = len(self.workers) + self.max_retries
+        deciding: int = 0 if self.last_word is None else self.max_retries + 1
+        return attempts * (int(self.max_steps) + 1) + deciding
+
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
+        return team_report(rows)
+
+    def exchange(self) -> Exchange:
+        """Workers read the supervisor's suggestions, which carry what it read of the others."""
+        steps: list[SeatTurns] = []
+        share = self.max_retries / len(self.workers)
+        for worker in self.workers:
+            steps += [(worker.act, 0, share * self.max_steps), (worker.conclude, 0, share)]
+        return Exchange(self.names, self._again, turns=steps, stances=False)
+
+    async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
+        """Send back whom the recorded supervisor sent back, with what `hear` leaves of the
+        suggestion.
+        """
+        transcript = list(recorded[: len(self.workers)])
+        for turn in recorded:
+            name = turn.details.get("worker", "")
+            if turn.step != RETRY or name not in self.names:
+                continue
+            heard = hear(name, [turn])
+            suggestion = str(heard[0].details.get("suggestion", "")) if heard else ""
+            old = next(each for each in reversed(transcript) if each.agent == name)
+            transcript.append(await self._retry(task, old, suggestion))
+        return transcript
+
+
+def _check_environment(environment: Any, cast: Mapping[str, Role]) -> None:
+    """Raise UserError for what is no environment, and for none where a worker needs it."""
+    if environment is None and any(HERE in role.tools or not role.tools for role in cast.values()):
+        raise UserError(
+            "a team needs a place to look things up: give it an environment, such as corpus:PATH"
+        )
+    if not isinstance(environment, Environment | None):
+        raise UserError(
+            f"environment is {environment!r}: give an environment, such as "
+            "fm.CorpusEnvironment(PATH)"
+        )
+
+
+def _agreed(latest: Mapping[str, Turn], task: Task) -> bool:
+    return all_agree([turn.answer for turn in latest.values()], task.kind)
 
 
 def read_decision(
@@ -365,66 +386,3 @@ def _names(text: str, worker: str) -> bool:
     """Whether a text is the worker's name and no more than "the" and "worker" beside it."""
     words = [word.strip(_DRESS) for word in text.casefold().split()]
     return [word for word in words if word not in ("the", "worker", "")] == [worker.casefold()]
-
-
-def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | None, str]:
-    """The answer most workers share, else the first that there is, or which of the top ones `ties`
-    takes.
-    """
-    answers, names = [turn.answer for turn in latest], [turn.agent for turn in latest]
-    vote = vote_among(answers, task.kind, decide_tie=ties.decider(ASKER.get().question, names))
-    if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
-        return vote.answer, "fallback:majority"
-    if ties.rule == "first":
-        return next((answer for answer in answers if answer is not None), None), "fallback:first"
-    return vote.answer, f"fallback:{ties.rule}"
-
-
-def _supervisor(
-    name: str,
-    signature: Any,
-    role: Role | None,
-    workers: Sequence[str],
-    sampling: Mapping[str, object],
-) -> Seat:
-    if role is not None:
-        signature = signature.with_instructions(role.signature.instructions)
-    named = signature.with_updated_fields("worker", type_=Literal[tuple(workers)])
-    return Seat(name, named, sampling=sampling)
-
-
-def _read(parts: Sequence[str]) -> dict[str, object]:
-    if len(parts) > 1:
-        raise UserError(
-            f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious"
-        )
-    return {"workers": comma_items(parts)}
-
-
-_some_of = partial(lists, least=1, most=3, ordered=False, repeated=True)
-_SPACE: Space = {
-    "workers": Parameter(_some_of(WORKERS), of_roles=lambda names: _some_of([*names, *WORKERS])),
-    "max_steps": Parameter(CategoricalDistribution((5, 8, 10, 15))),
-    "max_retries": Parameter(IntDistribution(0, 3)),
-    "tie_break": Parameter(
-        CategoricalDistribution(("first", "random")),
-        When("max_retries", above=0),
-        default="first",
-    ),
-    "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
-}
-
-SupervisedTeam.protocol = Protocol(
-    "team",
-    "team:bold,cautious",
-    _read,
-    _SPACE,
-    plot=Plot(
-        "team_plot",
-        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step "
-        "limit would "
-        "at least have kept.",
-    ),
-    fixed=("demonstration",),
-)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -40,7 +40,6 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         signature: what it is told, with the outputs `thought` and `action`.
         environment: where it looks things up.
         max_steps: most steps of one attempt, at least 1; then it is asked for its answer once.
-        sampling: LM settings of its seats.
         rollout: tells its calls apart from those of another worker that says the same.
         limits: whether long thoughts, observations and traces are cut.
     """
@@ -52,7 +51,6 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         signature: type[Any],
         environment: Environment | None,
         max_steps: int,
-        sampling: Mapping[str, object],
         rollout: int | None = None,
         limits: bool = True,
     ) -> None:
@@ -63,8 +61,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         self.role = role
         self.rollout = rollout
         self.max_steps = max_steps
-        self.act = Seat(name, signature, sampling=sampling)
-        self.conclude = Seat(f"{name}.conclude", prompts.Concluding, sampling=sampling)
+        self.act = Seat(name, signature)
+        self.conclude = Seat(f"{name}.conclude", prompts.Concluding)
 
     def demonstrate(self, worked: Worked) -> None:
         """Show steps of the worked question's trace, as many as befit the role, and an answer from

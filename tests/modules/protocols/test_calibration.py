@@ -63,7 +63,7 @@ def calibrated(rule: Any = None, **more: Any) -> fm.Router:
 def decided(program: Any, numbers: list[int], lm: Any = LM) -> list[str]:
     asked = [question(number) for number in numbers]
     found = fm.evaluate(program, asked, lm=lm, tracking=False, concurrency=1)
-    assert found.summary.counts["errors"] == 0
+    assert found.summary.counts.errors == 0
     return [row["decided_by"] for row in found.rows]
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import dspy
 import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 import folkmoot as fm
+from folkmoot.modules.protocols.declared import Said, Shared
 from folkmoot.modules.protocols.registry import declared
 from folkmoot.pipelines.testing.base import model
 from folkmoot.pipelines.testing.contract import ProtocolContract
@@ -120,6 +122,55 @@ def test_a_keyword_of_seat_is_a_setting_that_can_be_tuned() -> None:
     assert "rule" in Roles.protocol.space
 
 
+def at_least_one(name: str, value: int) -> int:
+    if value < 1:
+        raise fm.UserError(f"{name} is {value}: give at least 1")
+    return value
+
+
+class Panel(fm.Declared, name="panel", order=("rule",)):
+    """One whose settings type checkers know."""
+
+    def __init__(
+        self,
+        experts: Annotated[int, at_least_one, IntDistribution(1, 3)] = 2,
+        rule: Annotated[str, Said.CHANGED, CategoricalDistribution(("first", "last"))] = "first",
+        **shared: Unpack[Shared],
+    ) -> None:
+        self.agents = [fm.Seat(f"expert {number}", Debater) for number in range(experts)]
+        self.chair = fm.Seat("chair", Moderator, sampling={"top_p": 0.5})
+
+    async def solve(self, task: fm.Task) -> dspy.Prediction:
+        verdict = await self.chair.ask(task)
+        return fm.prediction_of(task, verdict.answer, "chair", [verdict])
+
+
+class LoudPanel(Panel):
+    def __init__(self) -> None:
+        super().__init__(3, rule="last")
+
+
+def test_the_constructor_itself_may_say_who_takes_part() -> None:
+    parameters = list(inspect.signature(Panel.__init__).parameters)
+    assert parameters == ["self", "experts", "rule", "lms", "sampling", "prompt_layout", "prompts"]
+    assert list(Panel.protocol.space) == ["rule", "experts", "prompt_layout"]
+    assert Panel.protocol.space["rule"].default == "first"
+    # What one seat alone has, and a setting that is as ever, are not described.
+    assert Panel(sampling={"temperature": 0.5}).describe() == {
+        "program": "panel",
+        "experts": 2,
+        "sampling": {"temperature": 0.5},
+    }
+    assert Panel(rule="last").describe()["rule"] == "last"
+    assert Panel(1, lms={"chair": dspy.LM("openai/x")}).chair.predict.lm.model == "openai/x"
+
+
+def test_a_variant_of_a_protocol_is_described_as_that_protocol_and_its_class() -> None:
+    described = LoudPanel().describe()
+    assert (described["program"], described["experts"]) == ("panel", 3)
+    assert str(described["class"]).endswith(":LoudPanel")
+
+
 class Hides(fm.Declared):
     def seat(self, agents: int = 2) -> None:
         self.agents = [fm.Seat("agent", Debater) for _ in range(agents)]
@@ -133,6 +184,8 @@ class Seatless(fm.Declared):
     ("make", "said"),
     [
         (lambda: Debate(rounds=2), "'rounds'.*its settings are debaters, max_rounds"),
+        (lambda: Panel(expert=3), "panel cannot be built.*'expert'.*settings are experts, rule"),  # type: ignore[call-arg]
+        (lambda: Panel(0), "experts is 0: give at least 1"),
         (lambda: Roles(), "roles cannot be built .*'roles'"),
         (lambda: Debate(sampling={"temp": 1}), "no sampling setting 'temp'"),
         (lambda: Debate(lms={"judge": object()}), "no agent 'judge'"),
@@ -167,6 +220,20 @@ def test_turns_have_the_typed_outputs_of_their_signature() -> None:
         }
         found = Debate(lms=lms, max_rounds=1)(question="Where?", choices=["bank", "mall"])
     assert (found.answer, found.decided_by, found["sure"]) == ("B", "moderator", "yes")
+
+
+def test_a_step_that_prepares_an_answer_has_typed_outputs_too(scripted: ScriptedServer) -> None:
+    class Counting(fm.Signature):
+        """Count the words."""
+
+        words: int = dspy.OutputField()
+        answer: str = dspy.OutputField()
+
+    scripted.reply = lambda body: json.dumps({"words": 3, "answer": "three"})
+    seat = fm.Seat("counter", Counting, lm=model(scripted))
+    turn = asyncio.run(seat.work(fm.Task("How many words?", None, None, "span"), "count"))
+    assert (turn.step, turn.answer) == ("count", None)
+    assert turn.outputs == {"words": 3, "answer": "three"}
 
 
 def test_saved_it_is_loaded_by_its_name(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.protocols.deliberation import replay
+from folkmoot.modules.protocols.deliberation.replay import replay
 from folkmoot.pipelines.testing.replies import filled
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}

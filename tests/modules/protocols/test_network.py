@@ -72,6 +72,9 @@ class TestStrategyNetwork(ProtocolContract):
     def program(self) -> Program:
         return StrategyNetwork(NetworkState.fresh(config(), WIDTH), embed)
 
+    def load_with(self) -> dict[str, Any]:
+        return {"embedding": embed}
+
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.reading.voting import Ties, vote_among
+from folkmoot.modules.reading.voting import Ties, ranked, vote_among
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -45,6 +46,19 @@ def test_each_rule_takes_its_own_of_the_tied_answers() -> None:
         assert winner(["A", "B", "B"], ties, weights=[9, 1, 1]) == "B"  # no tie
 
 
+def test_answers_are_ranked_by_their_share_and_ties_by_their_rule() -> None:
+    answers, names = ["A", None, "B", "C", "C"], ["v", "w", "x", "y", "z"]
+
+    def order(ties: Ties, seed: int = 0) -> str:
+        found = ranked(answers, names, ties, random.Random(seed))
+        assert dict(found) == {"A": 0.2, "B": 0.2, "C": 0.4}  # of all votes, the abstention too
+        return "".join(answer for answer, _ in found)
+
+    assert order(Ties()) == "CAB"
+    assert order(Ties("strongest", "x")) == "CBA"
+    assert {order(Ties("random"), seed) for seed in range(20)} == {"CAB", "CBA"}
+
+
 def by_model(scripted: ScriptedServer, answers: str) -> list[Any]:
     """LMs that always give these answers, one each."""
     scripted.reply = lambda body: filled(body, answers[int(body["model"].removeprefix("m"))])
@@ -70,7 +84,7 @@ def test_an_ensembles_ties_go_as_its_rule_says_and_its_report_says_what_the_vote
     program = ensemble(scripted, "ABBA", **settings)
     run = fm.evaluate(program, questions(4), lm=None, tracking=False, cache=False, progress=False)
     report = run.summary.report
-    assert run.summary.counts["correct"] == right
+    assert run.summary.counts.correct == right
     assert report["member_accuracy"] == {"simple.0": 0, "simple.1": 1, "simple.2": 1, "simple.3": 0}
     assert report["agreement"]["all"] == 0
     assert report["agreement"]["simple.1-simple.2"] == 1

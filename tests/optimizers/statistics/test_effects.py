@@ -9,6 +9,7 @@ import pytest
 
 from folkmoot.optimizers.statistics.controls import gain_part
 from folkmoot.optimizers.statistics.effects import Tried, effects
+from folkmoot.optimizers.statistics.statistics import tango
 
 
 def tried(rounds: int, tie: str, scores: list[float | None], cost: float = 1.0) -> Tried:
@@ -44,7 +45,7 @@ def test_choices_that_only_vary_together_are_confounded() -> None:
 def test_a_setting_that_was_stopped_early_counts_where_it_answered() -> None:
     (rounds,) = effects([tried(1, "judge", [0, 0, 1]), tried(3, "judge", [1])])
     assert (rounds.questions, rounds.difference) == (1, 1.0)
-    assert (rounds.low, rounds.high) == (-1.0, 1.0)
+    assert (rounds.low, rounds.high) == tango(1, 0, 1)[1:]  # as `compare` has it for one pair
 
 
 def test_values_may_be_lists_and_one_value_has_no_effect() -> None:

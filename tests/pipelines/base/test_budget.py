@@ -15,6 +15,7 @@ from mortal import questions
 import folkmoot as fm
 from folkmoot.modules.base.context import OPEN_BOOKS, bound
 from folkmoot.pipelines.base.budget import Account, Budget
+from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.lms.store import BooksAround
@@ -72,7 +73,7 @@ def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) ->
         result = run(server, tmp_path, n=100, budget=f"{calls} calls")
         assert len(server.bodies) == calls == result.summary.paid["calls"] == totals(tmp_path).calls
         assert result.summary.stopped.startswith(f"budget {calls} calls spent")
-        assert result.summary.counts["errors"] == 0
+        assert result.summary.counts.errors == 0
         assert len((tmp_path / ".folkmoot" / "calls.jsonl").read_text().splitlines()) == calls
 
 
@@ -99,14 +100,7 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
         began = time.monotonic()
         result = run(server, tmp_path, budget="0.3 s")
         assert time.monotonic() - began < 5
-        assert result.summary.counts == {
-            "questions": 60,
-            "rows": 0,
-            "correct": 0,
-            "errors": 0,
-            "unreadable": 0,
-            "truncated": 0,
-        }
+        assert result.summary.counts == Counts(60, correct=0)
         assert "time is over" in result.summary.stopped
 
 
@@ -125,7 +119,7 @@ def test_failed_calls_take_nothing_from_a_budget(
 
     scripted.reply = fails_once
     result = run(scripted, None, n=20, program=fm.SingleAgent(), budget="20 calls")
-    assert result.summary.counts["rows"] == 20
+    assert result.summary.counts.rows == 20
     assert result.summary.stopped is None
     assert len(scripted.bodies) == 40
 
@@ -137,14 +131,14 @@ def test_a_larger_budget_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
             assert len(server.bodies) == calls
         result = run(server, tmp_path)
         assert result.summary.stopped is None
-        assert result.summary.counts["rows"] == 60
+        assert result.summary.counts.rows == 60
         assert result.summary.paid["calls"] == len(server.bodies) == 120
 
 
 def finished_and_wasted(result: Any) -> tuple[int, int]:
     """How many questions have a row, and how many calls belong to none."""
     summary = result.summary
-    return summary.counts["rows"], summary.paid["calls"] - summary.usage["calls"]
+    return summary.counts.rows, summary.paid["calls"] - summary.usage["calls"]
 
 
 @pytest.mark.parametrize("budget", ["60 calls", "6k tokens", "0.006 USD"])
@@ -224,4 +218,4 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
         assert len(scripted.bodies) == 1
         assert "did not report the tokens" in result.summary.stopped
         assert [result.summary.paid[name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
-    assert run(scripted, None, n=5, budget="10 min").summary.counts["rows"] == 5
+    assert run(scripted, None, n=5, budget="10 min").summary.counts.rows == 5

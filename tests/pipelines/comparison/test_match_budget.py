@@ -62,7 +62,7 @@ def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedS
     found = fm.match_budget(run, QUESTIONS, lm=lm, concurrency=1)
     assert found.summary.stopped
     assert "a larger budget goes on" in found.summary.stopped
-    assert 0 < found.summary.counts["rows"] < len(QUESTIONS)
+    assert 0 < found.summary.counts.rows < len(QUESTIONS)
     ceiling = math.ceil(TOLERANCE * bill / 12 * (12 + 8))
     samples = found.summary.run["program"]["samples"]
     # the last call would not fit any more
@@ -72,7 +72,7 @@ def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedS
     assert len(scripted.bodies) == made
     assert again.summary.stopped
     whole = fm.match_budget(run, QUESTIONS, lm=lm, budget="1000 calls", concurrency=1)
-    assert whole.summary.counts["rows"] == 12
+    assert whole.summary.counts.rows == 12
     assert len(scripted.bodies) - asked == 8 + 12 * samples
 
 
@@ -84,9 +84,9 @@ def test_a_budget_is_held_and_what_it_paid_for_is_not_paid_again(scripted: Scrip
     assert len(scripted.bodies) - asked == 5
     part = fm.match_budget(run, QUESTIONS, lm=lm, budget="17 calls", concurrency=1)
     assert len(scripted.bodies) - asked == 17
-    assert (part.summary.counts["rows"], bool(part.summary.stopped)) == (3, True)
+    assert (part.summary.counts.rows, bool(part.summary.stopped)) == (3, True)
     whole = fm.match_budget(run, QUESTIONS, lm=lm)
-    assert (whole.summary.counts["rows"], whole.summary.stopped) == (12, None)
+    assert (whole.summary.counts.rows, whole.summary.stopped) == (12, None)
     assert len(scripted.bodies) - asked == 8 + 12 * 3
 
 

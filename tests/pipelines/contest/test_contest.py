@@ -140,7 +140,7 @@ def test_a_winner_can_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_reference_and_the_fair_opponent_are_never_dropped(tmp_path: Path) -> None:
     contest = hold({"crew": team("crew", 95), "gang": team("gang", 94, 2)}, without=[])
-    rows = {name: run.summary.counts["rows"] for name, run in contest.runs.items()}
+    rows = {name: run.summary.counts.rows for name, run in contest.runs.items()}
     most = max(rows.values())
     kept = [one.name for one in contest.places if one.reference or one.fair]
     assert len(kept) == 2
@@ -157,7 +157,7 @@ def test_equal_calls_are_made_once_and_shown_on_both_bills(tmp_path: Path) -> No
     """The panel's members ask what one prompt and step by step ask."""
     lm = planted_lm(ASKED)
     contest = fm.contest(ASKED[:30], lm=lm, out=tmp_path, only=["panel"], **SILENT)
-    rows = sum(run.summary.counts["rows"] for run in contest.runs.values())
+    rows = sum(run.summary.counts.rows for run in contest.runs.values())
     takes = {name: run.summary.takes for name, run in contest.runs.items()}
     assert takes["panel of three"]["calls"] == 90
     assert takes["panel of three"]["cost_usd"] > takes["one prompt"]["cost_usd"] > 0
@@ -250,7 +250,7 @@ def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
         ids = [row["id"] for row in read_rows(run.folder / "results.jsonl")]
         assert len(ids) == len(set(ids))
     crew = contest.runs["crew"]
-    assert crew.summary.counts["rows"] >= before
+    assert crew.summary.counts.rows >= before
     used = sum(run.summary.takes["calls"] for run in contest.runs.values())
     assert lm.endpoint.calls < used
 
@@ -304,7 +304,7 @@ def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path) -> None:
     paused = fm.contest(ASKED, **given)
     assert paused.stopped is not None
     assert "counts against no program" in paused.stopped
-    assert all(run.summary.counts["errors"] == 0 for run in paused.runs.values())
+    assert all(run.summary.counts.errors == 0 for run in paused.runs.values())
     lm.endpoint.reply = reply
     assert fm.contest(ASKED, **given).outcome == "better"
 

@@ -35,6 +35,7 @@ from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import UsageFields
 from folkmoot.modules.reading.row import taken
 from folkmoot.optimizers.statistics.statistics import wilson
+from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import Progress
 from folkmoot.pipelines.testing.replies import filled
@@ -170,8 +171,7 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
     assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
     assert (unreadable["decided_by"], unreadable["usage"]["calls"]) == ("none", 2)
     assert (right["correct"], wrong["correct"]) == (True, False)
-    counts = {"questions": 4, "rows": 4, "correct": 1, "errors": 1, "unreadable": 1, "truncated": 0}
-    assert result.summary.counts == counts
+    assert result.summary.counts == Counts(4, rows=4, correct=1, errors=1, unreadable=1)
     assert result.accuracy == 0.25
 
 
@@ -186,7 +186,7 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
         assert (row["answer"], row["correct"], row["error"]) == (None, False, None)
         assert (row["finish_reason"], row["truncated"]) == ("length", True)
         assert row["usage"]["truncated_calls"] == 2
-    assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (5, 5)
+    assert (result.summary.counts.unreadable, result.summary.counts.truncated) == (5, 5)
     assert {entry["finish_reason"] for entry in read_ledger(tmp_path)} == {"length"}
     replay = {"lm": f"replay/{tmp_path}", "out": tmp_path / "again", "tracking": False}
     again = fm.evaluate(fm.SingleAgent("cot"), questions(5), **replay)
@@ -301,7 +301,7 @@ def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_pat
         assert len(rows_of(tmp_path)) == rows
     scripted.reply = of_question(lambda i: "A" if i == 3 else "")
     assert (
-        run(scripted, questions(30), out=tmp_path / "b", concurrency=1).summary.counts["unreadable"]
+        run(scripted, questions(30), out=tmp_path / "b", concurrency=1).summary.counts.unreadable
         == 29
     )
 
@@ -316,7 +316,7 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
     result = run(scripted, questions(9), out=tmp_path, retry_errors=True)
     assert sorted(map(number_of, scripted.bodies)) == [0, 3, 6]
     assert [row["id"] for row in rows_of(tmp_path)] == [f"q{i}" for i in range(9)]
-    assert result.summary.counts["errors"] == 0
+    assert result.summary.counts.errors == 0
     assert result.accuracy == pytest.approx(1 / 3)
 
 
@@ -439,7 +439,7 @@ def test_a_full_disk_is_named_and_keeps_what_was_written(
         asked = len(scripted.bodies)
         subprocess.run(["mount", "-o", "remount,size=10m", str(disk)], check=True)
         result = run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out")
-        assert result.summary.counts["rows"] == 200
+        assert result.summary.counts.rows == 200
         assert [row["id"] for row in rows_of(disk / "out")] == [f"q{i}" for i in range(200)]
         assert len(scripted.bodies) <= 200 + 2
         assert asked >= len(kept)
@@ -514,7 +514,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
         repeated = sum((server.arrived() - needed).values())
         assert repeated <= 8 * killed
         server.requests.clear()
-        assert deliberate(server.url, tmp_path / "b", n).summary.counts["rows"] == n
+        assert deliberate(server.url, tmp_path / "b", n).summary.counts.rows == n
         assert not server.bodies
 
 

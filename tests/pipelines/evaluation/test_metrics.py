@@ -58,7 +58,7 @@ def test_a_score_of_ones_own_is_in_rows_and_summary(run: Any) -> None:
     assert math.isclose(score["value"], 8 / 12 * 4 / 7)
     assert score["low"] < score["value"] < score["high"]
     assert list(found.summary.scores) == ["overlap"]
-    assert found.summary.counts["correct"] is None
+    assert found.summary.counts.correct is None
     assert found.score == score["value"]
     with pytest.raises(fm.UserError, match="read score instead"):
         _ = found.accuracy
@@ -125,7 +125,7 @@ def test_what_is_no_score_is_an_error_that_says_so(run: Any, returned: Any, said
         assert row["correct"] is False
         assert row["answer"] == f"since {row['id']} apples fell"  # what there was to score
     assert re.search(f"the metric broken {said}", found.rows[0]["error"])
-    assert found.summary.counts["errors"] == 2
+    assert found.summary.counts.errors == 2
 
 
 def test_a_declared_metric_stays_within_its_limits(run: Any) -> None:
@@ -231,7 +231,7 @@ def test_compilations_and_studies_go_by_the_metric(scripted: Any, tmp_path: Path
     with pytest.raises(fm.UserError, match="its metric differs"):
         compiled(metric="f1")
     study = fm.tune("single:cot", train, held_out, trials=2, out=tmp_path / "study", **own)
-    assert 0 < study.report["best"]["scores"]["overlap"]["value"] < 1
-    assert study.report["objectives"] == ["overlap"]
+    assert 0 < study.report.best.scores["overlap"]["value"] < 1
+    assert study.report.objectives == ["overlap"]
     with pytest.raises(fm.UserError, match="no objective 'accuracy'"):
         fm.tune("single:cot", train, held_out, objectives="accuracy", **own)

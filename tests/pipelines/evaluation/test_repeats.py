@@ -34,18 +34,18 @@ def test_every_question_is_asked_k_times_and_counts_once(scripted: Any, tmp_path
     assert len(scripted.bodies) == 60
     keys = [row_key(row) for row in result.rows]
     assert keys == [(question.id, repeat) for question in asked for repeat in range(5)]
-    assert (result.summary.counts["rows"], result.summary.main["n"]) == (60, 12)
+    assert (result.summary.counts.rows, result.summary.main["n"]) == (60, 12)
     right = [[bool(row["correct"]) for row in result.rows if row["id"] == q.id] for q in asked]
     means = [sum(one) / 5 for one in right]
     mean, low, high, *_ = clustered_mean(means, range(12))
     assert result.score == pytest.approx(mean)
     assert result.summary.main["low"] == pytest.approx(max(0.0, low))
     assert result.summary.main["high"] == pytest.approx(min(1.0, high))
-    flips = {one["id"]: one for one in result.summary.flaky}
+    flips = {one.id: one for one in result.summary.flaky}
     assert flips.keys() == {q.id for q, one in zip(asked, right, strict=True) if 0 < sum(one) < 5}
     for name, one in flips.items():
         times = sum(right[int(name.removeprefix("q"))])
-        assert (one["repeats"], one["right"], one["flips"]) == (5, times, min(times, 5 - times) / 5)
+        assert (one.repeats, one.right, one.flips) == (5, times, min(times, 5 - times) / 5)
     assert any("of their repeats: " in line for line in result.lines())
     assert (
         result.summary.spread == spread_of([[float(hit) for hit in one] for one in right])._asdict()

@@ -99,7 +99,7 @@ def test_cached_answers_take_nothing_from_a_budget(
 ) -> None:
     run(scripted, tmp_path / "a", n=5)
     result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
-    assert (result.summary.counts["rows"], result.summary.stopped) == (8, None)
+    assert (result.summary.counts.rows, result.summary.stopped) == (8, None)
     assert totals(tmp_path / "b").calls == 3
 
 
@@ -139,6 +139,6 @@ def test_a_cache_that_is_damaged_or_somebody_elses_costs_only_calls(
     run(scripted, tmp_path / "a")
     POISONED[what](monkeypatch)
     with pytest.warns(RuntimeWarning, match="call cache") as told:
-        assert run(scripted, tmp_path / "b").summary.counts["rows"] == 5
+        assert run(scripted, tmp_path / "b").summary.counts.rows == 5
     assert len([one for one in told if "call cache" in str(one.message)]) == 1
     assert len(scripted.bodies) == 10

@@ -191,7 +191,7 @@ def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
     assert engine is not None
     engine.max_retries = 1000
     first = fm.evaluate(fm.SingleAgent(), questions(100), lm=lm, concurrency=32, tracking=False)
-    assert first.summary.counts["errors"] == 0
+    assert first.summary.counts.errors == 0
     limit = gate_of(engine).limit
     shrunk = limit.limit
     assert shrunk < 16

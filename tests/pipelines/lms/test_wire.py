@@ -126,7 +126,7 @@ def test_an_endpoint_that_comes_back_is_asked_again() -> None:
     down = 12
     with Server(lambda _: (503, {}, b"") if len(server.arrivals) <= down else good()) as server:
         result = run(server.url, n=100, concurrency=10)
-        assert result.summary.counts["errors"] == 0
+        assert result.summary.counts.errors == 0
         assert len(server.arrivals) == 100 + down
 
 
@@ -159,7 +159,7 @@ def test_a_budget_of_time_ends_calls_that_hang(
         result = run(server.url, tmp_path, budget="1 s")
         assert time.monotonic() - began < 4
         assert "time is over" in result.summary.stopped
-        assert result.summary.counts["rows"] == 0
+        assert result.summary.counts.rows == 0
         assert totals(tmp_path).calls == 3
 
 
@@ -236,7 +236,7 @@ def test_calls_in_flight_when_a_run_is_killed_are_spent(tmp_path: Path) -> None:
             assert totals(tmp_path).calls == 10 * stop
             stopped.append(stop)
         result = run(server.url, tmp_path, n=80, budget="35 calls")
-        assert (result.summary.counts["rows"], result.summary.counts["errors"]) == (5, 0)
+        assert (result.summary.counts.rows, result.summary.counts.errors) == (5, 0)
         assert len(server.arrivals) == totals(tmp_path).calls == 35
         assert (result.summary.paid["calls"], result.summary.lost["calls"]) == (5, 30)
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]

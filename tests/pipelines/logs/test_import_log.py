@@ -256,7 +256,7 @@ def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
         "5",
         "6",
     ]
-    assert found.runs["org/scripted strict"].summary.counts["unreadable"] == 1
+    assert found.runs["org/scripted strict"].summary.counts.unreadable == 1
 
 
 def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
@@ -305,8 +305,8 @@ def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: 
         "scripted:beta": 0.8,
     }  # beta is column 1 of one prompt
     alpha, beta = (run.summary for run in found.runs.values())
-    assert (alpha.counts["errors"], alpha.usage["prompt_tokens"]) == (1, None)
-    assert (beta.counts["errors"], beta.usage["prompt_tokens"], beta.usage["cost_usd"]) == (
+    assert (alpha.counts.errors, alpha.usage["prompt_tokens"]) == (1, None)
+    assert (beta.counts.errors, beta.usage["prompt_tokens"], beta.usage["cost_usd"]) == (
         0,
         50,
         0.005,
@@ -435,7 +435,7 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
     assert (score["value"], score["n"]) == (pytest.approx(2 / 3), 3)
     # Student's, of three questions; of nine it would be 0.5
     assert score["high"] - score["low"] > 0.8
-    assert (run.summary.counts["rows"], run.summary.counts["questions"]) == (9, 3)
+    assert (run.summary.counts.rows, run.summary.counts.questions) == (9, 3)
     rows = list(run.rows)
     assert {(row["id"], row["repeat"]) for row in rows} == {
         (row["id"], n) for row in rows for n in range(3)
@@ -538,7 +538,7 @@ def test_right_without_a_text_is_right_and_does_not_vote(tmp_path: Path) -> None
     found = fm.import_log(inspect(tmp_path / "a.json", RIGHT, RIGHT))
     (run,) = found.runs.values()
     counts = run.summary.counts
-    assert (run.score, counts["rows"], counts["unreadable"]) == (1.0, 2, 0)
+    assert (run.score, counts.rows, counts.unreadable) == (1.0, 2, 0)
     assert found.outcomes.read_text() == ""
 
 
@@ -623,7 +623,7 @@ def test_other_logs_say_right_without_a_text_too(name: str, tmp_path: Path) -> N
     run = fm.load_run(imported.folder / folder)
     assert [row["correct"] for row in run.rows] == [True, True, False]
     assert {row["answer"] for row in run.rows} == {None}
-    assert run.summary.counts["unreadable"] == 1  # of the wrong one nothing is known
+    assert run.summary.counts.unreadable == 1  # of the wrong one nothing is known
 
 
 def test_a_table_with_several_scores_asks_which(tmp_path: Path) -> None:

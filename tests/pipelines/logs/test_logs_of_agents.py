@@ -80,7 +80,7 @@ def test_a_run_of_terminal_bench(tmp_path: Path) -> None:
     assert solved(found) == {"crew": expected}
     assert found.left_out == {"samples that ended before their agent began": 3}
     (run,) = found.runs.values()
-    assert run.summary.counts["unreadable"] == 0
+    assert run.summary.counts.unreadable == 0
     row = next(iter(run.rows))
     assert (row["seconds"], row["usage"]["prompt_tokens"], row["decided_by"]) == (30, 100, "check")
     assert outcomes(found)[0] == {
@@ -341,4 +341,4 @@ def test_native_logs_give_the_counts_of_their_harness(native: Path) -> None:
         resolved = document.get("n_resolved", document.get("resolved_instances"))
         total = document.get("total_instances", len(document.get("results", [])))
         counts = run.summary.counts
-        assert (counts["correct"], counts["rows"]) == (resolved, total), path.name
+        assert (counts.correct, counts.rows) == (resolved, total), path.name

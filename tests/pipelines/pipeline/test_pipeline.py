@@ -17,6 +17,7 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.protocols.saved import hashes
+from folkmoot.pipelines.base.run_files import StudyReport
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.pipeline.card import steps_in
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -80,7 +81,9 @@ def test_each_step_starts_from_what_the_one_before_made(
     for effect in by_choice.values():
         assert (effect["difference"], effect["questions"]) == (0, 17)
         assert effect["pairs"] > 0
-    assert study_lines(report)["effect 1"].startswith("max_rounds 2 instead of 1: 0.0 points [")
+    assert study_lines(StudyReport.of(report))["effect 1"].startswith(
+        "max_rounds 2 instead of 1: 0.0 points ["
+    )
     contest = json.loads((out / "contest" / "contest.json").read_text())
     assert set(contest["field"]) == {"one prompt", "one prompt, 3 times", "single:cot", TEAM}
     for name, program in (

@@ -242,7 +242,7 @@ def test_a_sampler_of_optuna_finishes_its_study(name: str) -> None:
         pytest.importorskip("torch")
     with ScriptedServer(lambda _: json.dumps({"reasoning": "so", "answer": "A"})) as server:
         study = tuned(server, SAMPLERS[name]())
-    assert study.report["trials"]["complete"] == (4 if name == "GridSampler" else 5)
+    assert study.report.trials["complete"] == (4 if name == "GridSampler" else 5)
     assert study.stopped is None
 
 

@@ -178,7 +178,7 @@ def test_what_it_returns_is_read_as_the_kind_of_question_asks(
     result = run(lambda question: returned, asked)
     row = next(iter(result.rows))
     assert (row["answer"], row["correct"], row["error"]) == (read, read is not None, None)
-    assert result.summary.counts["unreadable"] == (read is None)
+    assert result.summary.counts.unreadable == (read is None)
 
 
 class MuteError(Exception):
@@ -382,7 +382,7 @@ def test_a_budget_ends_a_program_that_catches_everything(
         assert "5 calls" in first.summary.stopped
         assert len(server.bodies) - before <= 5
         done = run(stubborn, questions(12), lm=lm, out=out, budget="100 calls")
-        assert (done.accuracy, done.summary.counts["rows"]) == (1, 12)
+        assert (done.accuracy, done.summary.counts.rows) == (1, 12)
 
 
 # Resuming

@@ -138,7 +138,8 @@ def test_a_module_takes_its_network_along(
     taken = way(module)
     check_same(taken.network, module.network)
     forget(taken.network)  # which the other does not notice
-    assert taken.network.state.identity != module.network.state.identity == trained.state.identity
+    assert taken.network.state.identity != module.network.state.identity
+    assert module.network.state.identity != trained.state.identity  # compiling teaches the policy
 
 
 def forget(network: fm.StrategyNetwork) -> None:

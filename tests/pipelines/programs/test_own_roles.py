@@ -15,10 +15,12 @@ import pytest
 from cli_helpers import folkmoot, isolate, lm
 
 import folkmoot as fm
+from folkmoot.modules.protocols.roles import roles_given
 from folkmoot.modules.protocols.short_names import full_name
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.replies import text_of
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
+from folkmoot.pipelines.tuning.yaml_space import space_of
 
 ROLES = """
 lawyer:
@@ -32,6 +34,7 @@ judge:
   instruction: You are the magistrate.
   outputs: {weighing: who is right, answer: your answer}
 """
+SIDES = ROLES.partition("judge:")[0]
 MINE = '''
 import dspy
 
@@ -113,6 +116,7 @@ def test_a_file_of_roles_is_evaluated_and_shown_by_name(scripted: ScriptedServer
 
 
 def test_python_takes_roles_beside_a_spec(scripted: ScriptedServer) -> None:
+    Path("roles.yaml").write_text(SIDES)
     scripted.reply = replied
     at = fm.lm("openai/scripted", api_base=scripted.url)
     for roles in ("roles.yaml", {"doctor": Nurse}, {**fm.roles("roles.yaml")}):
@@ -124,7 +128,7 @@ def test_python_takes_roles_beside_a_spec(scripted: ScriptedServer) -> None:
 
 
 def test_the_lm_of_a_role_is_the_default_of_its_seat(scripted: ScriptedServer) -> None:
-    Path("roles.yaml").write_text(ROLES.replace("tools: [corpus:laws.jsonl]", "lm: openai/other"))
+    Path("roles.yaml").write_text(SIDES.replace("tools: [corpus:laws.jsonl]", "lm: openai/other"))
     spec = ("deliberation:lawyer,doctor:majority", "--data", "test.jsonl", "--limit", "1")
     for words, models in (
         ([], {"other", "scripted"}),
@@ -168,6 +172,7 @@ def test_a_program_with_own_roles_is_whole_without_the_file(
 
 
 def test_own_roles_are_compiled_and_stay(scripted: ScriptedServer) -> None:
+    Path("roles.yaml").write_text(SIDES)
     spec, parts = "deliberation:lawyer,doctor:majority", ("--train", "train.jsonl")
     how = ("--validation", "test.jsonl", "--optimizer", "bootstrap", "--set", "max_rounds=1")
     words = (*parts, *how, "--out", "compiled")
@@ -281,6 +286,7 @@ def test_code_is_named_by_the_user_and_not_by_a_file(
 
 
 def test_defaults_of_a_file_stand_beside_a_file_of_roles(scripted: ScriptedServer) -> None:
+    Path("roles.yaml").write_text(SIDES)
     own = Path("own/folkmoot/folkmoot.toml")
     own.parent.mkdir(parents=True)
     own.write_text('[evaluate]\nset = ["max_rounds=1"]\n')
@@ -306,3 +312,33 @@ def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
     assert [step.title for step in plan.steps][-1] == "contest"
     with pytest.raises(fm.UserError, match="there is no role 'doctor'"):
         plan_pipeline(PipelineRequest({key: document[key] for key in document if key != "roles"}))
+
+
+def test_a_judge_who_has_no_seat_and_roles_of_a_saved_program_are_refused(
+    scripted: ScriptedServer,
+) -> None:
+    sides = fm.roles("roles.yaml")
+    with pytest.raises(fm.UserError, match=r"the role 'judge' has no seat.*tie_break=judge"):
+        fm.Deliberation(sides, tie_break="majority")
+    words = ("--data", "test.jsonl", "--roles", "roles.yaml", *lm(scripted), "--no-track", "--yes")
+    done = folkmoot("evaluate", "deliberation:lawyer,doctor:majority", *words)
+    assert done.exit_code == 2
+    assert "the role 'judge' has no seat in this program" in done.output
+    fm.Deliberation(sides).save("saved")
+    done = folkmoot("evaluate", "saved", *words)
+    assert done.exit_code == 2
+    assert "the saved program saved has its own roles" in " ".join(done.output.split())
+    # a study may leave the judge out
+    space = {"program": "deliberation:lawyer,doctor", "tie_break": ["judge", "majority"]}
+    assert len(space_of({**space, "max_rounds": [1]}, {"own_roles": "roles.yaml"}).branches) == 1
+    assert len(space_of({"program": "saved", "max_rounds": [1, 2]}).branches) == 1
+
+
+def test_roles_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = fm.roles("roles.yaml")
+    made = list[object]()
+    monkeypatch.setattr(dspy, "Signature", lambda *given: made.append(given))
+    assert roles_given(own) == own
+    assert not made
+    roles_given({"physician": own["doctor"]})  # under another name it is checked again
+    assert made

@@ -15,7 +15,8 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.base.registry import FUNCTIONS, Registry
-from folkmoot.modules.protocols.deliberation import TIE_BREAKS, replay
+from folkmoot.modules.protocols.deliberation.replay import replay
+from folkmoot.modules.protocols.deliberation.tie_breaks import TIE_BREAKS
 from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, optimizer_of

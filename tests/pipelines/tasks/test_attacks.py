@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -289,6 +290,21 @@ def test_a_python_behind_a_shim_in_the_home_is_found(
     at_home(tmp_path / "python", monkeypatch)
     (tmp_path / "acts.py").write_text(f"open('add.py', 'w').write({REPAIRED!r})\n")
     row = only_row(fm.Command(f"python {tmp_path / 'acts.py'}"), check="python -m pytest -q")
+    assert (row["error"], row["correct"]) == (None, True)
+
+
+@needs_bwrap
+@pytest.mark.parametrize("starts", ["python {acts}", "agent"])
+def test_a_virtual_environment_in_a_hidden_folder_is_found(tmp_path: Path, starts: str) -> None:
+    place = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    (packages,) = place.glob("lib/python*/site-packages")
+    (packages / "mine.py").write_text(f"open('add.py', 'w').write({REPAIRED!r})\n")
+    (tmp_path / "acts.py").write_text("import mine\n")
+    (place / "bin" / "agent").write_text(f"#!{place / 'bin' / 'python'}\nimport mine\n")
+    (place / "bin" / "agent").chmod(0o755)
+    line = f"{place / 'bin'}/{starts.format(acts=tmp_path / 'acts.py')}"
+    row = only_row(fm.Command(line), check="python -m pytest -q")
     assert (row["error"], row["correct"]) == (None, True)
 
 

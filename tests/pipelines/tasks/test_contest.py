@@ -2,69 +2,37 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import REPAIRED, add_task, done, needs_bwrap
-from completions import completion
+from acting import CHECKS, Says, add_task, done, needs_bwrap, programs
 
 import folkmoot as fm
-from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
+from folkmoot.modules.base.calls import Usage
+from folkmoot.pipelines.contest.contest import save_winner
+from folkmoot.pipelines.contest.entrants import Entrant, fair_opponent
+from folkmoot.pipelines.contest.money import task_prices
+from folkmoot.pipelines.contest.plan import plan_contest
+from folkmoot.pipelines.contest.request import ContestRequest
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 pytestmark = needs_bwrap
 
-CHECKS = "import sys, add; sys.exit(add.add(2, 3) != 5)"
-ASK = """
-import json, os, sys, urllib.request
-asked = json.load(sys.stdin)
-def ask(text):
-    body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': text}]})
-    sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',
-        body.encode(), {'Content-Type': 'application/json'})
-    return json.load(urllib.request.urlopen(sent))['choices'][0]['message']['content']
-"""
-SOLO = f"""said = ask(asked['id'])
-open('add.py', 'w').write({REPAIRED!r} if said == 'right' else said)
-"""
-CREW = f"for n in range(3): ask(asked['id'] + str(n))\nopen('add.py', 'w').write({REPAIRED!r})\n"
 
-
-class Says:
-    """Every second reply to a task is right; the picker takes the candidate that is."""
-
-    def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
-        self.picks = 0
-
-    def __call__(self, body: dict[str, Any]) -> Any:
-        text = body["messages"][-1]["content"]
-        if "candidate 1" in json.dumps(body["messages"]):
-            self.picks += 1
-            assert wanted_fields(body)
-            first = text.index("candidate 1"), text.index("candidate 2")
-            best = "1" if "+    return a + b" in text[first[0] : first[1]] else "2"
-            return 200, {}, completion(json.dumps({"comparison": "c", "best": best}))
-        self.asked[text] += 1
-        return 200, {}, completion("right" if self.asked[text] % 2 == 0 else f"wrong {text}")
-
-
-def programs(folder: Path) -> tuple[fm.Command, fm.Command]:
-    for name, code in (("solo", SOLO), ("crew", CREW)):
-        (folder / f"{name}.py").write_text(ASK + code)
-    solo, crew = (f"{sys.executable} {folder / name}.py" for name in ("solo", "crew"))
-    return fm.Command(solo), fm.Command(crew)
+def six_tasks() -> list[fm.Question]:
+    tasks = [add_task(f"t{number}") for number in range(6)]
+    for number, task in enumerate(tasks):
+        task.question = f"{number}: {task.question}"
+    return tasks
 
 
 def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
     solo, crew = programs(folder)
-    tasks = [add_task(f"t{number}") for number in range(6)]
-    for number, task in enumerate(tasks):
-        task.question = f"{number}: {task.question}"
-    says = Says()
+    tasks, says = six_tasks(), Says()
     with ScriptedServer(says) as server:
         lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
         check = fm.Check(f"{sys.executable} -c {CHECKS!r}", seconds=20)
@@ -90,6 +58,42 @@ def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(tmp_path: Path)
     rows = fm.load_run(contest.folder / "runs" / contest.result["runs"][picked]).rows
     assert len({turn["answer"] for turn in rows[0]["transcript"][:3]}) == 2
     assert rows[0]["usage"]["calls"] == 4
+
+
+def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) -> None:
+    command = fm.Command("python3 solo.py")
+    picked = fair_opponent(Entrant("solo", command, fm.lm("openai/m", api_key="k")), 3, "task")
+    for winner in (replace(picked, spec=None), replace(picked, program=command)):
+        assert not save_winner(winner, tmp_path / "winner")
+        assert "which no file can hold" in (tmp_path / "winner" / "WINNER.txt").read_text()
+
+
+def test_prices_of_tasks_are_said_as_soon_as_the_pilot_is_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contest, _ = raced(tmp_path, progress=True)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first.startswith("try  3/6 questions")
+    assert re.search(
+        r"a task costs \S+ USD \(median\), .* \(90th percentile\); 3 left: about", first
+    )
+    solo, crew = programs(tmp_path)
+    request = ContestRequest(
+        six_tasks(), lm=fm.lm("openai/m", api_key="k"),
+        baseline=solo, added={"crew": crew}, check="true", out=contest.folder,
+    )  # fmt: skip
+    assert "so far: a task costs" in "\n".join(plan_contest(request).lines())
+
+
+def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
+    bills = [[Usage(calls=1, cost_usd=cost), Usage(calls=1)] for cost in (0.01, 0.02, 1.02)]
+    assert task_prices(bills[:2], 9) == ""
+    assert task_prices(bills, 10) == (
+        "a task costs 0.02 USD (median), 0.82 USD (90th percentile); 10 left: about 3.5 USD"
+    )
+    assert "0.04 USD (median)" in task_prices(bills, 9, again=True)
+    unpriced = [[Usage(calls=calls)] for calls in (1, 2, 30)]
+    assert task_prices(unpriced, 2).startswith("a task costs 2 calls (median), 24 calls")
 
 
 def test_a_visible_check_takes_the_first_that_passes(tmp_path: Path) -> None:
@@ -127,7 +131,7 @@ def test_a_task_has_a_limit_of_its_own(tmp_path: Path, limit: dict[str, Any]) ->
             lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
             run = done(program, tasks, lm=lm, check=check, **limit)
             assert len(server.bodies) == 3 * calls
-        assert run.summary.counts["errors"] == errors
+        assert run.summary.counts.errors == errors
         assert [row["usage"]["calls"] for row in run.rows] == [calls] * 3
         for row in run.rows:
             assert (row["error"] or "").startswith("over its limit of" if errors else "")

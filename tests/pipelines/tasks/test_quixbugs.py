@@ -57,7 +57,7 @@ def both(wanted: list[dict[str, Any]], folder: Path, seconds: float) -> None:
     checked = fm.Check(f"{sys.executable} {script}", seconds=seconds)
     found = done(lambda question: NOTHING, tasks, check=checked, concurrency=2)
     assert {row["id"]: row["correct"] for row in found.rows} == dict.fromkeys(corrected, False)
-    assert found.summary.counts["errors"] == 0
+    assert found.summary.counts.errors == 0
     repaired = done(repairs, tasks, check=checked, concurrency=2)
     wrong = {row["id"]: row["check"] for row in repaired.rows if not row["correct"]}
     assert wrong == {}

@@ -229,6 +229,12 @@ class CannotBeTaught(Pair):
             return await super().solve(task)
 
 
+class ForgetsASetting(Pair):
+    def __init__(self, third: str = "third") -> None:
+        super().__init__()
+        self.third.name = third
+
+
 BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     (
         ForgetsTheBill,
@@ -261,6 +267,11 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
         SavesNothing,
         "test_saved_and_loaded_it_answers_the_same",
         "has lost its changed instructions",
+    ),
+    (
+        lambda: ForgetsASetting("judge"),
+        "test_it_is_found_and_loaded_by_its_name",
+        r"other seats than the program that it describes \(first third.predict\)",
     ),
     (
         LosesLMsOnReset,

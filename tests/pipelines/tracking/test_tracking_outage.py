@@ -229,7 +229,7 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         result = evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
-    assert result.summary.counts["rows"] == 40
+    assert result.summary.counts.rows == 40
     assert at.times[49] - at.times[10] < 10  # nobody waits for the store
     check_complete(tmp_path / "out", 40, traces=20)
 
@@ -285,7 +285,7 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     out = tmp_path / "out"
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         result = evaluated(scripted.url, out, 6, traces=1)
-    assert result.summary.counts["rows"] == 6
+    assert result.summary.counts.rows == 6
     store = json.loads((out / BOOKS / CURSOR).read_text())["store"]
     assert waiting(store) == waiting() == [out]
     assert waiting("sqlite:////elsewhere/mlflow.db") == []

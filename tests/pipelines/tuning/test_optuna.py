@@ -50,15 +50,15 @@ def test_a_study_of_hers_keeps_her_trials_and_sampler_and_is_the_result(
     assert mine.sampler is sampler
     assert "stop" not in vars(mine)
     assert mine.trials[:3] == hers
-    assert found.report["trials"]["complete"] == 3
-    assert found.report["sampler"] == "RandomSampler"
+    assert found.report.trials["complete"] == 3
+    assert found.report.sampler == "RandomSampler"
     assert mine.best_trials[0].value == 7.0  # hers
     assert found.best  # ours
     assert found.validation is not None
-    assert min(trial["trial"] for trial in found.trials) == 3
+    assert min(trial.trial for trial in found.trials) == 3
     # in a new folder, as a notebook's next cell would
     again = tuned(scripted.url, study=mine, trials=4)
-    assert again.report["trials"]["complete"] == 4
+    assert again.report.trials["complete"] == 4
     assert again.validation is not None
     optuna.visualization.matplotlib.plot_optimization_history(mine)
 
@@ -76,7 +76,7 @@ def test_callbacks_get_study_and_trial_and_may_stop_the_study(scripted: Any) -> 
     found = tuned(scripted.url, study=mine, trials=9, callbacks=[stop_at_two])
     assert len(seen) == 2
     assert all(study is mine for study, _ in seen)
-    assert found.report["stopped"] == "a callback stopped the study"
+    assert found.report.stopped == "a callback stopped the study"
     assert found.validation is not None
     assert found.best
 
@@ -90,7 +90,7 @@ def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:
 
     sampler = optuna.samplers.TPESampler(seed=1)
     found = tuned(scripted.url, sampler=sampler, pruner=PrunesAll(), trials=3)
-    assert found.report["trials"]["pruned"] >= 1
+    assert found.report.trials["pruned"] >= 1
     assert found.study is not None
     assert found.study.metric_names == ["accuracy"]
 
@@ -120,7 +120,7 @@ def test_a_study_is_a_table_and_draws_itself(scripted: Any, tmp_path: Path) -> N
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", trials=6, tracking=False)
     frame = study.to_pandas()
-    assert list(frame["trial"]) == [entry["trial"] for entry in study.trials]
+    assert list(frame["trial"]) == [entry.trial for entry in study.trials]
     assert {"roles", "max_rounds", "accuracy", "state"} <= {*frame.columns}
     assert study.plot(tmp_path / "history.png").is_file()
     for name in PLOTS:

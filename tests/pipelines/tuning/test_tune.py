@@ -39,16 +39,16 @@ def tuned(scripted: Any, space: Any, out: Path | None = None, **options: Any) ->
 def test_the_planted_order_is_found(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out")
-    best = study.report["best"]["setting"]
+    best = study.report.best.setting
     assert (best["roles"], best["tie_break"], best["strongest"]) == (
         ["critic", "reasoner"],
         "strongest",
         "reasoner",
     )
-    assert study.report["best"]["scores"]["accuracy"]["value"] == 1.0
+    assert study.report.best.value("accuracy") == 1.0
     assert study.validation.accuracy == 1.0
     assert study.default.accuracy < 0.3
-    assert "the winner is better than the default" in study.report["verdict"]
+    assert "the winner is better than the default" in study.report.verdict
     assert study.best.roles == ["critic", "reasoner"]
 
 
@@ -57,11 +57,11 @@ def test_the_planted_round_count_is_found_without_a_call_beyond_the_deepest_run(
 ) -> None:
     scripted.reply = scripted_by(second_thoughts)
     study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1)
-    best = study.report["best"]
-    assert (best["setting"]["max_rounds"], best["setting"]["strongest"]) == (2, "reasoner")
-    assert study.report["trials"]["told"] == 8
-    assert study.report["calls"]["made"] == 40 * 2 * 3
-    assert study.report["calls"]["saved"] == study.report["calls"]["used"] - 240 > 240
+    best = study.report.best
+    assert (best.setting["max_rounds"], best.setting["strongest"]) == (2, "reasoner")
+    assert study.report.trials["told"] == 8
+    assert study.report.calls["made"] == 40 * 2 * 3
+    assert study.report.calls["saved"] == study.report.calls["used"] - 240 > 240
 
 
 def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
@@ -69,17 +69,17 @@ def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> 
     study = tuned(
         scripted, ROUNDS, tmp_path / "out", trials=1, objectives=["accuracy", "calls", "tokens"]
     )
-    replayed = [entry for entry in study.trials if entry["state"] == "told"]
+    replayed = [entry for entry in study.trials if entry.state == "told"]
     for entry in replayed[::3]:
-        setting = entry["setting"]
+        setting = entry.setting
         rule = setting["tie_break"] + (f":{setting['strongest']}" if "strongest" in setting else "")
         program = fm.Deliberation(setting["roles"], rule, setting["max_rounds"])
         run = fm.evaluate(program, questions(0, 40), lm=lm_at(scripted.url), tracking=False)
         usage = run.summary.usage
-        assert entry["scores"]["accuracy"]["value"] == run.accuracy
-        assert entry["scores"]["calls"]["value"] == usage["calls"] / 40
+        assert entry.value("accuracy") == run.accuracy
+        assert entry.value("calls") == usage["calls"] / 40
         tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-        assert entry["scores"]["tokens"]["value"] == pytest.approx(tokens / 40)
+        assert entry.value("tokens") == pytest.approx(tokens / 40)
 
 
 @pytest.mark.nightly
@@ -97,10 +97,10 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
     }
     study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
     settings = {
-        json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]
+        json.dumps(entry.setting, sort_keys=True) for entry in study.trials if entry.setting
     }
     assert len(settings) == 10 * 6
-    searched = study.report["calls"]["made"]
+    searched = study.report.calls["made"]
     before = len(scripted.requests)
     fm.evaluate(
         fm.Deliberation(roles, max_rounds=10),
@@ -116,22 +116,18 @@ def test_the_front_is_the_true_one(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(second_thoughts)
     goals = ["accuracy", "calls"]
     study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=goals)
-    values = [
-        [entry["scores"][name]["value"] for name in goals]
-        for entry in study.trials
-        if "scores" in entry
-    ]
+    values = [[entry.value(name) for name in goals] for entry in study.trials if entry.scores]
     true = {
         (a, c)
         for a, c in values
         if not any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)
     }
-    found = [tuple(entry["scores"][name]["value"] for name in goals) for entry in study.front]
+    found = [tuple(entry.value(name) for name in goals) for entry in study.front]
     assert set(found) == true == {(0.9, 4.0), (0.25, 2.0)}
     assert found[0] == (0.9, 4.0)
     for entry in study.front:
         for name in goals:
-            score = entry["scores"][name]
+            score = entry.scores[name]
             assert score["low"] <= score["value"] <= score["high"]
 
 
@@ -143,11 +139,11 @@ def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Pat
         "sampling": {"temperature": None},
     }
     study = tuned(scripted, space, tmp_path / "out", trials=3, sampler="grid")
-    assert study.report["best"]["setting"]["strategy"] == "cot"
-    pruned = [entry for entry in study.trials if entry["state"] == "pruned"]
-    assert {entry["setting"]["strategy"] for entry in pruned} == {"simple", "zero_shot"}
-    assert all(entry["questions"] < 40 for entry in pruned)
-    assert study.report["calls"]["made"] == 40 + sum(entry["questions"] for entry in pruned)
+    assert study.report.best.setting["strategy"] == "cot"
+    pruned = [entry for entry in study.trials if entry.state == "pruned"]
+    assert {entry.setting["strategy"] for entry in pruned} == {"simple", "zero_shot"}
+    assert all(entry.questions < 40 for entry in pruned)
+    assert study.report.calls["made"] == 40 + sum(entry.questions for entry in pruned)
 
 
 def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(
@@ -160,8 +156,8 @@ def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(
         "sampling": {"temperature": None},
     }
     study = tuned(scripted, space, tmp_path / "out", trials=1)
-    assert study.report["best"]["setting"]["vote"] == "weighted"
-    assert study.report["calls"]["made"] == 40 * 3
+    assert study.report.best.setting["vote"] == "weighted"
+    assert study.report.calls["made"] == 40 * 3
     assert study.best.weights[0] > 0 == study.best.weights[1]
     assert study.validation.accuracy == 1.0
 
@@ -173,9 +169,9 @@ def test_a_cost_counts_what_a_setting_takes_alone(scripted: Any, tmp_path: Path)
         scripted, ROUNDS, tmp_path / "out", trials=3, lm=lm, objectives=["accuracy", "cost"]
     )
     cost = {
-        (e["setting"]["max_rounds"], e["setting"]["tie_break"]): e["scores"]["cost"]["value"]
+        (e.setting["max_rounds"], e.setting["tie_break"]): e.value("cost")
         for e in study.trials
-        if "scores" in e
+        if e.scores
     }
     assert 0 < cost[1, "majority"] < cost[2, "majority"] < cost[3, "majority"]
     assert math.isclose(cost[2, "strongest"], cost[2, "majority"])
@@ -193,9 +189,9 @@ def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Pat
         sampler="grid",
         objectives=["accuracy", "latency"],
     )
-    assert study.report["trials"]["told"] == 0
-    assert study.report["calls"]["made"] == 40 * (2 + 4)
-    assert all(entry["scores"]["latency"]["value"] > 0.01 for entry in study.trials)
+    assert study.report.trials["told"] == 0
+    assert study.report.calls["made"] == 40 * (2 + 4)
+    assert all(entry.value("latency") > 0.01 for entry in study.trials)
 
 
 def test_the_same_call_again_makes_no_call_and_changes_nothing(
@@ -210,7 +206,7 @@ def test_the_same_call_again_makes_no_call_and_changes_nothing(
     with pytest.raises(fm.UserError, match="its seed differs"):
         study_at(scripted.url, tmp_path / "out", trials=5, seed=1)
     more = study_at(scripted.url, tmp_path / "out", trials=7)
-    places = [e["place"] for e in more.trials if e["place"] is not None]
+    places = [e.place for e in more.trials if e.place is not None]
     assert places == list(range(7))
     assert more.trials[: len(first.trials)] == first.trials
 
@@ -218,14 +214,14 @@ def test_the_same_call_again_makes_no_call_and_changes_nothing(
 def test_a_budget_holds_over_search_and_validation(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", budget="300 calls")
-    assert "budget 240 calls spent" in study.report["stopped"]
+    assert "budget 240 calls spent" in study.report.stopped
     assert len(scripted.requests) == totals(tmp_path / "out").calls <= 300
-    assert study.report["calls"]["made"] == 240
-    assert study.report["best"] is not None
+    assert study.report.calls["made"] == 240
+    assert study.report.best is not None
     assert study.best.roles
     full = study_at(scripted.url, tmp_path / "fresh")
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
-    assert gone_on.report["stopped"] is None
+    assert gone_on.report.stopped is None
     assert settings_of(gone_on) == settings_of(full)
 
 

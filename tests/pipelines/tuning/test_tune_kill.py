@@ -46,9 +46,9 @@ def killed_often(tmp_path: Path, kills: int, seed: int) -> None:
         asked = len(server.requests) - calls
     assert settings_of(study) == settings_of(whole)
     for name in ("best", "front", "validation", "verdict"):
-        assert without_numbers(study.report[name]) == without_numbers(whole.report[name])
-    assert study.report["trials"]["running"] == study.report["trials"]["waiting"] == 0
-    assert study.report["trials"]["given back"] <= kills
+        assert without_numbers(study, name) == without_numbers(whole, name)
+    assert study.report.trials["running"] == study.report.trials["waiting"] == 0
+    assert study.report.trials["given back"] <= kills
     keys = [record["key"] for record in read_ledger(out)]
     in_flight = 4
     assert len(keys) - len(set(keys)) <= in_flight * kills

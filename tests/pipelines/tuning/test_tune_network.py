@@ -80,11 +80,11 @@ def whole(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 def test_the_planted_strategy_is_found(whole: Any) -> None:
-    best = whole.report["best"]
-    assert best["setting"]["strategies"] == ["cot"]
-    assert best["scores"]["accuracy"] == {**best["scores"]["accuracy"], "value": 1.0, "n": SCORE}
-    assert best["scores"]["calls"]["value"] == 3  # of answering, without what training took
-    assert whole.report["questions"] == {"train": 40, "scored": SCORE, "validation": 20}
+    best = whole.report.best
+    assert best.setting["strategies"] == ["cot"]
+    assert best.scores["accuracy"] == {**best.scores["accuracy"], "value": 1.0, "n": SCORE}
+    assert best.value("calls") == 3  # of answering, without what training took
+    assert whole.report.questions == {"train": 40, "scored": SCORE, "validation": 20}
     assert whole.validation.accuracy == 1.0
     assert fm.load_program(whole.folder / "winner").describe() == whole.best.describe()
 
@@ -94,7 +94,7 @@ def test_every_answer_is_paid_for_once(whole: Any, server: ScriptedServer) -> No
     assert len(keys) == len(set(keys)) == whole.made
     distinct = {json.dumps(body, sort_keys=True) for body in server.bodies[: whole.made]}
     assert whole.made <= 3 * len(distinct)  # each agent asks for an answer of its own, once
-    calls = whole.report["calls"]
+    calls = whole.report.calls
     assert calls["made"] == whole.made - 2 * 3 * 20
     assert calls["saved"] == calls["used"] - calls["made"] > FIT
 
@@ -128,9 +128,9 @@ def test_a_trained_network_is_taken_as_it_is(
 ) -> None:
     learned = next(path for path in (whole.folder / "networks").iterdir() if path.is_dir())
     study = study_of(server.url, tmp_path / "out", f"network:{learned}", trials=1)
-    assert study.trials[0]["questions"] == FIT + SCORE
+    assert study.trials[0].questions == FIT + SCORE
     assert not (tmp_path / "out" / "networks").exists()
-    assert "scored" not in study.report["questions"]
+    assert "scored" not in study.report.questions
 
 
 @pytest.mark.parametrize(

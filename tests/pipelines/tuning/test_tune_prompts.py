@@ -39,10 +39,10 @@ def test_the_parameters_of_a_program_with_prompts_of_its_own_vary(
         "roles": [["critic", "reasoner"], ["reasoner", "critic"]],
     }
     study = fm.tune(space, questions(0, 20), questions(40, 48), lm=lm, trials=3, **OPTIONS)
-    settings = [trial["setting"] for trial in study.trials]
+    settings = [trial.setting for trial in study.trials]
     assert {one["max_rounds"] for one in settings} == {1, 2, 3}
     assert settings[0]["max_rounds"] == 1
-    assert study.report["best"]["setting"]["max_rounds"] == 2
+    assert study.report.best.setting["max_rounds"] == 2
     assert all(
         "Mine, and it stays." in seat.predict.signature.instructions
         for seat in study.best.seats().values()
@@ -94,13 +94,11 @@ def test_prompts_and_rounds_are_tuned_together_and_compiled_once(
 ) -> None:
     scripted.reply = of_demos()
     study = compiled_study(scripted, tmp_path / "out")
-    tried = {
-        (one["setting"]["max_rounds"], one["setting"]["compile.optimizer"]) for one in study.trials
-    }
+    tried = {(one.setting["max_rounds"], one.setting["compile.optimizer"]) for one in study.trials}
     assert tried == {(1, "none"), (2, "none"), (1, "bootstrap"), (2, "bootstrap")}
-    assert study.report["trials"]["told"] == 2  # the rounds are replayed on compiled prompts, too
-    assert study.report["best"]["setting"]["compile.optimizer"] == "bootstrap"
-    assert study.report["questions"] == {"train": 24, "scored": 12, "validation": 8}
+    assert study.report.trials["told"] == 2  # the rounds are replayed on compiled prompts, too
+    assert study.report.best.setting["compile.optimizer"] == "bootstrap"
+    assert study.report.questions == {"train": 24, "scored": 12, "validation": 8}
     (compiled,) = (tmp_path / "out" / "compiled").glob("*/")
     about = json.loads((compiled / "compile.json").read_text())
     assert about["program"]["max_rounds"] == 2
@@ -130,11 +128,11 @@ def test_one_budget_holds_over_compilations_and_trials_and_a_larger_one_goes_on(
         study = compiled_study(scripted, tmp_path / "out", budget=f"{budget} calls")
         assert totals(tmp_path / "out").calls <= budget
         assert len(scripted.requests) - before <= budget
-    assert study.report["stopped"] is None
-    assert [one["setting"] for one in study.trials if one["state"] == "complete"] == [
-        one["setting"] for one in whole.trials if one["state"] == "complete"
+    assert study.report.stopped is None
+    assert [one.setting for one in study.trials if one.state == "complete"] == [
+        one.setting for one in whole.trials if one.state == "complete"
     ]
-    assert study.report["best"]["setting"] == whole.report["best"]["setting"]
+    assert study.report.best.setting == whole.report.best.setting
 
 
 def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path) -> None:
@@ -181,6 +179,6 @@ def test_the_short_form_tries_the_program_with_and_without_compiled_prompts(
         trials=2,
         **OPTIONS,
     )
-    optimizers = [trial["setting"]["compile.optimizer"] for trial in study.trials]
+    optimizers = [trial.setting["compile.optimizer"] for trial in study.trials]
     assert optimizers[:2] == ["none", "bootstrap"]
     assert study.best.seat.predict.demos

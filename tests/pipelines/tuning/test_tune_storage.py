@@ -74,14 +74,14 @@ def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
     """Every place has one finished trial, with the setting of the one that was lost if that was
     drawn, and nothing is open.
     """
-    done = {e["place"]: e["setting"] for e in study.trials if e["state"] in ("complete", "pruned")}
-    counts = study.report["trials"]
+    done = {e.place: e.setting for e in study.trials if e.state in ("complete", "pruned")}
+    counts = study.report.trials
     assert sorted(done) == list(range(trials))
     assert counts["complete"] + counts["pruned"] == trials
     assert counts["running"] == counts["waiting"] == 0
-    given_back = [entry for entry in study.trials if "lost" in entry]
+    given_back = [entry for entry in study.trials if entry.lost]
     assert len(given_back) == lost
-    assert all(e["setting"] is None or e["setting"] == done[e["place"]] for e in given_back)
+    assert all(e.setting is None or e.setting == done[e.place] for e in given_back)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ def test_workers_give_the_same_best_and_pay_once(
     with ScriptedServer(scripted_by(critic_first)) as fresh:
         study = study_at(fresh.url, tmp_path / "out", trials=8, workers=2)
         has_lost_nothing(study, lost=0, trials=8)
-        assert study.report["best"]["setting"]["roles"] == ["critic", "reasoner"]
-        assert len(fresh.requests) == study.report["paid"]["calls"]
+        assert study.report.best.setting["roles"] == ["critic", "reasoner"]
+        assert len(fresh.requests) == study.report.paid["calls"]
 
 
 @pytest.mark.parametrize(

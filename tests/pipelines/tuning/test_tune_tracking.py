@@ -48,19 +48,19 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     assert {name[1] for name in evaluated} == {"winner on validation", "default on validation"}
     by_number = {run.data.tags["folkmoot.trial"]: run for run in trials}
     for entry in study.trials:
-        if entry["state"] == "complete":
-            run = by_number[str(entry["trial"])]
-            assert run.data.metrics["accuracy"] == entry["scores"]["accuracy"]["value"]
-            assert run.data.params["roles"] == ", ".join(entry["setting"]["roles"])
+        if entry.state == "complete":
+            run = by_number[str(entry.trial)]
+            assert run.data.metrics["accuracy"] == entry.value("accuracy")
+            assert run.data.params["roles"] == ", ".join(entry.setting["roles"])
     front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
     assert list(front.dropna(subset=["front"])["trial"]) == [
-        entry["trial"] for entry in study.report["front"]
+        entry.trial for entry in study.report.front
     ]
     assert parent.info.run_name.startswith(f"{study.validation.accuracy:.0%} · study ")
     assert parent.data.metrics["accuracy"] == study.validation.accuracy
     assert len(parent.data.metrics) <= 12
     described = parent.data.tags["mlflow.note.content"]
-    assert study.report["verdict"] in described
+    assert study.report.verdict in described
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert artifacts >= {
         "study.json",

@@ -1,6 +1,9 @@
-"""A mini-swe-agent, whose submission is the answer. Not a line is changed.
+"""A mini-swe-agent: of a question, what it submits is the answer; of a task, what it leaves in the
+folder. Its address comes from the environment; not a line is changed.
 
-folkmoot evaluate "cmd:python miniswe_team.py" --data questions.csv --lm openai/gpt-4o-mini
+folkmoot evaluate "cmd:python mini_swe_agent.py" --data questions.csv --lm openai/gpt-4o-mini
+folkmoot try tasks/ --baseline "cmd:python mini_swe_agent.py" --with "cmd:python crew.py" \\
+    --check "python -m pytest -q" --lm openai/gpt-4o-mini
 """
 
 import json

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
 
 import dspy
 
@@ -10,11 +14,16 @@ from ...modules.agents.seat import Seat
 from ...modules.agents.transcript import Task, Turn
 from ...modules.base.calls import ASKER
 from ...modules.base.saved_file import Described
+from ...modules.base.together import together
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program, prediction_of
 from ...modules.reading.grading import MetricError
+from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
-from ..tasks.check import Check
+from .check import Check
+
+PICKED = ("open", "task")
+"""The kinds of question whose answers cannot be voted on."""
 
 
 class Picked(Ensemble):
@@ -45,3 +54,37 @@ class Picked(Ensemble):
                 if graded.correct:
                     return prediction_of(task, turn.answer, "visible check", turns)
         return await super()._picked(task, turns, picker)
+
+
+def asked_often(program: Any, samples: int, kind: str, visible: Check | None = None) -> Program:
+    """One agent that is asked several times: its most frequent answer, or, where answers cannot be
+    voted on, a pick, or the first that passes the visible check.
+    """
+    if samples == 1:
+        own: Program = program
+    elif kind in PICKED:
+        own = Picked([program], samples, visible)
+    else:
+        own = program.sampled(samples)
+    return own
+
+
+Answered = tuple[Question, str]
+
+
+async def scores_of(check: Metric, answers: Iterable[Answered]) -> dict[tuple[str, str], float]:
+    """The score of each answer by question id and answer, as many checks at once as the machine has
+    cores. One that has no place in the folder has the lowest.
+    """
+    at_once, scores = asyncio.Semaphore(os.cpu_count() or 1), dict[tuple[str, str], float]()
+
+    async def scored(question: Question, answer: str) -> None:
+        async with at_once:
+            scores[question.id, answer] = check.scale.least
+            with suppress(MetricError):
+                graded = await check.grade(question, dspy.Prediction(answer=answer))
+                scores[question.id, answer] = graded.score
+
+    by_key = {(question.id, answer): (question, answer) for question, answer in answers}
+    await together(scored(*each) for each in by_key.values())
+    return scores

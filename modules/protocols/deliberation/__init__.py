@@ -1,0 +1,1 @@
+"""Deliberation (Agents of Commonsense): agents who speak in turn, the tie-breaks, and replays."""

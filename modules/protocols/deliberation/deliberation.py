@@ -1,0 +1,249 @@
+"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break decides
+the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Unpack
+
+import dspy
+from optuna.distributions import CategoricalDistribution, IntDistribution
+
+from ....signatures.roles import Judge
+from ...agents.exchange import Exchange, Hear, hear_all
+from ...agents.retrieval import checked_retrieval, with_queries
+from ...agents.transcript import Task, Turn, all_agree
+from ...base.calls import ASKER
+from ...base.errors import UserError, checked_whole
+from ...base.space import Distribution, Parameter, Space, When, lists
+from ...base.together import together
+from ...reading.row import ResultRow
+from ...reports.deliberation import deliberation_report
+from ..declaration import MAX_ROUNDS, Plot, items_and
+from ..declared import WORDING, Declared, Said, Shared
+from ..program import SeatTurns, prediction_of
+from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
+from .replay import OPENINGS, REPLAYS
+from .tie_breaks import BUILT_IN, chosen, named
+
+MAX_AGENTS = 8
+
+
+def _opening(name: str, opening: Any) -> str:
+    if opening not in OPENINGS:
+        raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
+    return str(opening)
+
+
+def _roles(own: Sequence[str] = ()) -> Distribution:
+    return lists([*own, *SPEAKERS], 2, 3)
+
+
+_VOTES = tuple(name for name, rule in BUILT_IN.items() if rule.votes)
+_TIES: Space = {
+    "ties": Parameter(
+        CategoricalDistribution(("first", "random")),
+        When("tie_break", _VOTES),
+        joins="tie_break",
+        default="first",
+    ),
+    "strongest": Parameter(
+        CategoricalDistribution(SPEAKERS),
+        When("tie_break", ("strongest",)),
+        joins="tie_break",
+        among="roles",
+    ),
+}
+
+
+class Deliberation(
+    Declared,
+    name="deliberation",
+    example="deliberation:intuitive,reasoner:judge",
+    read=partial(items_and, "roles", "tie_break"),
+    space={**_TIES, **WORDING},
+    order=("roles", "max_rounds", "tie_break", "ties", "opening"),
+    replays=REPLAYS,
+    plot=Plot(
+        "deliberation_plot",
+        "In which round the agents agreed, and how often each agent's first and last answer was "
+        "right.",
+    ),
+):
+    """Agents of Commonsense (sections 3.1 and 3.2).
+
+    In every round each agent, in order, gets the question, its options and everything said so far
+    in all rounds, and gives an argument and an answer. A round in which all answers are valid and
+    equal ends the dialogue by consensus. After `max_rounds` without consensus the tie-break
+    decides.
+
+    Args: roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
+        critic) and of `own_roles`, each at most once; or these roles themselves by name, such as
+        `{"lawyer": Lawyer, "critic": "critic"}`.
+        tie_break: `judge` (an LM reads the discussion and decides), `majority` (the most
+        frequent answer of the last round; ties go to the earliest speaker, or with
+        `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
+        `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
+        of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of
+        one of them, or None.
+        max_rounds: at least 1; the paper's value is 3.
+        own_roles: roles of your own by name: signatures, `Role`s or mappings, as `fm.roles` reads
+            them from a file. One that is called `judge` takes the judge's seat.
+        opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
+            others of that round said, and all are asked at the same time.
+        seed: with the question's id it decides a tie that is drawn.
+        lms: LMs for single agents, by role name or `judge`.
+        environment: where the retriever looks things up; without one it answers from memory.
+        retrieval: `queries`, which an agent that looks things up writes itself in every round, from
+            the question and the discussion, or `question`, the only query.
+        max_queries: how many of them at most.
+        sampling: LM settings of every agent, such as `{"temperature": 0.5}`.
+        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
+            message.
+        prompts: agent → your instructions, or the path of a YAML file with them.
+
+    `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break
+    itself had no valid answer) or `none`.
+
+    Raises: UserError: unknown, repeated, missing, unusable or too many roles; unknown tie-break or
+        opening; max_rounds below 1.
+    """
+
+    def __init__(
+        self,
+        roles: Annotated[Sequence[str] | Mapping[str, Any], Parameter(_roles(), of_roles=_roles)],
+        tie_break: Annotated[
+            str | Callable[[list[dict[str, object]]], str | None],
+            CategoricalDistribution(tuple(BUILT_IN)),
+        ] = "judge",
+        max_rounds: Annotated[int, checked_whole, IntDistribution(1, MAX_ROUNDS)] = MAX_ROUNDS,
+        *,
+        own_roles: Mapping[str, Any] | None = None,
+        opening: Annotated[
+            str, _opening, Said.CHANGED, CategoricalDistribution(OPENINGS)
+        ] = "in_turn",
+        seed: Annotated[int, Said.DRAWN] = 0,
+        environment: Any = None,
+        retrieval: Annotated[str, checked_retrieval] = "queries",
+        max_queries: Annotated[int, checked_whole] = 2,
+        **shared: Unpack[Shared],
+    ) -> None:
+        named_here = isinstance(roles, Mapping)
+        if isinstance(roles, Mapping):
+            own_roles = {**roles, **(own_roles or {})}
+            roles = [name for name in roles if name not in SEATS]
+        own = roles_given(own_roles)
+        cast = cast_of("roles", roles, own, "give a list of roles in speaking order")
+        self.roles = _each_once(roles)
+        self.seated = seated(cast, self.roles)
+        self.names = [seat.name for seat in self.seated]
+        if not 1 <= len(self.names) <= MAX_AGENTS:
+            raise UserError(
+                f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(self.names)}: name its "
+                "roles in order"
+            )
+        self.rule = chosen(tie_break, self.names, seed)
+        self.tie_break, self.ties = self.rule.name, self.rule.ties
+        looking = {
+            "environment": environment,
+            "retrieval": retrieval,
+            "max_queries": max_queries,
+        }
+        self.agents = [seat_of(name, cast[role], **looking) for name, role, _ in self.seated]
+        self.judge = None
+        if self.rule.asks_judge:
+            cast["judge"] = own.get("judge") or Role(Judge)
+            self.judge = seat_of("judge", cast["judge"], **looking)
+        self.take(cast, own)
+        self.idle_role = "judge" if "judge" in own and self.judge is None else ""
+        if named_here:
+            self.refuse_idle_role()
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        transcript = await self._blind_round(task) if self.opening == "blind" else []
+        rounds, said = min(1, len(transcript)), list(transcript)
+        while rounds < self.max_rounds and not _agreed(said, task):
+            rounds += 1
+            said = await self._round(task, transcript, rounds, hear_all)
+        if _agreed(said, task):
+            answer = said[0].answer
+            return prediction_of(
+                task, answer, "consensus", transcript, rounds=rounds, consensus_round=rounds
+            )
+        judged = None
+        if self.judge is not None:
+            verdict = await self.judge.ask(task, round=rounds, discussion=transcript)
+            transcript.append(verdict)
+            judged = verdict.answer
+        decide_tie = self.ties.decider(ASKER.get().question, self.names)
+        answer, decided_by = self.rule.decide(transcript, task.kind, decide_tie, judged)
+        return prediction_of(task, answer, decided_by, transcript, rounds=rounds)
+
+    async def _round(
+        self, task: Task, transcript: list[Turn], number: int, hear: Hear
+    ) -> list[Turn]:
+        """What each agent says in turn, which is added to the transcript at once: the next agent
+        hears it.
+        """
+        for place, agent in enumerate(self.agents):
+            heard = hear(agent.name, transcript)
+            transcript.append(await self._speak(place, task, number, heard))
+        return transcript[-len(self.agents) :]
+
+    async def _blind_round(self, task: Task) -> list[Turn]:
+        """The first answers of agents who hear nobody, asked for at the same time."""
+        turns = await together(self._speak(place, task, 1, ()) for place in range(len(self.agents)))
+        return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+
+    async def _speak(self, place: int, task: Task, round: int, discussion: Sequence[Turn]) -> Turn:
+        # Agents of one role would say the same if each did not draw a sample of its own.
+        return await self.agents[place].ask(
+            task, round=round, discussion=discussion, rollout=self.seated[place].sample
+        )
+
+    def turns(self) -> list[SeatTurns]:
+        speakers = [(seat, 1, self.max_rounds) for seat in with_queries(self.agents)]
+        judging = [] if self.judge is None else with_queries([self.judge])
+        return [*speakers, *((seat, 0, 1) for seat in judging)]
+
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
+        return deliberation_report(rows)
+
+    def check_saved(self) -> None:
+        """Raise UserError for a tie-break that nobody could find by its name."""
+        if named(self.tie_break)[1] is None:
+            raise UserError(
+                f"the tie-break {self.tie_break} is a function that cannot be imported, and code "
+                "is not saved: put it into a module, or into a package with an entry point "
+                "folkmoot.tie_breaks"
+            )
+
+    def exchange(self) -> Exchange:
+        again = self.max_rounds - 1
+        # A blind opening, and that of an agent alone, is what agents say who hear nobody.
+        alone = self.opening == "blind" or len(self.agents) == 1
+        first = None if alone else self._blind_round
+        turns = [(seat, min(1, again), again) for seat in with_queries(self.agents)]
+        return Exchange(self.names, self._again, first, turns)
+
+    async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
+        transcript = list(recorded[: len(self.agents)])
+        last = max(turn.round for turn in recorded if turn.agent in self.names)
+        for number in range(2, last + 1):
+            await self._round(task, transcript, number, hear)
+        return transcript
+
+
+def _agreed(said: Sequence[Turn], task: Task) -> bool:
+    return all_agree([turn.answer for turn in said], task.kind)
+
+
+def _each_once(roles: Sequence[str]) -> list[str]:
+    names = [roles] if isinstance(roles, str) else list(roles)
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the role {name!r} appears more than once: each role may appear once")
+    return names

@@ -1,0 +1,127 @@
+"""Replays: the outcome of a recorded dialogue with fewer rounds or another tie-break."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dspy
+
+from ...agents.transcript import Task, Turn, all_agree
+from ...base.calls import total
+from ...base.errors import UserError, checked_whole
+from ...reading.answers import Kind
+from ...reading.row import ResultRow
+from ..declaration import MAX_ROUNDS, Replayed, Replays
+from ..program import prediction_of
+from .tie_breaks import chosen
+
+OPENINGS = ("in_turn", "blind")
+
+
+def replay(
+    result: ResultRow | dspy.Prediction,
+    *,
+    max_rounds: int | None = None,
+    tie_break: str | Callable[[list[dict[str, object]]], str | None] | None = None,
+    opening: str | None = None,
+    seed: int = 0,
+) -> dspy.Prediction:
+    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue,
+    without an LM call; its usage is that of the turns it is made of.
+
+    Args:
+        result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own
+            `max_rounds`.
+        max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue
+            ended by consensus.
+        tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
+        opening: the recorded one, or None: what agents saw cannot be changed afterwards.
+        seed: of a tie that is drawn, which takes a row, since it also needs the question's id.
+
+    Raises: UserError: more rounds than were recorded, another opening, or a judge that was never
+        asked at this point.
+    """
+    kind: Kind = result["kind"]
+    began = OPENINGS[any(turn.get("blind") for turn in result["transcript"])]
+    if opening not in (None, began):
+        raise UserError(
+            f"the recorded dialogue began {began.replace('_', ' ')}, and what agents saw cannot be "
+            f"changed afterwards: run it with opening={opening!r}"
+        )
+    turns = [Turn.of(turn) for turn in result["transcript"]]
+    verdicts = [turn for turn in turns if turn.agent == "judge"]
+    spoken = [turn for turn in turns if turn.agent != "judge"]
+    recorded = max((turn.round for turn in spoken), default=0)
+    if not recorded:
+        raise UserError(
+            "this result holds no dialogue: replay needs a recorded run of Deliberation"
+        )
+    limit = recorded if max_rounds is None else checked_whole("max_rounds", max_rounds)
+    for number in range(1, min(limit, recorded) + 1):
+        latest = [turn.answer for turn in spoken if turn.round == number]
+        if all_agree(latest, kind):
+            kept = [turn for turn in spoken if turn.round <= number]
+            return _outcome(kind, latest[0], "consensus", kept, number, consensus_round=number)
+    if limit > recorded:
+        raise UserError(
+            f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what "
+            f"{limit} give"
+        )
+    kept = [turn for turn in spoken if turn.round <= limit]
+    agents = list(dict.fromkeys(turn.agent for turn in spoken))
+    rule, question = chosen(tie_break or "judge", agents, seed), str(result.get("id", ""))
+    judged, heard = None, kept
+    if rule.asks_judge:
+        if limit < recorded or (not verdicts and tie_break == "judge"):
+            raise UserError(
+                f"no judge was asked after round {limit}: choose majority or strongest:ROLE, or "
+                "run it"
+            )
+        if not verdicts:
+            return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
+        judged, heard = verdicts[-1].answer, [*kept, verdicts[-1]]
+    elif rule.ties.rule == "random" and not question:
+        raise UserError(
+            "a tie is drawn by the question's id, which a prediction lacks: replay its row"
+        )
+    answer, decided_by = rule.decide(kept, kind, rule.ties.decider(question, agents), judged)
+    return _outcome(kind, answer, decided_by, heard, limit)
+
+
+def _outcome(
+    kind: Kind, answer: str | None, decided_by: str, kept: Sequence[Turn], rounds: int, **more: int
+) -> dspy.Prediction:
+    task = Task("(replayed)", None, None, kind)
+    prediction = prediction_of(task, answer, decided_by, kept, rounds=rounds, **more)
+    prediction["usage"] = total(turn.usage for turn in kept).to_dict()
+    return prediction
+
+
+def _recorded(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
+    """The run that tells of all shorter dialogues: the most rounds, and nobody asked to decide."""
+    kept = {name: value for name, value in parameters.items() if name != "seed"}
+    return {**kept, **largest, "tie_break": "majority"}
+
+
+def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:
+    """The outcomes under other rounds or another tie-break; None for a judge, who has to be asked.
+
+    Raises UserError when the rows are of fewer rounds.
+    """
+    wanted = {"tie_break": "judge", "max_rounds": MAX_ROUNDS, **parameters}
+    if wanted["tie_break"] == "judge":
+        return None
+    how = {name: wanted.get(name) for name in ("max_rounds", "tie_break", "opening")}
+    outcomes: list[Replayed | None] = []
+    for row in rows:
+        if row["error"]:
+            outcomes.append(None)
+            continue
+        found = replay(row, seed=wanted.get("seed", 0), **how)
+        calls = found.usage["calls"]
+        outcomes.append(Replayed(found.answer, found.decided_by, found.rounds, calls))
+    return outcomes
+
+
+REPLAYS = Replays(("max_rounds", "tie_break", "seed"), _recorded, _told)

@@ -1,0 +1,155 @@
+"""Tie-breaks: the rules that decide a dialogue which ends without consensus."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...agents.transcript import Turn
+from ...base.errors import UserError, did_you_mean
+from ...base.registry import Registry
+from ...reading.answers import Kind
+from ...reading.row import SpokenTurn
+from ...reading.voting import DecideTie, Ties, vote_among
+
+Turns = Sequence[SpokenTurn]
+"""The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
+
+Rule = Callable[["Chosen", Turns, Kind, DecideTie], str | None]
+"""(the tie-break, the turns, the kind of question, what decides a tied vote) → answer, or None."""
+
+_TIED = ("first", "strongest", "random")
+
+
+@dataclass(frozen=True)
+class TieBreak:
+    """The rule that decides a dialogue without consensus; without one, the judge is asked.
+
+    `names_agent`: it is written with the name of an agent, `NAME:ROLE`. `votes`: it may be written
+    with a rule for ties, `NAME:RULE`.
+    """
+
+    rule: Rule | None = None
+    names_agent: bool = False
+    votes: bool = False
+
+
+class Chosen(NamedTuple):
+    """A tie-break as a dialogue between these agents uses it; `name` is how it is written."""
+
+    name: str
+    tie_break: TieBreak
+    agents: Sequence[str]
+    named: str = ""
+    ties: Ties = Ties()
+
+    @property
+    def asks_judge(self) -> bool:
+        return self.tie_break.rule is None
+
+    def decide(
+        self,
+        transcript: Sequence[Turn],
+        kind: Kind,
+        decide_tie: DecideTie,
+        judged: str | None = None,
+    ) -> tuple[str | None, str]:
+        """The answer and `decided_by`; `judged` is the answer of a judge who was asked.
+
+        Where the rule has no valid answer, the majority of the last answers decides.
+        """
+        turns = [turn.spoken() for turn in transcript if turn.agent in self.agents]
+        rule = self.tie_break.rule
+        answer = judged if rule is None else rule(self, turns, kind, decide_tie)
+        if answer is not None:
+            return answer, self.name
+        return _majority(self, turns, kind), "fallback:majority"
+
+
+def _majority(
+    chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie | None = None
+) -> str | None:
+    last = [turn["answer"] for turn in turns[-len(chosen.agents) :]]
+    return vote_among(last, kind, decide_tie=decide_tie).answer
+
+
+def _strongest(
+    chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie | None = None
+) -> str | None:
+    own = [turn["answer"] for turn in turns if turn["agent"] == chosen.named]
+    return next((answer for answer in reversed(own) if answer is not None), None)
+
+
+def _own(name: str, function: Any) -> TieBreak:
+    """The tie-break that a user's function is. Raises UserError for what is not a function."""
+    if isinstance(function, TieBreak):
+        return function
+    if not callable(function):
+        raise UserError(f"{name} is not a tie-break: name a function of the list of turns")
+
+    def rule(chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie) -> str | None:
+        answer: str | None = function([dict(turn) for turn in turns])
+        if answer is not None and answer not in [turn["answer"] for turn in turns]:
+            raise UserError(
+                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer "
+                "of a turn, or None"
+            )
+        return answer
+
+    return TieBreak(rule)
+
+
+BUILT_IN: Mapping[str, TieBreak] = {
+    "judge": TieBreak(),
+    "majority": TieBreak(_majority, votes=True),
+    "strongest": TieBreak(_strongest, names_agent=True),
+}
+TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: BUILT_IN)
+"""Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one.
+"""
+
+
+def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
+    """A user's tie-break for a dialogue between these agents.
+
+    Raises UserError for a name that no tie-break has, an agent that does not take part, and a seed
+    that is no whole number.
+    """
+    ties = Ties.of("first", agents, seed)
+    if callable(tie_break):
+        name = TIE_BREAKS.adopted(tie_break)
+        return Chosen(name, _own(name, tie_break), agents)
+    name, found, more = named(str(tie_break))
+    if found is not None and found.votes and more:
+        ties = Ties.of(more, agents, seed, allowed=_TIED)
+        written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
+        return Chosen(written, found, agents, ties=ties)
+    if found is None or found.names_agent != bool(more):
+        raise UserError(
+            f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "
+            f"{', '.join(_written())}, a function of yours, or one that a package registers "
+            "(entry point folkmoot.tie_breaks)"
+        )
+    if more and more not in agents:
+        raise UserError(
+            f"the {name} agent {more!r} does not take part: choose among {', '.join(agents)}"
+        )
+    return Chosen(f"{name}:{more}" if more else name, found, agents, more)
+
+
+def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
+    """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
+    if (whole := TIE_BREAKS.find(tie_break)) is not None:
+        return tie_break, whole, ""
+    name, *rest = re.split("[:=]", tie_break, maxsplit=1)
+    return name, TIE_BREAKS.find(name), "".join(rest)
+
+
+def _written() -> list[str]:
+    """All tie-breaks as they are written."""
+    by_name = {name: TIE_BREAKS.find(name) for name in TIE_BREAKS.names()}
+    return [
+        f"{name}:ROLE" if found and found.names_agent else name for name, found in by_name.items()
+    ]
