@@ -24,7 +24,7 @@ LMS = ["openai/gpt-4o-mini", "openai/gpt-4o"]
         (lambda: fm.load("where did I put it"), r"program\(question=…\)"),
         (
             lambda: fm.evaluate(fm.SingleAgent("cot"), [ONE], lm=LMS),
-            r"seat → LM, such as \{'judge'",
+            r"agent → LM, such as \{'judge'",
         ),
         (
             lambda: fm.load([{"x": "Where?", "answer": "a"}], columns={"x": "question"}),

@@ -501,7 +501,7 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     }
     assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
     for sets, said in (
-        ({"tie_break": "judge"}, "with tie_break set, .* would have other seats"),
+        ({"tie_break": "judge"}, "with tie_break set, .* would have other agents"),
         ({"max_round": 1}, "no parameter 'max_round'"),
         ({"demonstration": "boolq"}, "demonstration cannot be set"),
         ({"environment": "corpus:x"}, "looks nothing up"),
@@ -561,7 +561,7 @@ def test_saved_folders_are_programs_of_every_command(
     run = ["evaluate", "best", "--data", data, *every, "--no-track", "--json"]
     command(*run, "--out", "run", "--set", "max_rounds=1")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["program"]["max_rounds"] == 1
-    assert "other seats" in command(*run, "--set", "roles=[critic]", code=2).output
+    assert "other agents" in command(*run, "--set", "roles=[critic]", code=2).output
     command(*run, "--demos", 1, "--train", train, "--out", "shown")
     assert len(rows_of(tmp_path / "shown")) == 1
     command("ask", "nothing-here/", "Where?", code=2)
