@@ -16,7 +16,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reading.voting import vote_among
 from ..base.wording import counted
-from ..tasks.picked import scores_of
+from ..tasks.picked import checked_scores
 from .entrants import Entrant
 
 Rows = Mapping[str, ResultRow]
@@ -58,7 +58,7 @@ async def any_right(
                 others.append((question, str(turn["answer"])))
     for id, row in rows.items():
         free.scores[id], free.bills[id] = score_in(row), taken(row)
-    for (id, _), scored in (await scores_of(check, others)).items():
+    for (id, _), scored in (await checked_scores(check, others)).items():
         free.scores[id] = max(free.scores[id], scored)
     return free
 

@@ -19,10 +19,10 @@ from ..evaluation.evaluate import carry_out
 from ..evaluation.repeats import ROLLOUTS_EACH
 from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS
-from ..tasks.picked import scores_of
+from ..tasks.picked import checked_scores
 from ..tracking.run import disk_errors, running
 from .arms import ARMS
-from .dialogues import FIRST, SELF_CONSISTENT, answers_of, levels_of, unpaid_turns
+from .dialogues import FIRST, SELF_CONSISTENT, answers_said, levels_of, unpaid_turns
 from .outcome import CONTROLS, RESULT, WATERFALL, Controls, measure_gain
 from .plan import ControlsPlan, plan_controls
 from .request import ControlsRequest
@@ -82,7 +82,7 @@ def carry_out_controls(
         said = [*plan.dialogues.rows]
         for arm in arms.values():
             said += arm.rows
-        checked = run_sync(scores_of, plan.metric, answers_of(said, plan.questions))
+        checked = run_sync(checked_scores, plan.metric, answers_said(said, plan.questions))
         measure_gain(controls, levels_of(plan.dialogues, rows, plan.metric, checked), unit)
         paid = run.books.paid
         controls.calls, controls.cost_usd = paid.calls, paid.cost_usd

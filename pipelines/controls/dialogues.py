@@ -198,7 +198,7 @@ def _levels_of_row(
     return levels
 
 
-def answers_of(rows: Iterable[ResultRow], questions: Sequence[Question]) -> Iterator[Answered]:
+def answers_said(rows: Iterable[ResultRow], questions: Sequence[Question]) -> Iterator[Answered]:
     """The answers to tasks in these rows, each with its task, to be checked."""
     tasks = {question.id: question for question in questions if question.kind == "task"}
     for row in rows:

@@ -72,7 +72,9 @@ def asked_often(program: Any, samples: int, kind: str, visible: Check | None = N
 Answered = tuple[Question, str]
 
 
-async def scores_of(check: Metric, answers: Iterable[Answered]) -> dict[tuple[str, str], float]:
+async def checked_scores(
+    check: Metric, answers: Iterable[Answered]
+) -> dict[tuple[str, str], float]:
     """The score of each answer by question id and answer, as many checks at once as the machine has
     cores. One that has no place in the folder has the lowest.
     """

@@ -283,6 +283,26 @@ def test_a_container_has_no_network_and_limits(
     assert how.after[:3] == ["docker", "rm", "-f"]
 
 
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_container_is_started_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    program = tmp_path / "bin" / engine
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nprintf "%s " "$@" >> {tmp_path}/asked\necho >> {tmp_path}/asked\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    row = only_row(lambda question: NOTHING, check="python check.py", sandbox=f"{engine}:py:3")
+    assert (row["error"], row["correct"]) == (None, True)
+    run, removed = (tmp_path / "asked").read_text().splitlines()
+    assert run.startswith("run --rm -i --init --name folkmoot-")
+    assert run.endswith("py:3 python check.py ")
+    assert "--network none --read-only" in run
+    assert removed.split() == ["rm", "-f", run.split()[5]]
+
+
 @needs_bwrap
 def test_a_python_behind_a_shim_in_the_home_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
