@@ -24,6 +24,7 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.statistics import tango
+from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.between import differences, row_pairs, unanimous
@@ -370,7 +371,7 @@ def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
 
 def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
     for errors, difference in ((2, -1.0), (3, None)):
-        line = Line("row", "accuracy", 71.0, counts={"rows": 100, "errors": errors})
+        line = Line("row", "accuracy", 71.0, counts=Counts(100, rows=100, errors=errors))
         line.measure({"value": 0.7, "low": 0.6, "high": 0.8, "n": 100})
         assert line.difference == (difference and pytest.approx(difference))
         assert line.inside == (None if difference is None else True)
