@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 from atlas import table  # type: ignore[import-not-found]
 
-from folkmoot.optimizers.statistics.anytime import PairWatch
-from folkmoot.optimizers.statistics.clusters import Clustered, clustered_mean
-from folkmoot.optimizers.statistics.statistics import holm, mcnemar_midp
+from folkmoot.modules.statistics.anytime import PairWatch
+from folkmoot.modules.statistics.clusters import Clustered, clustered_mean
+from folkmoot.modules.statistics.statistics import holm, mcnemar_midp
 from folkmoot.pipelines.logs.formats import format_of
 from folkmoot.pipelines.plots.figure import BLUE, GREY, new_figure
 

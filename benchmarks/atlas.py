@@ -26,9 +26,9 @@ from forecast import coded  # type: ignore[import-not-found]
 from recorded_answers import read  # type: ignore[import-not-found]
 
 from folkmoot.modules.reading.row import ResultRow
-from folkmoot.optimizers.statistics.controls import expected_vote, gain_part
-from folkmoot.optimizers.statistics.panels import PanelEstimate, best_panel
-from folkmoot.optimizers.statistics.vote_forecast import ABSTAINED, RIGHT, Codes, fit_vote_model
+from folkmoot.modules.statistics.controls import expected_vote, gain_part
+from folkmoot.modules.statistics.panels import PanelEstimate, best_panel
+from folkmoot.modules.statistics.vote_forecast import ABSTAINED, RIGHT, Codes, fit_vote_model
 from folkmoot.pipelines.forecasting.forecast import vote_codes
 from folkmoot.pipelines.logs.import_log import OUTCOMES, Imported, import_log
 from folkmoot.pipelines.plots.figure import BLUE, GREY, new_figure

@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 import folkmoot as fm
-from folkmoot.optimizers.statistics.field import FieldWatch
+from folkmoot.modules.statistics.field import FieldWatch
 from folkmoot.pipelines.data.load import sample
 from folkmoot.pipelines.testing.replies import filled, gold, text_of, wrong
 

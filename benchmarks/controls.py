@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable
 from statistics import fmean
 
-from folkmoot.optimizers.statistics.controls import (
+from folkmoot.modules.statistics.controls import (
     PARTS,
     expected_vote,
     gain_parts,

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from recorded_answers import RecordedAnswers, read  # type: ignore[import-not-found]
 
-from folkmoot.optimizers.statistics.vote_forecast import ABSTAINED, RIGHT, Codes, forecast_vote
+from folkmoot.modules.statistics.vote_forecast import ABSTAINED, RIGHT, Codes, forecast_vote
 
 VOTERS, AGENTS, BEST = 15, 5, 20
 

@@ -20,7 +20,7 @@ from recorded_answers import read  # type: ignore[import-not-found]
 
 from folkmoot.modules.protocols.router.calibration import TIE
 from folkmoot.modules.reading.handover import threshold_for
-from folkmoot.optimizers.statistics.vote_forecast import RIGHT, Codes
+from folkmoot.modules.statistics.vote_forecast import RIGHT, Codes
 
 BEST, MEMBERS, FOR_WEIGHTS = 12, 7, 400
 ERRORS, SIZES, CONFIDENCE = (0.2, 0.3), (200, 400, 600), 0.95

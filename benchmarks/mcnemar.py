@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from recorded_answers import read  # type: ignore[import-not-found]
 
-from folkmoot.optimizers.statistics.statistics import mcnemar_exact, mcnemar_midp
+from folkmoot.modules.statistics.statistics import mcnemar_exact, mcnemar_midp
 
 TESTS = {"exact": cache(mcnemar_exact), "mid-p": cache(mcnemar_midp)}
 LEVEL, NEAR, FAR = 0.05, 0.02, 0.06

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from recorded_answers import read  # type: ignore[import-not-found]
 
-from folkmoot.optimizers.statistics.clusters import clustered_mean
+from folkmoot.modules.statistics.clusters import clustered_mean
 
 Numbers = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator], tuple[list[float], list[int]]]

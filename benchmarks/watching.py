@@ -2,7 +2,7 @@
 
 `python benchmarks/watching.py FOLDER [--orders 12] [--seed 0]` reads `zeroeval.wide.jsonl` (43 LMs
 on GSM8K), `mmlu_pro.wide.jsonl` and `bbh.wide.jsonl` from the folder, asks the questions of every
-pair of LMs in random orders, and prints one line for each promise of `optimizers/statistics/
+pair of LMs in random orders, and prints one line for each promise of `modules/statistics/
 anytime.py`. No LM is called.
 """
 
@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from recorded_answers import read  # type: ignore[import-not-found]
 
-from folkmoot.optimizers.statistics.anytime import PairWatch
-from folkmoot.optimizers.statistics.field import FieldWatch
-from folkmoot.optimizers.statistics.statistics import mcnemar_midp
+from folkmoot.modules.statistics.anytime import PairWatch
+from folkmoot.modules.statistics.field import FieldWatch
+from folkmoot.modules.statistics.statistics import mcnemar_midp
 
 Differences = npt.NDArray[np.int8]
 

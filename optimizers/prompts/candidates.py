@@ -14,7 +14,7 @@ import dspy
 from ...modules.protocols.nearest import NearestDemos
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ..statistics.statistics import Estimate, mean_estimate
+from ...modules.statistics.statistics import Estimate, mean_estimate
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..statistics.statistics import bootstrap_mean, mcnemar_exact
+from ...modules.statistics.statistics import bootstrap_mean, mcnemar_exact
 
 FIRST_RUNG = 10  # the fewest questions for a comparison
 SHARE = 8  # the first rung has one eighth of the questions, each next one twice as many

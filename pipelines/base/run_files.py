@@ -59,8 +59,19 @@ def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
     return {"value": value, "low": low, "high": high, "n": n}
 
 
+class ByKey:
+    """What is also read by key, as in the file that it stands in."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__slots__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(ByKey):
     """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
 
     questions: int
@@ -72,7 +83,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaky:
+class Flaky(ByKey):
     """A question that is right in some of its repeats and wrong in others; `flips` is the share of
     repeats that differ from the majority.
     """
@@ -188,7 +199,7 @@ class Manifest(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class TrialEntry:
+class TrialEntry(ByKey):
     """A trial as `study.json` has it; what is None does not stand there.
 
     `told_by` is the place whose run answered, if no run of its own did, `same_as` the number of a
@@ -215,7 +226,7 @@ class TrialEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class WinnerJudged:
+class WinnerJudged(ByKey):
     """The winner beside the default on questions that no trial saw.
 
     Where both are the `same` program, there is no difference, and so no test of it. `unread` says
@@ -233,7 +244,7 @@ class WinnerJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyReport:
+class StudyReport(ByKey):
     """`study.json`: what a study tried, what it took, and its winner."""
 
     study: str

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
-from ...optimizers.statistics.statistics import minimum_detectable_difference
+from ...modules.statistics.statistics import minimum_detectable_difference
 from .run_files import Counts, ScoreFields
 
 POWER = 0.8

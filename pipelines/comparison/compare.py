@@ -15,7 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.usage import total
 from ...modules.protocols.short_names import distinct, legend
 from ...modules.reading.grading import FAILURE_SCORE, metric_name
-from ...optimizers.statistics.statistics import bootstrap_mean
+from ...modules.statistics.statistics import bootstrap_mean
 from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
 from ..base.run_files import MetricFields, score_fields
 from ..base.wording import run_failed, run_notes

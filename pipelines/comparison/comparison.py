@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, overload
 
 from ...modules.base.fence import clean
-from ...optimizers.statistics.statistics import Estimate
+from ...modules.statistics.statistics import Estimate
 from .compared import Compared
 from .pairs import Pair
 from .panel import Panel

@@ -6,8 +6,8 @@ import math
 from dataclasses import asdict, dataclass
 
 from ...modules.reading.grading import ACCURACY
-from ...optimizers.statistics.clusters import FEW, Clustered
-from ...optimizers.statistics.statistics import Difference, Interval
+from ...modules.statistics.clusters import FEW, Clustered
+from ...modules.statistics.statistics import Difference, Interval
 from ..base.wording import (
     FEWEST,
     FEWEST_EXACT,

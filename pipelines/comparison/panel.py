@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 
-from ...optimizers.statistics.panels import best_panel
+from ...modules.statistics.panels import best_panel
 from .compared import SURE, Compared
 from .tested import VotedAnswer
 from .words import say

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...optimizers.statistics.statistics import Estimate
+from ...modules.statistics.statistics import Estimate
 from ..base.wording import shortened, signed
 
 WIDTH = 80

@@ -16,9 +16,9 @@ from ...modules.base.usage import CUT_OFF, Usage, plus, total
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
 from ...modules.reading.row import CHECK, ResultRow, score_in, taken
-from ...optimizers.statistics.clusters import Clustered, clustered_mean
-from ...optimizers.statistics.controls import gain_part, paired_difference
-from ...optimizers.statistics.statistics import (
+from ...modules.statistics.clusters import Clustered, clustered_mean
+from ...modules.statistics.controls import gain_part, paired_difference
+from ...modules.statistics.statistics import (
     Difference,
     holm,
     mcnemar_exact,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from jinja2 import Environment, StrictUndefined
 
-from ...optimizers.statistics.clusters import FEW
+from ...modules.statistics.clusters import FEW
 from ..base.wording import counted, signed
 from .table import FINE
 

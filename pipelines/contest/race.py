@@ -15,7 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.usage import UNITS, price_unit
 from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
-from ...optimizers.statistics.field import FEWEST, FieldWatch
+from ...modules.statistics.field import FEWEST, FieldWatch
 from ..base.budget import BudgetSpent
 from ..base.wording import counted, paused, shortened, too_many_failed
 from ..comparison.matched import samples_for

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ...modules.base.usage import price_unit, total
-from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
-from ...optimizers.statistics.field import FEWEST, FieldWatch
-from ...optimizers.statistics.statistics import wilson
+from ...modules.statistics.anytime import mean_sequence, sampled_interval
+from ...modules.statistics.field import FEWEST, FieldWatch
+from ...modules.statistics.statistics import wilson
 from ..base.wording import counted, signed, too_many_failed
 from ..reporting.contested import Outcome, Place
 from .free import Free

@@ -18,7 +18,7 @@ from ...modules.reading.answers import answer_key
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
-from ...optimizers.statistics.controls import expected_vote
+from ...modules.statistics.controls import expected_vote
 from ..tasks.picked import PICKED, Answered
 
 FIRST, SELF_CONSISTENT = "first", "self_consistency"

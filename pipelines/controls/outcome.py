@@ -9,8 +9,8 @@ from statistics import fmean
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...optimizers.statistics.controls import LEVELS, PARTS, gain_part, gain_parts
-from ...optimizers.statistics.statistics import Estimate
+from ...modules.statistics.controls import LEVELS, PARTS, gain_part, gain_parts
+from ...modules.statistics.statistics import Estimate
 from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.wording import counted, signed, signed_interval

@@ -21,7 +21,7 @@ from ...modules.protocols.single import SingleAgent
 from ...modules.reading.metrics import Metric, metric_of_run
 from ...modules.reading.question import Question
 from ...modules.reading.row import taken
-from ...optimizers.statistics.controls import DISCORDANT, half_width
+from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
 from ..base.request import LIMITS, split_items
 from ..base.wording import counted, rounded_money, smallest_difference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...optimizers.statistics.statistics import Estimate
+from ...modules.statistics.statistics import Estimate
 from ..plots.figure import BLUE, GREY, ORANGE, new_figure, saved
 
 

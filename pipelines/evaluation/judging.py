@@ -15,7 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.grading import MetricError
 from ...modules.reading.metrics import JUDGE, Metric, metric_of
 from ...modules.reading.question import Question
-from ...optimizers.statistics.statistics import Estimate, cohens_kappa
+from ...modules.statistics.statistics import Estimate, cohens_kappa
 from ..base.run_files import JudgeFields, score_fields
 from ..data.load import load
 from ..lms.named import lm_given

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.short_names import distinct
-from ...optimizers.statistics.vote_forecast import (
+from ...modules.statistics.vote_forecast import (
     ABSTAINED,
     RIGHT,
     Codes,

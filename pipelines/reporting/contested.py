@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import UsageFields
-from ...optimizers.statistics.statistics import Estimate
+from ...modules.statistics.statistics import Estimate
 from ..base.journal import read_object
 from ..base.wording import counted, money
 from ..comparison.table import Standing

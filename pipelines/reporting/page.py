@@ -19,7 +19,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
-from ...optimizers.statistics.statistics import mcnemar_exact
+from ...modules.statistics.statistics import mcnemar_exact
 from ..base.wording import (
     asked,
     calls_used,

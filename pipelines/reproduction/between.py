@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...optimizers.statistics.controls import paired_difference
+from ...modules.statistics.controls import paired_difference
 from ..base.wording import signed_interval
 from ..comparison.tested import QuestionAnswers
 from .presets import Row, Table

@@ -10,8 +10,8 @@ from typing import Any, cast
 from ...modules.base.usage import Usage, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
-from ...optimizers.statistics.repeats import Spread, best_repeats
-from ...optimizers.statistics.statistics import wilson
+from ...modules.statistics.repeats import Spread, best_repeats
+from ...modules.statistics.statistics import wilson
 from ..base.display import ProgressLine
 from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import (

@@ -17,9 +17,9 @@ from ...modules.base.usage import REFUSED, Usage, UsageFields
 from ...modules.reading.grading import ACCURACY, Scale, metric_name
 from ...modules.reading.row import CHECK, ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
-from ...optimizers.statistics.clusters import clustered_mean
-from ...optimizers.statistics.repeats import spread_of
-from ...optimizers.statistics.statistics import bootstrap_mean, wilson
+from ...modules.statistics.clusters import clustered_mean
+from ...modules.statistics.repeats import spread_of
+from ...modules.statistics.statistics import bootstrap_mean, wilson
 from ..base.run_files import (
     Counts,
     Flaky,

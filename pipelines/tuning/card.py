@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...optimizers.statistics.effects import Effect
+from ...modules.statistics.effects import Effect
 from ..base.cards import Card, Content, Drawn, Kind, Score, State, TableEntry, kept_files
 from ..base.journal import read_object
 from ..base.run_files import StudyReport

@@ -12,7 +12,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import Setting, key_of
-from ...optimizers.statistics.effects import Effect, Tried, effects
+from ...modules.statistics.effects import Effect, Tried, effects
 from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
 from ..base.wording import counted, percent, signed_interval, unanswered, used
 from ..comparison.verdict import A, B

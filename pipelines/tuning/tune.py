@@ -18,7 +18,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
-from ...optimizers.statistics.effects import Effect
+from ...modules.statistics.effects import Effect
 from ..base.budget import BudgetSpent, Unanswered, only_shows
 from ..base.display import ProgressLine, displayed
 from ..base.html import ShownResult

@@ -21,7 +21,7 @@ from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.reading.answers import same_answer
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reading.row import ResultRow
-from folkmoot.optimizers.statistics.statistics import wilson
+from folkmoot.modules.statistics.statistics import wilson
 from folkmoot.pipelines.data.load import check_labelled
 from folkmoot.pipelines.evaluation.evaluate import evaluate
 from folkmoot.pipelines.lms.named import lm as lm_named

@@ -10,9 +10,9 @@ from repeats import null_pair, repeated_run
 from scipy import stats
 
 import folkmoot as fm
-from folkmoot.optimizers.statistics.clusters import clustered_mean
-from folkmoot.optimizers.statistics.controls import gain_part
-from folkmoot.optimizers.statistics.statistics import mcnemar_midp
+from folkmoot.modules.statistics.clusters import clustered_mean
+from folkmoot.modules.statistics.controls import gain_part
+from folkmoot.modules.statistics.statistics import mcnemar_midp
 from folkmoot.pipelines.runs.summary import mean_score
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from folkmoot.optimizers.statistics.statistics import Estimate
+from folkmoot.modules.statistics.statistics import Estimate
 from folkmoot.pipelines.comparison.table import Standing, table_lines
 
 ONE = Standing("one prompt", Estimate(0.62, 0.49, 0.73), price=1)

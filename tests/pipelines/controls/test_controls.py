@@ -21,7 +21,7 @@ from folkmoot.modules.agents.exchange import Hear
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
-from folkmoot.optimizers.statistics.controls import PARTS, expected_vote, gain_part, half_width
+from folkmoot.modules.statistics.controls import PARTS, expected_vote, gain_part, half_width
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner

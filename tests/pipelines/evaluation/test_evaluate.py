@@ -34,7 +34,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import UsageFields
 from folkmoot.modules.reading.row import taken
-from folkmoot.optimizers.statistics.statistics import wilson
+from folkmoot.modules.statistics.statistics import wilson
 from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import Progress

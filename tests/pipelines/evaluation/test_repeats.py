@@ -13,8 +13,8 @@ from mortal import questions
 
 import folkmoot as fm
 from folkmoot.modules.reading.row import row_key
-from folkmoot.optimizers.statistics.clusters import clustered_mean
-from folkmoot.optimizers.statistics.repeats import spread_of
+from folkmoot.modules.statistics.clusters import clustered_mean
+from folkmoot.modules.statistics.repeats import spread_of
 
 
 def lm(server: Any, **options: Any) -> Any:

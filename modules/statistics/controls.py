@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from ...modules.reading.voting import Key, majority
+from ..reading.voting import Key, majority
 from .statistics import Estimate, tango
 
 LEVELS = ("first", "vote", "isolated", "placebo", "last", "team")

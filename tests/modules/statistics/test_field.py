@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from folkmoot.optimizers.statistics.field import FEWEST, Exit, FieldWatch, leaving
+from folkmoot.modules.statistics.field import FEWEST, Exit, FieldWatch, leaving
 
 NONE: dict[int, frozenset[int]] = {}
 

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 
-from folkmoot.optimizers.statistics.clusters import clustered_mean
-from folkmoot.optimizers.statistics.statistics import (
+from folkmoot.modules.statistics.clusters import clustered_mean
+from folkmoot.modules.statistics.statistics import (
     holm,
     mcnemar_exact,
     mcnemar_midp,

@@ -7,9 +7,9 @@ from statistics import fmean
 
 import pytest
 
-from folkmoot.optimizers.statistics.controls import gain_part
-from folkmoot.optimizers.statistics.effects import Tried, effects
-from folkmoot.optimizers.statistics.statistics import tango
+from folkmoot.modules.statistics.controls import gain_part
+from folkmoot.modules.statistics.effects import Tried, effects
+from folkmoot.modules.statistics.statistics import tango
 
 
 def tried(rounds: int, tie: str, scores: list[float | None], cost: float = 1.0) -> Tried:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from folkmoot.optimizers.statistics.repeats import Spread, best_repeats, spread_of
+from folkmoot.modules.statistics.repeats import Spread, best_repeats, spread_of
 
 
 def test_the_spread_of_planted_scores_is_found() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import betaln
 
-from folkmoot.optimizers.statistics.anytime import (
+from folkmoot.modules.statistics.anytime import (
     PairWatch,
     confidence_sequence,
     log_e_value,

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from folkmoot.optimizers.statistics.panels import best_panel
+from folkmoot.modules.statistics.panels import best_panel
 
 
 def guessing(
