@@ -124,8 +124,8 @@ class Mock(ScriptedServer):
         message: dict[str, Any] = {"role": "assistant", "content": answer}
         called = any(one["role"] == "tool" for one in body["messages"])
         if tools and not called:
-            said = f"echo {asked[0]} {answer} > {PLACE}" if PLACE in text else asked[0]
-            message |= {"content": None, "tool_calls": [_call(tool, said) for tool in tools]}
+            given = f"echo {asked[0]} {answer} > {PLACE}" if PLACE in text else asked[0]
+            message |= {"content": None, "tool_calls": [_call(tool, given) for tool in tools]}
         elif tools and tools[0]["function"]["name"] == "bash":
             done = f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {answer}"
             message |= {"content": None, "tool_calls": [_call(tools[0], done)]}
@@ -267,7 +267,7 @@ def faults_after_a_kill(
     """
     with Mock(delay=0.05) as server:
         kind = "tasks" if acts else "questions"
-        words = [sys.executable, __file__, "--child", command, server.url, out, kind]
+        words: list[Any] = [sys.executable, __file__, "--child", command, server.url, out, kind]
         child = subprocess.Popen(words)
         while server.count["calls"] < calls // 2 and child.poll() is None:
             time.sleep(0.01)
