@@ -1,1 +1,1 @@
-"""Learning of prompts, structure and policies, and the statistics that judge the results."""
+"""Learning of prompts, structure and policies."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...modules.base.errors import UserError
 from ..base.request import given_again
 from ..base.wording import counted
+from ..contest.request import ContestRequest
 from ..evaluation.earlier import Evaluation, left_in
 from ..reporting.contested import contest_in
 from .guard import VERDICT_FAILED, say
@@ -20,7 +21,6 @@ from .show import console, finish, show_lines, show_result
 if TYPE_CHECKING:
     from ..compilation.request import CompileRequest
     from ..contest.outcome import Contest
-    from ..contest.request import ContestRequest
     from ..evaluation.request import EvaluateRequest
     from ..tuning.request import TuneRequest
 
@@ -30,7 +30,6 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program, or a trained network on recorded answers without LM calls."""
-    from ..contest.request import ContestRequest
     from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
     from .life import live
