@@ -74,6 +74,7 @@ bench: $(VENV)/.installed-bench
 
 bench-fast: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/throughput.py --fast
+	$(BIN)/python benchmarks/waits.py --fast
 	$(BIN)/python benchmarks/policy.py --fast
 
 api: $(VENV)/.installed-test

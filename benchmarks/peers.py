@@ -82,10 +82,17 @@ def folkmoot(
 
 def until_rows(url: str, questions: int, **more: Any) -> tuple[Any, dict[str, float]]:
     """A tracked run, the seconds until its last row, and from there until the store has it."""
-    began, out = time.time(), f"tracked-{questions}"
-    result = folkmoot(url, questions, tracking=True, out=out, **more)
+    began, out, before = time.time(), f"tracked-{questions}", cpu()
+    used: list[float] = []
+
+    def note(state: Any) -> None:
+        if state.done == state.total:
+            used.append(cpu() - before)
+
+    result = folkmoot(url, questions, tracking=True, out=out, progress=note, **more)
     answered = (result.folder / "results.jsonl").stat().st_mtime
-    return result, {"wall": answered - began, "after": time.time() - answered}
+    took = {"wall": answered - began, "after": time.time() - answered}
+    return result, took | {"cpu": used[0], "cpu_in_all": cpu() - before}
 
 
 def folkmoot_tracked(url: str, questions: int) -> Callable[[], dict[str, float]]:
