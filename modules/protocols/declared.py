@@ -155,9 +155,14 @@ class Declared(Program):
         if setting.name in _SAID_OTHERWISE:
             return False
         if Said.DRAWN in setting.marks:
-            return bool(self.ties.rule == "random")
+            return self.draws
         changed = getattr(self, setting.name) != setting.default
         return changed or Said.CHANGED not in setting.marks
+
+    @property
+    def draws(self) -> bool:
+        """Whether an answer depends on the seed."""
+        return bool(self.ties.rule == "random")
 
     def turns(self) -> list[SeatTurns]:
         rounds = getattr(self, "max_rounds", 1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,26 +21,23 @@ from ..base.calls import (
     Rollouts,
     Usage,
     bound,
-    metered,
     with_usage,
 )
 from ..base.errors import UserError, checked_whole, did_you_mean, said_by
 from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import those_who_answer
-from ..reading.answers import Kind, answer_key, score
+from ..reading.answers import Kind, score
 from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties, Vote, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
 from .declaration import Protocol, Replayed, Replays, items_and
+from .pick import picked
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
 from .single import SingleAgent
 from .strategies import SAMPLED, STRATEGIES
 
 VOTES = ("majority", "weighted", "probability", "pick")
-MOST_SHOWN = 24_000
-"""Characters of all candidates together in the prompt of a pick; each gets an equal share."""
-
 _ROLLOUTS = 10_000  # between samples: more than any member draws itself
 
 FITTED = VOTES[:2]
@@ -168,45 +163,17 @@ class Ensemble(Program):
         names = distinct([name for name in self.names for _ in range(self.samples)])
         turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
-            return await self._picked(task, turns, self.picker)
+            decision = await picked(self.picker, task, turns, self.seed, 2)
+            if decision is None:  # all that answered agree
+                answer = next((turn.answer for turn in turns if turn.answer is not None), None)
+                return prediction_of(task, answer, self.vote, turns)
+            return prediction_of(task, decision.answer, self.vote, [*turns, decision], rounds=2)
         ballots = [
             Ballot(turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
         ]
         question = ASKER.get().question
         decided = _counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
-
-    async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
-        """The answer that the picker takes among those that differ, in an order drawn by the seed
-        (universal self-consistency, Chen et al. 2023). One that names no candidate twice gives
-        none.
-        """
-        candidates: dict[str, Turn] = {}
-        for turn in turns:
-            if turn.answer is not None:
-                candidates.setdefault(answer_key(turn.answer, task.kind), turn)
-        shown = list(candidates.values())
-        if len(shown) < 2:
-            answer = shown[0].answer if shown else None
-            return prediction_of(task, answer, self.vote, turns)
-        random.Random(f"{self.seed} {task.key}").shuffle(shown)
-        notes: list[dict[str, Any]] = []
-        for number, turn in enumerate(shown, start=1):
-            note = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
-            if task.kind == "task":  # whose answer is all the work
-                notes.append({**note, "text": str(turn.answer)})
-            else:
-                notes.append({**note, "text": turn.text or str(turn.answer), "answer": turn.answer})
-        names = f"the candidates are 1 to {len(shown)}: give the number of one, alone"
-        with metered() as usage:
-            said = await picker.fill(task, notes=notes)
-            place = _number(said.best, len(shown))
-            if place is None:
-                said = await picker.fill(task, notes=notes, correction=names)
-                place = _number(said.best, len(shown))
-        answer = None if place is None else shown[place - 1].answer
-        decision = Turn(picker.name, 2, answer, said.comparison, raw=said.best, usage=usage)
-        return prediction_of(task, answer, self.vote, [*turns, decision], rounds=2)
 
     def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this
@@ -315,12 +282,6 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
         )
     typical = max(2, round(options / total))
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
-
-
-def _number(text: str, most: int) -> int | None:
-    """The number of a candidate from 1 to `most`, in a reply that names one; else None."""
-    named = {int(digits) for digits in re.findall(r"\d{1,4}", text or "")}
-    return named.pop() if len(named) == 1 and named <= set(range(1, most + 1)) else None
 
 
 def _probabilities(ballots: Sequence[Ballot]) -> list[float]:

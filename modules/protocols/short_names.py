@@ -63,8 +63,9 @@ def _named(described: Described) -> str:
             weighted = "weighted " if described["vote"] == "weighted" else ""
             return f"{weighted}vote of {len(described['members'])}"
         case "deliberation":
-            judge = " + judge" if described["tie_break"] == "judge" else ""
-            return f"{_count(_seats(described, 'roles'), 'agent')}{judge}"
+            asked = described["tie_break"]
+            decider = f" + {asked}" if asked in ("judge", "pick") else ""
+            return f"{_count(_seats(described, 'roles'), 'agent')}{decider}"
         case "team":
             return f"{_count(_seats(described, 'workers'), 'worker')} + supervisor"
         case "causal":

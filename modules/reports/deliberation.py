@@ -11,7 +11,7 @@ from ..agents.transcript import all_agree
 from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
 
-JUDGE = "judge"
+DECIDERS = ("judge", "pick")
 
 
 def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
 
 def _dialogue(figures: Figures, row: ResultRow) -> None:
     reading = Reading(row)
-    spoken = [turn for turn in row["transcript"] if turn["agent"] != JUDGE]
+    spoken = [turn for turn in row["transcript"] if turn["agent"] not in DECIDERS]
     by_role: dict[str, list[TurnFields]] = {}
     for turn in spoken:
         by_role.setdefault(turn["agent"], []).append(turn)

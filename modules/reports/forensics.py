@@ -9,7 +9,7 @@ from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import majority
 from .counting import STATES, Figures, Reading
 
-DECIDERS = ("judge", "supervisor")
+DECIDERS = ("judge", "pick", "supervisor")
 """Agents that decide about the answers of others: their turns are not votes."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)

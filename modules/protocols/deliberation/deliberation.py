@@ -12,9 +12,10 @@ from typing import Annotated, Any, Unpack
 import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
-from ....signatures.roles import Judge
+from ....signatures.roles import Judge, Picker
 from ...agents.exchange import Exchange, Hear, hear_all
 from ...agents.retrieval import checked_retrieval, with_queries
+from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_whole
@@ -24,6 +25,7 @@ from ...reading.row import ResultRow
 from ...reports.deliberation import deliberation_report
 from ..declaration import MAX_ROUNDS, Plot, items_and
 from ..declared import WORDING, Declared, Said, Shared
+from ..pick import picked
 from ..program import SeatTurns, prediction_of
 from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 from .replay import OPENINGS, REPLAYS
@@ -42,6 +44,7 @@ def _roles(own: Sequence[str] = ()) -> Distribution:
     return lists([*own, *SPEAKERS], 2, 3)
 
 
+_SEARCHED = tuple(name for name, rule in BUILT_IN.items() if not rule.picks)
 _VOTES = tuple(name for name, rule in BUILT_IN.items() if rule.votes)
 _TIES: Space = {
     "ties": Parameter(
@@ -83,7 +86,8 @@ class Deliberation(
     Args: roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
         critic) and of `own_roles`, each at most once; or these roles themselves by name, such as
         `{"lawyer": Lawyer, "critic": "critic"}`.
-        tie_break: `judge` (an LM reads the discussion and decides), `majority` (the most
+        tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM says which of the
+        last answers is best, in the seat `pick`), `majority` (the most
         frequent answer of the last round; ties go to the earliest speaker, or with
         `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
         `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
@@ -117,7 +121,7 @@ class Deliberation(
         roles: Annotated[Sequence[str] | Mapping[str, Any], Parameter(_roles(), of_roles=_roles)],
         tie_break: Annotated[
             str | Callable[[list[dict[str, object]]], str | None],
-            CategoricalDistribution(tuple(BUILT_IN)),
+            CategoricalDistribution(_SEARCHED),
         ] = "judge",
         max_rounds: Annotated[int, checked_whole, IntDistribution(1, MAX_ROUNDS)] = MAX_ROUNDS,
         *,
@@ -157,6 +161,7 @@ class Deliberation(
         if self.rule.asks_judge:
             cast["judge"] = own.get("judge") or Role(Judge)
             self.judge = seat_of("judge", cast["judge"], **looking)
+        self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
         self.take(cast, own)
         self.idle_role = "judge" if "judge" in own and self.judge is None else ""
         if named_here:
@@ -178,6 +183,11 @@ class Deliberation(
             verdict = await self.judge.ask(task, round=rounds, discussion=transcript)
             transcript.append(verdict)
             judged = verdict.answer
+        if self.picker is not None:
+            choice = await picked(self.picker, task, said, self.seed, rounds)
+            if choice is not None:
+                transcript.append(choice)
+                judged = choice.answer
         decide_tie = self.ties.decider(ASKER.get().question, self.names)
         answer, decided_by = self.rule.decide(transcript, task.kind, decide_tie, judged)
         return prediction_of(task, answer, decided_by, transcript, rounds=rounds)
@@ -204,10 +214,15 @@ class Deliberation(
             task, round=round, discussion=discussion, rollout=self.seated[place].sample
         )
 
+    @property
+    def draws(self) -> bool:
+        return super().draws or self.picker is not None
+
     def turns(self) -> list[SeatTurns]:
         speakers = [(seat, 1, self.max_rounds) for seat in with_queries(self.agents)]
         judging = [] if self.judge is None else with_queries([self.judge])
-        return [*speakers, *((seat, 0, 1) for seat in judging)]
+        picking = [] if self.picker is None else [(self.picker, 0, 2)]
+        return [*speakers, *((seat, 0, 1) for seat in judging), *picking]
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return deliberation_report(rows)

@@ -14,7 +14,7 @@ from ...reading.answers import Kind
 from ...reading.row import ResultRow
 from ..declaration import MAX_ROUNDS, Replayed, Replays
 from ..program import prediction_of
-from .tie_breaks import chosen
+from .tie_breaks import DECIDERS, chosen
 
 OPENINGS = ("in_turn", "blind")
 
@@ -50,8 +50,8 @@ def replay(
             f"changed afterwards: run it with opening={opening!r}"
         )
     turns = [Turn.of(turn) for turn in result["transcript"]]
-    verdicts = [turn for turn in turns if turn.agent == "judge"]
-    spoken = [turn for turn in turns if turn.agent != "judge"]
+    verdicts = [turn for turn in turns if turn.agent in DECIDERS]
+    spoken = [turn for turn in turns if turn.agent not in DECIDERS]
     recorded = max((turn.round for turn in spoken), default=0)
     if not recorded:
         raise UserError(
@@ -70,13 +70,15 @@ def replay(
         )
     kept = [turn for turn in spoken if turn.round <= limit]
     agents = list(dict.fromkeys(turn.agent for turn in spoken))
-    rule, question = chosen(tie_break or "judge", agents, seed), str(result.get("id", ""))
+    recorded_rule = verdicts[-1].agent if verdicts else "judge"
+    rule, question = chosen(tie_break or recorded_rule, agents, seed), str(result.get("id", ""))
+    verdicts = [turn for turn in verdicts if turn.agent == rule.name]
     judged, heard = None, kept
-    if rule.asks_judge:
-        if limit < recorded or (not verdicts and tie_break == "judge"):
+    if rule.asks_lm:
+        if limit < recorded or (not verdicts and tie_break == rule.name):
             raise UserError(
-                f"no judge was asked after round {limit}: choose majority or strongest:ROLE, or "
-                "run it"
+                f"no {rule.name} was asked after round {limit}: choose majority or "
+                "strongest:ROLE, or run it"
             )
         if not verdicts:
             return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
@@ -110,7 +112,7 @@ def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repl
     Raises UserError when the rows are of fewer rounds.
     """
     wanted = {"tie_break": "judge", "max_rounds": MAX_ROUNDS, **parameters}
-    if wanted["tie_break"] == "judge":
+    if wanted["tie_break"] in DECIDERS:
         return None
     how = {name: wanted.get(name) for name in ("max_rounds", "tie_break", "opening")}
     outcomes: list[Replayed | None] = []

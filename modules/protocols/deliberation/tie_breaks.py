@@ -25,7 +25,8 @@ _TIED = ("first", "strongest", "random")
 
 @dataclass(frozen=True)
 class TieBreak:
-    """The rule that decides a dialogue without consensus; without one, the judge is asked.
+    """The rule that decides a dialogue without consensus; without one, an LM is asked: the judge,
+    or one that `picks` among the last answers.
 
     `names_agent`: it is written with the name of an agent, `NAME:ROLE`. `votes`: it may be written
     with a rule for ties, `NAME:RULE`.
@@ -34,6 +35,7 @@ class TieBreak:
     rule: Rule | None = None
     names_agent: bool = False
     votes: bool = False
+    picks: bool = False
 
 
 class Chosen(NamedTuple):
@@ -46,8 +48,12 @@ class Chosen(NamedTuple):
     ties: Ties = Ties()
 
     @property
-    def asks_judge(self) -> bool:
+    def asks_lm(self) -> bool:
         return self.tie_break.rule is None
+
+    @property
+    def asks_judge(self) -> bool:
+        return self.asks_lm and not self.tie_break.picks
 
     def decide(
         self,
@@ -56,7 +62,7 @@ class Chosen(NamedTuple):
         decide_tie: DecideTie,
         judged: str | None = None,
     ) -> tuple[str | None, str]:
-        """The answer and `decided_by`; `judged` is the answer of a judge who was asked.
+        """The answer and `decided_by`; `judged` is the answer of an LM that was asked to decide.
 
         Where the rule has no valid answer, the majority of the last answers decides.
         """
@@ -101,10 +107,14 @@ def _own(name: str, function: Any) -> TieBreak:
     return TieBreak(rule)
 
 
+DECIDERS = ("judge", "pick")
+"""The seats of LMs that decide, where agents do not agree."""
+
 BUILT_IN: Mapping[str, TieBreak] = {
     "judge": TieBreak(),
     "majority": TieBreak(_majority, votes=True),
     "strongest": TieBreak(_strongest, names_agent=True),
+    "pick": TieBreak(picks=True),
 }
 TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: BUILT_IN)
 """Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one.

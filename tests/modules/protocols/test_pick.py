@@ -119,3 +119,48 @@ def test_it_is_found_by_name_saved_and_reported(tmp_path: Path) -> None:
 class TestPick(ProtocolContract):
     def program(self) -> dspy.Module:
         return fm.Ensemble(["simple", "cot"], vote="pick")
+
+
+def talk(first: str, second: str, best: list[str], **more: Any) -> tuple[fm.Deliberation, Asked]:
+    prompts = {"intuitive": "You are Ann.", "critic": "You are Ben."}
+    program = fm.Deliberation(
+        ["intuitive", "critic"], "pick", max_rounds=1, prompts=prompts, **more
+    )
+    asked = Asked({"You are Ann": first, "You are Ben": second}, best)
+    program.set_lm(scripted_lm(asked))
+    return program, asked
+
+
+@pytest.mark.parametrize("kind", ["choice", "open"])
+def test_agents_who_do_not_agree_get_a_pick(kind: str, tmp_path: Path) -> None:
+    answers = ("A", "B") if kind == "choice" else ("in a flask", "in a sieve")
+    program, asked = talk(*answers, ["2"])
+    choices = CHOICES if kind == "choice" else None
+    prediction = program(question="What holds soup?", choices=choices, kind=kind)
+    assert (prediction.decided_by, prediction.usage["calls"]) == ("pick", 3)
+    assert prediction.transcript[-1]["agent"] == "pick"
+    assert prediction.answer == prediction.transcript[-1]["answer"]
+    assert prediction.answer in answers
+    again = fm.replay(prediction)
+    assert (again.answer, again.decided_by) == (prediction.answer, "pick")
+    assert fm.replay(prediction, tie_break="majority").answer == answers[0]
+    with pytest.raises(fm.UserError, match="no judge was asked"):
+        fm.replay(prediction, tie_break="judge")
+    assert set(program.seats()) == {"intuitive", "critic", "pick"}
+    fm.Deliberation(["intuitive", "critic"], "pick").save(tmp_path)
+    assert fm.load_program(tmp_path).tie_break == "pick"
+    assert len(asked.seen) == 1
+
+
+def test_the_order_of_a_dialogues_pick_is_drawn_by_the_seed() -> None:
+    answers = set()
+    for seed in range(8):
+        program, _ = talk("A", "B", ["1"], seed=seed)
+        answers.add(program(question="What holds soup?", choices=CHOICES).answer)
+    assert answers == {"A", "B"}
+    assert hashes(talk("A", "B", [], seed=1)[0]) != hashes(talk("A", "B", [], seed=2)[0])
+
+
+class TestTalkWithAPick(ProtocolContract):
+    def program(self) -> dspy.Module:
+        return fm.Deliberation(["intuitive", "critic"], "pick")

@@ -1,0 +1,57 @@
+"""A pick: an LM says which of several finished answers is best (universal self-consistency, Chen
+et al. 2023).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..agents.seat import Seat
+from ..agents.transcript import Task, Turn
+from ..base.calls import metered
+from ..reading.answers import answer_key
+
+MOST_SHOWN = 24_000
+"""Characters of all candidates together in the prompt of a pick; each gets an equal share."""
+
+
+async def picked(
+    picker: Seat, task: Task, turns: Sequence[Turn], seed: object, round: int
+) -> Turn | None:
+    """The turn of the picker, with the answer that it takes among those that differ, shown in an
+    order drawn by the seed. None where there are no two such answers. A picker that names no
+    candidate twice gives no answer.
+    """
+    candidates: dict[str, Turn] = {}
+    for turn in turns:
+        if turn.answer is not None:
+            candidates.setdefault(answer_key(turn.answer, task.kind), turn)
+    shown = list(candidates.values())
+    if len(shown) < 2:
+        return None
+    random.Random(f"{seed} {task.key}").shuffle(shown)
+    notes: list[dict[str, Any]] = []
+    for number, turn in enumerate(shown, start=1):
+        note = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
+        if task.kind == "task":  # whose answer is all the work
+            notes.append({**note, "text": str(turn.answer)})
+        else:
+            notes.append({**note, "text": turn.text or str(turn.answer), "answer": turn.answer})
+    names = f"the candidates are 1 to {len(shown)}: give the number of one, alone"
+    with metered() as usage:
+        said = await picker.fill(task, notes=notes)
+        place = _number(said.best, len(shown))
+        if place is None:
+            said = await picker.fill(task, notes=notes, correction=names)
+            place = _number(said.best, len(shown))
+    answer = None if place is None else shown[place - 1].answer
+    return Turn(picker.name, round, answer, said.comparison, raw=said.best, usage=usage)
+
+
+def _number(text: str, most: int) -> int | None:
+    """The number of a candidate from 1 to `most`, in a reply that names one; else None."""
+    named = {int(digits) for digits in re.findall(r"\d{1,4}", text or "")}
+    return named.pop() if len(named) == 1 and named <= set(range(1, most + 1)) else None
