@@ -11,7 +11,8 @@ from ..agents.transcript import all_agree
 from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
 
-DECIDERS = ("judge", "pick")
+JUDGE = "judge"
+DECIDERS = (JUDGE, "pick")
 
 
 def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
