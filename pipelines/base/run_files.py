@@ -69,6 +69,11 @@ class ByKey:
             raise KeyError(name)
         return getattr(self, name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """What is None does not stand in the file."""
+        value = self[name] if name in self.__slots__ else None
+        return default if value is None else value
+
 
 @dataclass(frozen=True, slots=True)
 class Counts(ByKey):

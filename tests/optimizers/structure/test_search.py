@@ -22,6 +22,7 @@ from folkmoot.optimizers.structure.search import (
     parameters_of,
     suggested,
 )
+from folkmoot.pipelines.base.run_files import TrialEntry
 from folkmoot.pipelines.tuning.report import best_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
@@ -104,7 +105,7 @@ def test_an_equal_trial_is_rarely_stopped() -> None:
 
 def finished(
     values: list[tuple[float, ...]], goals: list[str]
-) -> tuple[optuna.Study, list[dict[str, Any]]]:
+) -> tuple[optuna.Study, list[TrialEntry]]:
     """A study with a finished trial for each of the values, and its table."""
     made = optuna.create_study(directions=[DIRECTIONS[name] for name in goals])
     made.add_trials(
@@ -113,23 +114,17 @@ def finished(
             for place, found in enumerate(values)
         ]
     )
-    table = [
-        {
-            "trial": number,
-            "setting": {"number": number},
-            "scores": {
-                name: {"value": value}
-                for name, value in zip([*goals, "calls"], [*found, 1], strict=True)
-            },
-        }
-        for number, found in enumerate(values)
-    ]
+    table = []
+    for number, found in enumerate(values):
+        named = zip([*goals, "calls"], [*found, 1], strict=True)
+        scores: Any = {name: {"value": value} for name, value in named}
+        table.append(TrialEntry(number, "finished", number, {"number": number}, scores=scores))
     return made, table
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12))
 def test_the_front_is_what_nothing_dominates(values: list[tuple[int, int]]) -> None:
-    kept = [entry["trial"] for entry in best_of(*finished(values, ["accuracy", "tokens"]))]
+    kept = [entry.trial for entry in best_of(*finished(values, ["accuracy", "tokens"]))]
     for place, own in enumerate(values):
         beaten = any(a >= own[0] and b <= own[1] and (a, b) != own for a, b in values)
         assert (place in kept) == (not beaten)
@@ -138,6 +133,6 @@ def test_the_front_is_what_nothing_dominates(values: list[tuple[int, int]]) -> N
 
 def test_with_one_objective_the_winner_is_the_best_with_the_fewest_calls() -> None:
     made, table = finished([(0.5,), (0.9,), (0.9,), (0.9,)], ["accuracy"])
-    table[1]["scores"]["calls"]["value"] = 2
-    assert [entry["trial"] for entry in best_of(made, table)] == [2]
+    table[1].scores["calls"]["value"] = 2
+    assert [entry.trial for entry in best_of(made, table)] == [2]
     assert best_of(*finished([], ["accuracy"])) == []
