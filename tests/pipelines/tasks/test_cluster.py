@@ -159,6 +159,7 @@ def test_rows_and_bill_are_equal_with_and_without_workers(
 
 
 @needs_ray
+@pytest.mark.nightly
 def test_a_worker_that_dies_costs_nothing_twice(cluster: None, tmp_path: Path, runs: Runs) -> None:
     mark = tmp_path / "killed"
     kills = crew(tmp_path, KILLS.format(mark=str(mark)))
