@@ -163,17 +163,20 @@ class Ensemble(Program):
         names = distinct([name for name in self.names for _ in range(self.samples)])
         turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
-            decision = await picked(self.picker, task, turns, self.seed, 2)
-            if decision is None:  # all that answered agree
-                answer = next((turn.answer for turn in turns if turn.answer is not None), None)
-                return prediction_of(task, answer, self.vote, turns)
-            return prediction_of(task, decision.answer, self.vote, [*turns, decision], rounds=2)
+            return await self._picked(task, turns, self.picker)
         ballots = [
             Ballot(turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
         ]
         question = ASKER.get().question
         decided = _counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
+
+    async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
+        decision = await picked(picker, task, turns, self.seed, 2)
+        if decision is None:  # all that answered agree
+            answer = next((turn.answer for turn in turns if turn.answer is not None), None)
+            return prediction_of(task, answer, self.vote, turns)
+        return prediction_of(task, decision.answer, self.vote, [*turns, decision], rounds=2)
 
     def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this
