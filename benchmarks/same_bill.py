@@ -92,7 +92,7 @@ def talkers(folder: Path) -> Contest:
             vote[name] = most_frequent(alone) == four["gold"]
             talk[name] = four["final"] == four["gold"]
     calls = fmean(len(teams["4agents"][name]["turns"]) for name in talk)
-    bill = f"Bill: {VOTERS}.0 calls a question, against {calls:.1f}."
+    bill = f"Bill: {VOTERS:.1f} calls a question, against {calls:.1f}."
     right = {f"vote of {VOTERS} answers": vote, "four who talk": talk}
     return Contest("team-does-not", f"MMLU, {len(talk):,} questions (DyLAN)", bill, right)
 

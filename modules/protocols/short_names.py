@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from ..base.saved_file import Described
+from ..reports.forensics import DECIDERS
 
 
 def short_name(described: Described, examples: int = 0) -> str:
@@ -64,7 +65,7 @@ def _named(described: Described) -> str:
             return f"{weighted}vote of {len(described['members'])}"
         case "deliberation":
             asked = described["tie_break"]
-            decider = f" + {asked}" if asked in ("judge", "pick") else ""
+            decider = f" + {asked}" if asked in DECIDERS else ""
             return f"{_count(_seats(described, 'roles'), 'agent')}{decider}"
         case "team":
             return f"{_count(_seats(described, 'workers'), 'worker')} + supervisor"

@@ -10,9 +10,9 @@ from typing import Any
 from ..agents.transcript import all_agree
 from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
+from .forensics import DECIDERS
 
 JUDGE = "judge"
-DECIDERS = (JUDGE, "pick")
 
 
 def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:

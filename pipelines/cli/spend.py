@@ -34,12 +34,11 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     from ..evaluation.plan import plan_evaluation
     from .life import live
 
-    asked = given_again(request, ContestRequest, NOT_AGAIN)
-    if str(request.program).startswith("cmd:"):
-        asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
-
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
+        asked = given_again(request, ContestRequest, NOT_AGAIN)
+        if str(request.program).startswith("cmd:"):
+            asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
         lines = result.lines()
         score = lines[1:2] if result.summary.stopped else lines[:1]
         show_lines(score if view.quiet else [*lines, f"next: {result.next_command(asked)}"])

@@ -220,6 +220,8 @@ class AnswerSheet:
         """The row of a question, and its calls if it is traced. A task whose worker died is done
         again, as after a stop of the run: its calls are in the records.
         """
+        if self.plan.request.engine is None:
+            return await self._answer_once(ask)
         began, why = time.monotonic(), ""
         for _ in range(MOST_WORKERS):
             with metered() as usage:

@@ -12,9 +12,10 @@ from ...base.calls import total
 from ...base.errors import UserError, checked_whole
 from ...reading.answers import Kind
 from ...reading.row import ResultRow
+from ...reports.forensics import DECIDERS
 from ..declaration import MAX_ROUNDS, Replayed, Replays
 from ..program import prediction_of
-from .tie_breaks import DECIDERS, chosen
+from .tie_breaks import chosen
 
 OPENINGS = ("in_turn", "blind")
 

@@ -107,9 +107,6 @@ def _own(name: str, function: Any) -> TieBreak:
     return TieBreak(rule)
 
 
-DECIDERS = ("judge", "pick")
-"""The seats of LMs that decide, where agents do not agree."""
-
 BUILT_IN: Mapping[str, TieBreak] = {
     "judge": TieBreak(),
     "majority": TieBreak(_majority, votes=True),
