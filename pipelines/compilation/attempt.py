@@ -224,7 +224,9 @@ class Attempt:
         as long as that is better on the selection questions.
         """
         self._optimize(program, proposals, _nothing)
-        for number in range(1, 1 if self.stopped or self.problem else MOST_ROUNDS + 1):
+        if self.stopped is not None or self.problem is not None:
+            return
+        for number in range(1, MOST_ROUNDS + 1):
             best = self.candidates.best()
             try:
                 taught = self._taught(best.program, learning, number)
