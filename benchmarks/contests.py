@@ -28,6 +28,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from coding_tasks import CHECK, write_tasks  # type: ignore[import-not-found]
+
 import folkmoot as fm
 from folkmoot.pipelines.data.load import sample
 
@@ -49,6 +51,28 @@ MIXED = ("--lm", f"intuitive={SMALL}")
 PAGES = "environment=record:{folder}/{name}.pages.jsonl:corpus:{data}/hotpotqa-corpus.jsonl"
 STEPS = ("--set", "max_steps=5", "--set", PAGES)
 FINDABLE = "{folder}/hotpotqa.jsonl"
+WRITE, REPAIR = "{folder}/tasks/humaneval.jsonl", "{folder}/tasks/quixbugs.jsonl"
+CODED = ("--check", CHECK, "--answer-file", "solution.py", "--max-tokens", "600")
+PICKED = ("ensemble:simple:pick", "--set", "samples=3")
+REVIEWED = (
+    "deliberation:coder,reviewer:pick",
+    "--roles",
+    "{folder}/roles.yaml",
+    "--set",
+    "max_rounds=1",
+)
+ROLES = """\
+coder:
+  instruction: >-
+    You write the program. Read what the reviewer says of your last version, mend what is wrong, and
+    reply with the whole file in one code block.
+  outputs: {answer: the whole file in one code block}
+reviewer:
+  instruction: >-
+    You review the program. Run its examples in your head, name what fails, and reply with the whole
+    corrected file in one code block.
+  outputs: {answer: the whole file in one code block}
+"""
 
 
 def learn(train: int, held_out: int, name: str = "validation") -> tuple[str, ...]:
@@ -110,6 +134,12 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
         25,
         ("team:bold,cautious", "--set", "max_retries=1", *STEPS),
     ),
+    ("humaneval-alone", LARGE, WRITE, "", 24, ("single:simple", *CODED)),
+    ("quixbugs-alone", LARGE, REPAIR, "", 12, ("single:simple", *CODED)),
+    ("humaneval-picked", LARGE, WRITE, "", 24, (*PICKED, *CODED)),
+    ("humaneval-reviewed", LARGE, WRITE, "", 24, (*REVIEWED, *CODED)),
+    ("quixbugs-picked", LARGE, REPAIR, "", 12, (*PICKED, *CODED)),
+    ("quixbugs-reviewed", LARGE, REPAIR, "", 12, (*REVIEWED, *CODED)),
 )
 
 # What learns, from the training questions of CommonsenseQA: name, LM, command, then its program and
@@ -353,6 +383,9 @@ def main() -> int:
             continue
         if name.startswith("hotpot-"):
             findable(Path(FINDABLE.format(folder=options.folder)))
+        if name.startswith(("humaneval-", "quixbugs-")):
+            write_tasks(options.folder / "tasks")
+            (options.folder / "roles.yaml").write_text(ROLES, encoding="utf-8")
         began, load = time.time(), os.getloadavg()
         starter = "from folkmoot.pipelines.cli import main; main()"
         code = subprocess.run([sys.executable, "-c", starter, *command], check=False).returncode
