@@ -272,6 +272,19 @@ def test_machines_that_cannot_reach_the_meter_are_refused(monkeypatch: pytest.Mo
         join_cluster("127.0.0.1")
 
 
+@needs_ray
+def test_an_address_at_which_nothing_listens_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    began = time.monotonic()
+    with pytest.raises(fm.UserError, match="Ray cannot be used .*refused.*correct RAY_ADDRESS"):
+        join_cluster("127.0.0.1")
+    assert time.monotonic() - began < 30
+
+
 def test_a_socket_of_another_machine_leads_to_the_meter(tmp_path: Path, runs: Runs) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
