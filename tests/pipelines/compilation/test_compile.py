@@ -288,19 +288,10 @@ def test_a_team_teaches_one_agent(scripted: Any, name: str) -> None:
     assert "because" in tried  # what an agent of the team said for its answer
 
 
-@pytest.mark.parametrize(
-    ("name", "teacher", "said"),
-    [
-        ("copro", "lm", "copro takes no teacher"),
-        ("reanchor", None, "fits the thresholds of decision outputs"),
-    ],
-)
-def test_a_teacher_that_does_not_fit_is_refused(
-    scripted: Any, name: str, teacher: Any, said: str
-) -> None:
-    given = fm.lm("openai/teacher", api_base=scripted.url) if teacher == "lm" else teacher
-    with pytest.raises(fm.UserError, match=said):
-        compiled(scripted.url, optimizer=name, teacher=given)
+def test_a_teacher_that_does_not_fit_is_refused(scripted: Any) -> None:
+    teacher = fm.lm("openai/teacher", api_base=scripted.url)
+    with pytest.raises(fm.UserError, match="copro takes no teacher"):
+        compiled(scripted.url, optimizer="copro", teacher=teacher)
     assert not scripted.bodies
 
 
@@ -340,10 +331,7 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "calls"),
-    [("copro", 30), ("gepa", 33)],
-)
+@pytest.mark.parametrize(("name", "calls"), [("copro", 30), ("gepa", 33)])
 def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, calls: int) -> None:
     scripted.reply = of_instructions()
     found = compiled(scripted.url, optimizer=name, budget=f"{calls} calls", out=tmp_path)
@@ -493,7 +481,7 @@ def test_two_compilations_at_once_leave_the_process_as_it_was(
     assert all((tmp_path / name / ".folkmoot" / "optimizer.log").read_text() for name in "ab")
 
 
-@pytest.mark.parametrize("optimizer", ["bootstrap_rs", "simba", "copro"])
+@pytest.mark.parametrize("optimizer", ["mipro", "simba"])
 def test_a_finished_compilation_is_only_shown(
     scripted: Any, tmp_path: Path, optimizer: str
 ) -> None:
@@ -511,4 +499,7 @@ def test_a_finished_compilation_is_only_shown(
     assert len(scripted.bodies) == calls
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert again.compilation.verdict == first.compilation.verdict
+    assert again.compilation.calls_made == first.compilation.calls_made > 0
     assert again.dump_state() == first.dump_state()
+    lines = (tmp_path / "candidates.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["key"] for line in lines}) == len(lines)

@@ -122,21 +122,6 @@ def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -
     assert outcome(tmp_path / "1") == outcome(tmp_path / "16")
 
 
-def test_the_same_call_again_asks_nothing(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = of_instructions()
-    first = compile_in(scripted.url, tmp_path, "mipro")
-    scripted.requests.clear()
-    again = compile_in(scripted.url, tmp_path, "mipro")
-    assert not scripted.bodies
-    assert prompts_of(first) == prompts_of(again)
-    assert first.compilation.calls_made == again.compilation.calls_made
-    assert again.compilation.calls_saved > 0
-    rows = [
-        json.loads(line)["key"] for line in (tmp_path / "candidates.jsonl").read_text().splitlines()
-    ]
-    assert len(rows) == len(set(rows))
-
-
 @pytest.mark.parametrize("ending", ["length", "stop"])
 def test_proposals_that_no_record_keeps_are_the_same_again(
     scripted: Any, tmp_path: Path, ending: str
