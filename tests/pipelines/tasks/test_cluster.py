@@ -142,6 +142,7 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
         yield Runs(tmp_path, server)
 
 
+@pytest.mark.nightly
 @needs_ray
 def test_rows_and_bill_are_equal_with_and_without_workers(
     cluster: None, tmp_path: Path, runs: Runs
@@ -170,6 +171,7 @@ def test_a_worker_that_dies_costs_nothing_twice(cluster: None, tmp_path: Path, r
     assert not Path(f"/proc/{mark.read_text()}").exists()
 
 
+@pytest.mark.nightly
 @needs_ray
 def test_a_budget_ends_the_run_which_goes_on_without_workers(
     cluster: None, tmp_path: Path, runs: Runs

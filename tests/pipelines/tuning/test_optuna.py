@@ -35,7 +35,7 @@ def with_earlier_trials(**options: Any) -> optuna.Study:
     return study
 
 
-@pytest.mark.parametrize("kept", ["memory", "sqlite"])
+@pytest.mark.parametrize("kept", ["memory", pytest.param("sqlite", marks=pytest.mark.nightly)])
 def test_a_study_of_hers_keeps_her_trials_and_sampler_and_is_the_result(
     scripted: Any, tmp_path: Path, kept: str
 ) -> None:
