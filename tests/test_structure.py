@@ -38,14 +38,7 @@ MAY_USE = {
     *(("pipeline", "compilation"), ("pipeline", "tuning")),
 }
 HEAVY = {
-    *(
-        "torch",
-        "torch_geometric",
-        "sentence_transformers",
-        "mlflow",
-        "matplotlib",
-        "datasets",
-    ),
+    *("torch", "torch_geometric", "sentence_transformers", "mlflow", "matplotlib", "datasets"),
     *(
         "litellm",
         "pyarrow",

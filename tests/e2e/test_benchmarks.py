@@ -30,9 +30,7 @@ def script(name: str) -> Any:
 
 
 @needs_recorded
-def test_the_atlas_has_the_lines_that_its_script_prints(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_atlas_has_the_lines_that_its_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
     atlas, page = script("atlas"), (DOCS / "atlas.md").read_text()
     for name in ("MultiArith", "mmlu", "BIG-Bench Hard"):
         atlas.main([str(RECORDED), "--only", name])

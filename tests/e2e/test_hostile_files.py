@@ -133,7 +133,6 @@ def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: Scripte
 
 
 # Networks and records
-# --------------------------------------------------------------------------------
 
 
 def network(folder: Path) -> Path:
@@ -184,7 +183,6 @@ def test_pages_are_read_from_a_plain_file_only(tmp_path: Path, what: str) -> Non
 
 
 # YAML
-# ------------------------------------------------------------------------------------------------
 
 
 def bomb(merged: bool) -> str:

@@ -109,7 +109,6 @@ def test_commands_run_none(planted: Path, scripted: ScriptedServer, command: str
 
 
 # Names of code in files
-# ------------------------------------------------------------------------------
 
 CODE = """
 import dspy

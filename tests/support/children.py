@@ -95,9 +95,7 @@ class Child:
 
 
 def run(
-    function: Callable[..., Any],
-    *arguments: Any,
-    timeout: float = 120,
+    function: Callable[..., Any], *arguments: Any, timeout: float = 120
 ) -> CompletedProcess[str]:
     """Run a function in a process of its own to its end."""
     child = Child(function, *arguments)

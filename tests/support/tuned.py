@@ -125,13 +125,7 @@ def settings_of(study: Any) -> list[Any]:
     stopped.
     """
     found = [
-        [
-            entry.place,
-            entry.state,
-            entry.setting,
-            entry.scores,
-            entry.told_by,
-        ]
+        [entry.place, entry.state, entry.setting, entry.scores, entry.told_by]
         for entry in study.trials
         if entry.state != "given back"
     ]

@@ -51,7 +51,6 @@ def server() -> Iterator[MediaWikiServer]:
 
 
 # --- pages and titles
-# ------------------------------------------------------------------------------------------
 
 
 def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
@@ -155,7 +154,6 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
 
 
 # --- troubles
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -214,7 +212,6 @@ def test_what_does_not_pass_is_an_error_in_one_sentence(
 
 
 # --- sharing
-# -------------------------------------------------------------------------------------------------
 
 
 def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
@@ -234,7 +231,6 @@ def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
 
 
 # --- the disk cache
-# --------------------------------------------------------------------------------------------
 
 
 def test_answers_are_kept_also_that_there_is_no_page(

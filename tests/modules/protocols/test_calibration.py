@@ -68,7 +68,6 @@ def decided(program: Any, numbers: list[int], lm: Any = LM) -> list[str]:
 
 
 # What it promises
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("max_error", "kept"), [(0.2, 14), (0.1, 29), (0.05, 59)])
@@ -208,7 +207,6 @@ def test_the_page_shows_what_the_benchmark_prints_and_the_mark_is_held() -> None
 
 
 # What it notices
-# --------------------------------------------------------------------------------------------------
 
 
 def test_drift_is_said_once_and_every_question_goes_to_the_team() -> None:
@@ -261,7 +259,6 @@ def test_another_program_or_lm_is_not_kept_calibrated(tmp_path: Path) -> None:
 
 
 # What it refuses
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

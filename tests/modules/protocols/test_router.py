@@ -31,7 +31,6 @@ class TestOneAnswer(ProtocolContract):
 
 
 # How it asks
-# ------------------------------------------------------------------------------------------------
 
 
 def says(*answers: str) -> Any:
@@ -68,7 +67,6 @@ def test_who_is_asked_and_who_decides(
 
 
 # Its rule
-# --------------------------------------------------------------------------------------------------
 
 
 def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
@@ -118,7 +116,6 @@ def test_parts_are_programs() -> None:
 
 
 # Where it comes from
-# ----------------------------------------------------------------------------------------
 
 TAUGHT = {"weights": {"agreement": -0.9}, "bias": 0.8, "threshold": 0.1}
 

@@ -73,7 +73,6 @@ def agent(
 
 
 # Every strategy
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "null", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE])
@@ -98,7 +97,6 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
 
 
 # Parts
-# --------------------------------------------------------------------------------------------------
 
 
 def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> None:
@@ -152,7 +150,6 @@ def test_steps_are_in_the_transcript_and_not_among_the_answers(
 
 
 # Samples
-# --------------------------------------------------------------------------------------------------
 
 
 def chains(*said: tuple[str, int]) -> Reply:
@@ -232,7 +229,6 @@ def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None
 
 
 # Examples
-# --------------------------------------------------------------------------------------------------
 
 
 def shown(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -254,7 +250,6 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
 
 
 # The worked demonstration
-# -----------------------------------------------------------------------------------
 
 
 def replied(strategy: str) -> dict[str, list[str]]:

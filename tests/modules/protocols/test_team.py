@@ -123,7 +123,6 @@ def trace_of(prediction: Any, turn: int = 0) -> list[dict[str, str]]:
 
 
 # Workers
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environment: Any) -> None:
@@ -238,7 +237,6 @@ def test_workers_run_at_the_same_time_and_do_not_see_each_other(
 
 
 # The supervisor
-# ---------------------------------------------------------------------------------------------
 
 
 def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environment: Any) -> None:
@@ -431,7 +429,6 @@ def test_a_verdict_may_be_dressed_up_but_not_guessed(
 
 
 # Seats and bills
-# --------------------------------------------------------------------------------------------
 
 
 def test_every_seat_can_have_an_lm_of_its_own_and_decodes_greedily(

@@ -91,7 +91,6 @@ def test_holm_keeps_order_and_never_lowers_a_p_value(p: list[float], data: st.Da
 
 
 # Mid-p and clusters
-# ---------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 60), st.integers(0, 60))

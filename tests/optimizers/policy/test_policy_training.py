@@ -93,7 +93,6 @@ def same(a: NetworkState, b: NetworkState) -> bool:
 
 
 # What is learned
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("full_information", [True, False])
@@ -237,7 +236,6 @@ def test_copies_of_one_lm_share_the_weights_of_strategies() -> None:
 
 
 # The same every time
-# ----------------------------------------------------------------------------------------
 
 
 def slowly(right: Right, asked: list[tuple[int, int, int]] | None = None) -> Callable[..., Any]:
@@ -271,12 +269,7 @@ def test_a_stopped_training_ends_as_if_it_never_was(
     kept: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
     how = TrainingSettings(
-        lr=1e-2,
-        epochs=2,
-        batch=4,
-        checkpoint_every=2,
-        baseline="mean",
-        buffer=buffer,
+        lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", buffer=buffer
     )
     whole = NetworkState.fresh(config(**net), WIDTH)
     log = train_policies(whole, questions(20), answers_of(planted), how)
@@ -329,7 +322,6 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
 
 
 # What cannot be
-# ---------------------------------------------------------------------------------------------
 
 
 def test_embeddings_that_do_not_fit_are_refused() -> None:

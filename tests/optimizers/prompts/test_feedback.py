@@ -88,7 +88,6 @@ def test_what_lms_said_stays_one_harmless_line(text: str) -> None:
 
 
 # The metric
-# -------------------------------------------------------------------------------------------------
 
 
 def test_each_way_of_asking_the_metric() -> None:

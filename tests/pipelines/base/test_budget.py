@@ -34,7 +34,6 @@ def run(
 
 
 # How a budget is written
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,6 @@ def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
 
 
 # Ceilings
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("calls", [1, 30, 64, 77])
@@ -171,7 +169,6 @@ def test_an_outer_account_holds_over_several_evaluations(
 
 
 # What cannot be held
-# ----------------------------------------------------------------------------------
 
 
 def test_money_and_an_unknown_price_are_refused_before_any_call(
@@ -190,11 +187,7 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
 
 @pytest.mark.parametrize("budget", ["1M tokens", "2 USD"])
 @pytest.mark.parametrize(
-    "usage",
-    [
-        None,
-        {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70},
-    ],
+    "usage", [None, {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70}]
 )
 def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
     scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str

@@ -9,15 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import (
-    SPEC,
-    evaluate,
-    folkmoot,
-    lm,
-    question,
-    rows_of,
-    write,
-)
+from cli_helpers import SPEC, evaluate, folkmoot, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -37,7 +29,6 @@ def reasons(body: dict[str, Any]) -> bool:
 
 
 # Help and start
-# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,7 +53,6 @@ def test_it_runs_as_a_module(
 
 
 # ask
-# -------------------------------------------------------------------------------------------------
 
 
 def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint() -> None:
@@ -84,7 +74,6 @@ def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint(
 
 
 # evaluate
-# --------------------------------------------------------------------------------------------
 
 
 def test_evaluate_writes_rows_and_summary(

@@ -90,7 +90,6 @@ def test_a_verdict_can_fail_a_build(
 
 
 # The budget-matched baseline
-# --------------------------------------------------------------------------------
 
 
 def test_the_address_is_never_taken_from_the_run(

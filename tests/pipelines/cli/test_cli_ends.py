@@ -12,16 +12,7 @@ from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import (
-    KEY,
-    evaluate,
-    folkmoot,
-    free_port,
-    lm,
-    question,
-    rows_of,
-    write,
-)
+from cli_helpers import KEY, evaluate, folkmoot, free_port, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import ui_server
@@ -30,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 # Ends
-# ------------------------------------------------------------------------------------------------
 
 
 def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
@@ -113,7 +103,6 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
 
 
 # datasets, doctor, ui
-# --------------------------------------------------------------------------------
 
 
 def test_datasets_lists_names_splits_licences_and_places() -> None:

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 # Completion
-# ------------------------------------------------------------------------------------------
 
 
 def completed(words: str) -> list[str]:
@@ -38,7 +37,6 @@ def test_commands_and_options_are_completed() -> None:
 
 
 # Pipes
-# -----------------------------------------------------------------------------------------------
 
 
 def piped(words: list[Any], text: str) -> Any:
@@ -96,7 +94,6 @@ def test_what_cannot_be_read_from_a_pipe_is_one_line(
 
 
 # What happens
-# ----------------------------------------------------------------------------------------
 
 
 def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
@@ -125,7 +122,6 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
 
 
 # runs
-# ------------------------------------------------------------------------------------------------
 
 
 def test_runs_are_listed_with_score_and_price_the_newest_first(

@@ -56,7 +56,6 @@ def ids(numbers: Iterable[int]) -> set[str]:
 
 
 # Figures and what they show
-# ---------------------------------------------------------------------------------
 
 
 def test_the_figures_of_a_pair(run: Write) -> None:
@@ -153,7 +152,6 @@ def test_prices_count_answers_from_a_cache_at_their_price(run: Write) -> None:
 
 
 # The comparison as a whole
-# ----------------------------------------------------------------------------------
 
 
 def test_a_comparison_is_a_sequence_of_pairs_and_a_table(run: Write) -> None:
@@ -213,7 +211,6 @@ def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Pa
 
 
 # What is refused
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +238,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
 
 
 # What keeps a verdict off
-# -----------------------------------------------------------------------------------
 
 
 def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write) -> None:
@@ -312,7 +308,6 @@ def test_unreadable_answers_that_could_undo_a_difference_leave_it_open(run: Writ
 
 
 # What confounds it
-# ------------------------------------------------------------------------------------------
 
 
 def lms(settings: Any = None, layout: str = "chat", **seats: str) -> dict[str, Any]:

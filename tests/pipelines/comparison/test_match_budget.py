@@ -153,7 +153,6 @@ def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
 
 
 # The command
-# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

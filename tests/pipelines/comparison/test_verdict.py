@@ -78,7 +78,6 @@ def test_among_equal_programs_the_dearer_one_is_seldom_recommended(
 
 
 # What is recommended
-# ----------------------------------------------------------------------------------------
 
 
 def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
@@ -113,7 +112,6 @@ def test_cheapest_is_by_dollars_where_all_are_known_else_tokens_else_calls(made:
 
 
 # A team has to beat one prompt, and one prompt asked as often as its bill allows
-# ----------------------------
 
 ONE: dict[str, Any] = {"program": "single", "strategy": "simple"}
 TEAM: dict[str, Any] = {"program": "deliberation"}
@@ -163,7 +161,6 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
 
 
 # Whatever comes out, the sentences agree
-# --------------------------------------------------------------------
 
 KINDS: list[dict[str, Any]] = [
     {"program": "single", "strategy": "simple"},

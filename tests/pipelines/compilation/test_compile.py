@@ -38,7 +38,6 @@ NAMES = [*SHOWERS, *WRITERS, "simba"]
 
 
 # What is found
-# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
@@ -179,7 +178,6 @@ def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(
 
 
 # Every optimizer, every protocol
-# ----------------------------------------------------------------------------
 
 
 def protocols(folder: Path) -> dict[str, Any]:
@@ -254,7 +252,6 @@ def test_every_optimizer_runs_on_every_protocol(
 
 
 # Teachers
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["bootstrap", "knn"])
@@ -328,7 +325,6 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
 
 
 # Budgets
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "calls"), [("copro", 30), ("gepa", 33)])
@@ -376,7 +372,6 @@ def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
 
 
 # Failures
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
@@ -402,7 +397,6 @@ def test_a_wrong_key_ends_it_at_once(scripted: Any, tmp_path: Path) -> None:
 
 
 # Input
-# --------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_named_before_anything_is_asked(scripted: Any) -> None:

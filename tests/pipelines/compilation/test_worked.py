@@ -87,11 +87,7 @@ def test_a_wrong_answer_writes_no_file(scripted: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"fields": None}, "fields"),
-        ({"answer": "C"}, "'C'"),
-    ],
+    ("changed", "sentence"), [({"fields": None}, "fields"), ({"answer": "C"}, "'C'")]
 )
 def test_a_file_that_is_not_sound_is_refused(
     file: Path, changed: dict[str, Any], sentence: str

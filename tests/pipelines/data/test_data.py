@@ -383,10 +383,7 @@ def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
     assert record["sampling"] == "balanced by type"
     assert Counter(
         q.meta["type"] for q in load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)
-    ) == {
-        "bridge": 4,
-        "comparison": 3,
-    }
+    ) == {"bridge": 4, "comparison": 3}
     assert "at most 12" in refusal("hotpotqa", limit=14, seed=0, data_dir=tmp_path)
     assert load("hotpotqa", limit=2, data_dir=tmp_path)[0].id == "q0"
     assert json.loads(json.dumps(record)) == record

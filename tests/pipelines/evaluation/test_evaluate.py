@@ -21,14 +21,7 @@ import dspy
 import pytest
 from cli_helpers import rows_of
 from completions import completion
-from mortal import (
-    Constant,
-    Forked,
-    deliberate,
-    in_child,
-    memory_of_an_evaluation,
-    questions,
-)
+from mortal import Constant, Forked, deliberate, in_child, memory_of_an_evaluation, questions
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
@@ -102,7 +95,6 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
 
 
 # Rows
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path) -> None:
@@ -176,7 +168,6 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
 
 
 # The summary
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
@@ -249,7 +240,6 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
 
 
 # What is refused
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -287,7 +277,6 @@ def test_without_an_lm_dspys_is_asked_else_that_of_the_environment(
 
 
 # Failures
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
@@ -321,7 +310,6 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
 
 
 # Resuming
-# --------------------------------------------------------------------------------------------------
 
 
 def test_the_same_command_again_makes_no_call_and_changes_no_row(
@@ -403,7 +391,6 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
 
 
 # Disks
-# --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -446,7 +433,6 @@ def test_a_full_disk_is_named_and_keeps_what_was_written(
 
 
 # Death
-# --------------------------------------------------------------------------------------------------
 
 
 class DeathServer(ScriptedServer):
@@ -525,7 +511,6 @@ def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) 
 
 
 # Memory
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

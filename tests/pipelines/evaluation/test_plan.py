@@ -76,7 +76,6 @@ def test_each_seat_is_billed_at_its_own_price_or_unknown(scripted: ScriptedServe
 
 
 # The command line
-# -------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
@@ -146,7 +145,6 @@ def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
 
 
 # What runs made before tell
-# ---------------------------------------------------------------------------
 
 
 def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(

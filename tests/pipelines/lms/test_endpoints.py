@@ -152,9 +152,7 @@ BEHAVIOURS = [
         for status in (400, 422, 501)
     ),
     Behaviour(
-        "one reply missed the schema",
-        once(error(400, "x", code="json_validate_failed")),
-        calls=4,
+        "one reply missed the schema", once(error(400, "x", code="json_validate_failed")), calls=4
     ),
     # Statuses
     Behaviour("a wrong key", always(error(401, "bad\nkey")), stopped=WRONG_KEY, calls=1),

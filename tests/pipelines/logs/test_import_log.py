@@ -420,10 +420,7 @@ def lm_eval_repeats(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [
-        *(plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats),
-        lm_eval_repeats,
-    ],
+    [*(plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats), lm_eval_repeats],
 )
 def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()

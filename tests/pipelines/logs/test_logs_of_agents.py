@@ -235,9 +235,7 @@ def predictions(folder: Path) -> Path:
 def test_predictions_of_mini_swe_agent(tmp_path: Path) -> None:
     found = fm.import_log(predictions(tmp_path))
     assert solved(found) == {"m": {"a__b-3": False}}
-    assert found.left_out == {
-        "samples whose patch no report of the harness beside it judges": 2,
-    }
+    assert found.left_out == {"samples whose patch no report of the harness beside it judges": 2}
     write_json(tmp_path / "results" / "m.report.json", REPORT)
     found = fm.import_log(tmp_path)
     assert solved(found) == {"m": {"a__b-1": True, "a__b-2": False, "a__b-3": False}}

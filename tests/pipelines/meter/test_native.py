@@ -434,11 +434,7 @@ def test_a_transcript_of_a_tool_loop_reads_as_what_was_done() -> None:
 
 def test_a_stream_that_nobody_received_is_that_of_the_next_equal_request() -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        asked = {
-            "model": "x",
-            "stream": True,
-            "messages": [{"role": "user", "content": "Is it?"}],
-        }
+        asked = {"model": "x", "stream": True, "messages": [{"role": "user", "content": "Is it?"}]}
         async with httpx.AsyncClient() as ai:
             address = f"{endpoint.base_url}/chat/completions"
             with pytest.raises(httpx.ReadTimeout):

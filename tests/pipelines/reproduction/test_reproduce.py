@@ -39,7 +39,6 @@ ALL_ROWS = [row for table in tables().values() for row in table.rows]
 
 
 # The published figures
-# ----------------------------------------------------------------------------------------------
 
 # What the papers print in their text or twice, and the file of the specification does not have.
 BESIDE = {
@@ -157,7 +156,6 @@ def test_presets_run_what_was_published(
 
 
 # Choosing rows and LMs
-# -----------------------------------------------------------------------------------
 
 
 def test_rows_are_chosen_by_name_by_their_first_parts_and_by_pattern() -> None:
@@ -204,7 +202,6 @@ def test_one_lm_for_all_and_one_for_a_seat(home: Path) -> None:
 
 
 # Measuring
-# -----------------------------------------------------------------------------------------------
 
 
 class Fixed:
@@ -235,7 +232,6 @@ def test_figures_that_are_means_over_rows() -> None:
 
 
 # Running
-# -------------------------------------------------------------------------------------------------
 
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
     "commonsenseqa-validation": lambda i: {
@@ -631,7 +627,6 @@ def test_odd_input_is_refused_in_a_sentence(
 
 
 # The list
-# ------------------------------------------------------------------------------------------------
 
 
 def test_the_list_says_what_there_is() -> None:
@@ -671,7 +666,6 @@ def test_the_commands_of_the_page_run(
 
 
 # Tracking and Python
-# -------------------------------------------------------------------------------------
 
 
 def test_each_run_of_a_table_is_an_mlflow_run(

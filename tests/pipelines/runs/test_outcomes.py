@@ -12,11 +12,7 @@ from outcome_tables import planted
 from repeats import row as result_row
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.runs.outcomes import (
-    outcome_of,
-    outcomes_from,
-    read_outcomes,
-)
+from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from, read_outcomes
 
 
 def row(**fields: Any) -> dict[str, Any]:

@@ -466,11 +466,7 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
         found["benign"]["value"],
         fooled["accuracy"]["value"],
         unmoved["accuracy"]["value"],
-    ) == (
-        1.0,
-        0.0,
-        1.0,
-    )
+    ) == (1.0, 0.0, 1.0)
     assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
 
 

@@ -181,10 +181,7 @@ def test_a_new_store_is_made_where_mlflow_looks_and_in_silence(first_run: tuple[
 
 def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     note_beginning(
-        written(here / "out", a_run()),
-        KIND,
-        Beginning(began=1000, ended=2000),
-        pushes=True,
+        written(here / "out", a_run()), KIND, Beginning(began=1000, ended=2000), pushes=True
     )
     run_id = pushed(here / "out", a_run())
     (run,) = stored()

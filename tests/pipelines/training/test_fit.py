@@ -124,10 +124,7 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
     [
         ({}, "either outcomes, or questions"),
         ({"outcomes": []}, "not outcomes"),
-        (
-            {"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]},
-            "returned no vectors of",
-        ),
+        ({"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]}, "returned no vectors of"),
         ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
         (
             {"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")},

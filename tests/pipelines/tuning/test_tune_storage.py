@@ -93,11 +93,7 @@ def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
     indirect=["storage"],
 )
 def test_a_killed_worker_gives_its_trial_back(
-    point: str,
-    storage: str | None,
-    planted: ScriptedServer,
-    undisturbed: list[Any],
-    tmp_path: Path,
+    point: str, storage: str | None, planted: ScriptedServer, undisturbed: list[Any], tmp_path: Path
 ) -> None:
     out, name = tmp_path / "out", f"here {point}"
     die(kill, point, planted.url, out, storage, name)
