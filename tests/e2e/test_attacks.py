@@ -305,22 +305,6 @@ def ctrl_c_awaits_what_was_sent(place: Place) -> None:
 
 
 @attack
-def a_kill_loses_a_tenth_at_most(place: Place) -> None:
-    place.server.delay = 0.3
-    process = Forked(target=sixty_questions, args=(place.server.url, place.folder))
-    process.start()
-    while place.calls < 10 and process.is_alive():
-        time.sleep(0.02)
-    process.kill()
-    process.join(30)
-    assert lost_in(place.folder / "run").calls <= 10
-    place.server.delay = 0
-    result = place.evaluate(budget="100 calls")
-    assert result.summary.counts.rows == 60
-    assert place.calls <= 100
-
-
-@attack
 def the_folder_goes_away(place: Place) -> None:
     for how in (shutil.rmtree, lambda path: shutil.move(path, place.folder / "away")):
         place.server.delay, before = 0.05, place.calls

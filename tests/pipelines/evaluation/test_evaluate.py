@@ -312,20 +312,6 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
 # Resuming
 
 
-def test_the_same_command_again_makes_no_call_and_changes_no_row(
-    scripted: Any, tmp_path: Path
-) -> None:
-    scripted.reply = of_question(lambda i: "A")
-    first = run(scripted, questions(10), out=tmp_path)
-    before = (tmp_path / "results.jsonl").read_bytes()
-    scripted.requests.clear()
-    again = run(scripted, questions(10), out=tmp_path)
-    assert not scripted.bodies
-    assert (tmp_path / "results.jsonl").read_bytes() == before
-    assert again.summary.usage == first.summary.usage
-    assert again.summary.scores == first.summary.scores
-
-
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
