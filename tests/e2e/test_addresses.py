@@ -49,9 +49,7 @@ READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_an_odd_address_is_refused_by_every_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
-) -> None:
+def test_odd_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
     isolate(tmp_path, monkeypatch)
     for address in ODD:
         with pytest.raises(fm.UserError, match=r"address|not a URL|SQLAlchemy URL"):

@@ -43,9 +43,7 @@ def test_the_atlas_has_the_lines_that_its_script_prints(capsys: pytest.CaptureFi
 @pytest.mark.nightly
 @needs_recorded
 @pytest.mark.parametrize("name", ["atlas", "agents_atlas"])
-def test_the_whole_page_is_made_anew(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_is_made_anew(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "images").mkdir()
     monkeypatch.setattr(script(name), "DOCS", tmp_path)
     script(name).main([str(RECORDED / ("agents" if name == "agents_atlas" else ".")), "--write"])
@@ -56,9 +54,7 @@ def test_the_whole_page_is_made_anew(
         assert file.read_text() == (DOCS / file.name).read_text()
 
 
-def test_the_atlas_of_a_log_of_the_users_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_atlas_of_a_users_own_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Five agents are each wrong on other questions, so that their vote is always right."""
     rows = [
         {

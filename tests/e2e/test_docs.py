@@ -191,7 +191,7 @@ def test_commands_are_ones_that_there_are(page: str, lines: list[str]) -> None:
 @needs_local
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "lines"), commands())
-def test_commands_run_in_processes_of_their_own(
+def test_commands_run_in_processes(
     page: str, lines: list[str], folder: Path, scripted: Any
 ) -> None:
     skip_without_weights(" ".join(lines))
@@ -213,9 +213,7 @@ def test_commands_run_in_processes_of_their_own(
 
 
 @pytest.mark.nightly
-def test_the_page_ends_its_contest_as_the_contest_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_ends_its_contest_rightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     pictures = importlib.import_module("make_pictures")

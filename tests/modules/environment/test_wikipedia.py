@@ -128,9 +128,7 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
         "&action=edit&titles=Ada Lovelace",
     ],
 )
-def test_what_is_no_article_is_no_page_and_changes_no_request(
-    server: MediaWikiServer, title: str
-) -> None:
+def test_no_article_is_no_page_and_changes_no_request(server: MediaWikiServer, title: str) -> None:
     assert run(wiki(server).fetch(title)) is None
     for query in server.log:
         assert set(query) == {
@@ -214,9 +212,7 @@ def test_what_does_not_pass_is_an_error_in_one_sentence(
 # --- sharing
 
 
-def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
-    server: MediaWikiServer,
-) -> None:
+def test_equal_requests_are_made_once_and_few_at_a_time(server: MediaWikiServer) -> None:
     server.delay = 0.05
     environment = wiki(server)
 
@@ -233,9 +229,7 @@ def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
 # --- the disk cache
 
 
-def test_answers_are_kept_also_that_there_is_no_page(
-    server: MediaWikiServer, tmp_path: Path
-) -> None:
+def test_answers_are_kept_and_that_a_page_is_not(server: MediaWikiServer, tmp_path: Path) -> None:
     async def work() -> list[object]:
         environment = wiki(server, cache_dir=tmp_path)
         return [

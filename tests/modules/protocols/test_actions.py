@@ -56,9 +56,7 @@ def test_what_is_an_action(text: str, action: tuple[str, str] | None) -> None:
 
 
 @given(NAMES, PLAIN, st.text(max_size=50), st.sampled_from(["", "Action: ", "Action 7: ", "\n"]))
-def test_the_first_action_counts_whatever_follows(
-    name: str, argument: str, rest: str, prefix: str
-) -> None:
+def test_the_first_action_counts(name: str, argument: str, rest: str, prefix: str) -> None:
     assert read_action(f"{prefix}{name.title()}[{argument}]{rest}") == Action(name, argument)  # type: ignore[arg-type]
 
 

@@ -133,9 +133,7 @@ def test_ever_harder_questions_are_done_one_after_the_other(scripted: Any) -> No
 
 
 @pytest.mark.parametrize("strategy", WITH_PARTS)
-def test_steps_are_in_the_transcript_and_not_among_the_answers(
-    scripted: Any, strategy: str
-) -> None:
+def test_steps_are_in_the_transcript_not_among_the_answers(scripted: Any, strategy: str) -> None:
     scripted.reply = says()
     prediction = agent(scripted, strategy)(**CHOICE)
     said = [(turn["agent"], turn.get("step"), turn["answer"]) for turn in prediction.transcript]
@@ -262,9 +260,7 @@ def replied(strategy: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", WORKED)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_worked_question_is_shown_to_every_seat_in_full(
-    scripted: Any, strategy: str, name: str
-) -> None:
+def test_every_seat_is_shown_the_worked_question(scripted: Any, strategy: str, name: str) -> None:
     scripted.reply = says()
     program = agent(scripted, strategy, demonstration=name)
     program(**CHOICE)

@@ -110,9 +110,7 @@ def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer
     assert set(answers(0, 8)) == {"A", "B"}
 
 
-def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_teams_fallback_and_a_talks_majority_have_a_rule(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: filled(body, "B" if "strict order" in text_of(body) else "A")
     found = set()
     for rule in ("majority", "majority:strongest=reasoner"):

@@ -106,9 +106,7 @@ def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> No
 
 @pytest.mark.parametrize("policy", ["knn", "regression"])
 @pytest.mark.parametrize("alike", [True, False])
-def test_policies_without_a_graph_find_it_too_and_are_saved(
-    policy: str, alike: bool, tmp_path: Path
-) -> None:
+def test_without_a_graph_it_is_found_and_saved(policy: str, alike: bool, tmp_path: Path) -> None:
     def right(topic: int, i: int, s: int) -> bool:
         return s == (topic + (0 if alike else i)) % 3
 

@@ -102,9 +102,7 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
         assert "time is over" in result.summary.stopped
 
 
-def test_failed_calls_take_nothing_from_a_budget(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_calls_are_free(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "back_off", lambda *_: 0.001)
     seen: set[str] = set()
 
@@ -140,9 +138,7 @@ def finished_and_wasted(result: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("budget", ["60 calls", "6k tokens", "0.006 USD"])
-def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
-    budget: str, tmp_path: Path
-) -> None:
+def test_a_short_budget_finishes_questions_one_by_one(budget: str, tmp_path: Path) -> None:
     """60 calls bought 60 halves of questions of two calls, and no result."""
     with ScriptedServer(delay=0.005) as server:
         result = run(server, tmp_path, budget=budget)
@@ -157,9 +153,7 @@ def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
         assert wasted <= 1
 
 
-def test_an_outer_account_holds_over_several_evaluations(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_an_account_holds_over_evaluations(scripted: ScriptedServer, tmp_path: Path) -> None:
     account = Account(Budget(calls=7))
     with bound(OPEN_BOOKS, BooksAround(accounts=(account,))):
         first = run(scripted, tmp_path / "a", n=5, program=fm.SingleAgent())
@@ -171,9 +165,7 @@ def test_an_outer_account_holds_over_several_evaluations(
 # What cannot be held
 
 
-def test_money_and_an_unknown_price_are_refused_before_any_call(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_money_needs_a_price_before_any_call(scripted: ScriptedServer, tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
         run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
     assert not scripted.bodies

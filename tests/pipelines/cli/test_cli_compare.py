@@ -108,9 +108,7 @@ def test_the_address_is_never_taken_from_the_run(
 
 
 @pytest.mark.nightly
-def test_an_interrupted_baseline_is_taken_up_again(
-    two: tuple[str, str], scripted: ScriptedServer
-) -> None:
+def test_an_interrupted_baseline_goes_on(two: tuple[str, str], scripted: ScriptedServer) -> None:
     scripted.delay = 0.15
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
     process = Child(command, *words)

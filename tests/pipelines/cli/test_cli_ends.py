@@ -27,9 +27,7 @@ def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
     return 400, {}, {"error": {"message": "too hot"}}
 
 
-def test_too_many_failures_stop_the_run(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
+def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     scripted.reply = bad_request
     words = ["--max-failures", "3", "--concurrency", "1", "--out", tmp_path / "out", "--json"]
     result = evaluate(scripted, ten, *words)
@@ -160,7 +158,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
-def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
+def test_the_ui_server_and_its_children_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"

@@ -265,9 +265,7 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write)
     ("silent", "outcome"),
     [(0, "a"), (5, "a"), (6, "not_comparable")],  # of 100: up to 5% are the program's own fault
 )
-def test_above_five_percent_unreadable_there_is_no_verdict(
-    run: Write, silent: int, outcome: str
-) -> None:
+def test_above_5_percent_unreadable_is_no_verdict(run: Write, silent: int, outcome: str) -> None:
     team, base = run(range(90), 100), run(range(50), 100, silent={*range(100 - silent, 100)})
     (pair,) = fm.compare(base, team, names=NAMES)
     (turned,) = fm.compare(team, base, names=["team", "base"])
@@ -276,9 +274,7 @@ def test_above_five_percent_unreadable_there_is_no_verdict(
         assert ": 6 of 100 answers of base were empty or could not be read" in pair.verdict
 
 
-def test_replies_that_were_cut_off_count_though_an_answer_was_read(
-    run: Write, tmp_path: Path
-) -> None:
+def test_cut_off_replies_count_though_an_answer_was_read(run: Write, tmp_path: Path) -> None:
     settings = {"max_tokens": 1024}
     lms = {"*": {"name": "thinker", "endpoint": "t", "profile": {}, "settings": settings}}
     base = run(range(50), 100)

@@ -62,9 +62,7 @@ def first(count: int, of: int = N) -> list[bool]:
 
 
 @pytest.mark.parametrize("contests", [40, pytest.param(400, marks=pytest.mark.nightly)])
-def test_among_equal_programs_the_dearer_one_is_seldom_recommended(
-    made: Made, contests: int
-) -> None:
+def test_of_equal_programs_the_dearer_is_seldom_recommended(made: Made, contests: int) -> None:
     """Recommending whoever led by more than 2 points took the dearer one in a third of these
     contests.
     """
@@ -241,9 +239,7 @@ def check(found: fm.Comparison) -> None:
 
 @settings(max_examples=25, **AS_OFTEN_AS_TOLD)
 @given(st.lists(RUN, min_size=2, max_size=4))
-def test_headline_recommendation_worth_and_front_agree(
-    made: Made, runs: list[dict[str, Any]]
-) -> None:
+def test_headline_advice_worth_and_front_agree(made: Made, runs: list[dict[str, Any]]) -> None:
     folders, names = compared(made, runs)
     found = fm.compare(*folders, names=names, panel=0)
     check(found)

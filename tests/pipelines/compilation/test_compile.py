@@ -160,9 +160,7 @@ def test_a_prompt_lm_of_its_own_gets_the_proposals(scripted: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["mipro", "simba"])
-def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(
-    scripted: Any, name: str
-) -> None:
+def test_the_prompt_lm_is_told_of_the_program_without_source(scripted: Any, name: str) -> None:
     scripted.reply = of_instructions(varied=True, right_after=2)
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
     compiled(scripted.url, optimizer=name, program=program, train=8, validation=3, concurrency=1)
@@ -229,9 +227,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "protocol"), [*PAIRS, *OTHERS])
-def test_every_optimizer_runs_on_every_protocol(
-    scripted: Any, tmp_path: Path, name: str, protocol: str
-) -> None:
+def test_optimizers_run_on_all(scripted: Any, tmp_path: Path, name: str, protocol: str) -> None:
     scripted.reply = of_instructions()
     given = protocols(tmp_path)[protocol]()
     out = tmp_path / "out"
@@ -453,9 +449,7 @@ def test_dspys_ensemble_votes_on_our_programs(scripted: Any) -> None:
         assert team(question="Where?", choices={"A": "bank", "B": "mall"}).answer in ("A", "B")
 
 
-def test_two_compilations_at_once_leave_the_process_as_it_was(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_two_compilations_at_once_leave_the_process(scripted: Any, tmp_path: Path) -> None:
     """They left sys.stdout and sys.stderr as closed files."""
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     asked = [
@@ -476,9 +470,7 @@ def test_two_compilations_at_once_leave_the_process_as_it_was(
 
 
 @pytest.mark.parametrize("optimizer", ["mipro", "simba"])
-def test_a_finished_compilation_is_only_shown(
-    scripted: Any, tmp_path: Path, optimizer: str
-) -> None:
+def test_a_finished_one_is_only_shown(scripted: Any, tmp_path: Path, optimizer: str) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     asked = [
         fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")

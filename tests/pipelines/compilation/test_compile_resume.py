@@ -123,9 +123,7 @@ def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("ending", ["length", "stop"])
-def test_proposals_that_no_record_keeps_are_the_same_again(
-    scripted: Any, tmp_path: Path, ending: str
-) -> None:
+def test_unrecorded_proposals_are_the_same(scripted: Any, tmp_path: Path, ending: str) -> None:
     """A record of calls has no cut-off and no empty replies, but with others the run would be
     another one.
     """

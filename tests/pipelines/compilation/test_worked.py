@@ -89,9 +89,7 @@ def test_a_wrong_answer_writes_no_file(scripted: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "sentence"), [({"fields": None}, "fields"), ({"answer": "C"}, "'C'")]
 )
-def test_a_file_that_is_not_sound_is_refused(
-    file: Path, changed: dict[str, Any], sentence: str
-) -> None:
+def test_an_unsound_file_is_refused(file: Path, changed: dict[str, Any], sentence: str) -> None:
     assert worked_example(file).other == "A"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | changed))
     with pytest.raises(fm.UserError, match=sentence):

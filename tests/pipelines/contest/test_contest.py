@@ -56,9 +56,7 @@ def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
     assert standings["n"].max() < len(ASKED)  # it has ended early
 
 
-def test_the_plan_has_a_forecast_from_earlier_runs_of_the_same_questions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_has_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     request = ContestRequest(ASKED, lm=planted_lm(ASKED), field={"crew": team("crew", 95)})
     assert "forecast" not in " ".join(plan_contest(request).lines())
@@ -338,9 +336,7 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
         ({"added": ["single:simpel"]}, "did you mean 'simple'"),
     ],
 )
-def test_what_cannot_be_held_is_refused_before_any_call(
-    options: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_held_is_refused(options: dict[str, Any], message: str) -> None:
     lm = planted_lm(ASKED)
     with pytest.raises(fm.UserError, match=message):
         fm.contest(ASKED, lm=lm, **options, **SILENT)
@@ -369,9 +365,7 @@ def test_improving_is_judged_on_unseen_questions(tmp_path: Path) -> None:
         hold({"crew": team("crew", 90)}, questions(60), improve=True)
 
 
-def test_mlflow_has_a_parent_run_with_a_child_for_each_program(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mlflow_has_a_run_for_each_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     contest = hold(
         {"crew": team("crew", 95)}, questions(50), out=tmp_path / "out", tracking=True, register="c"
@@ -545,9 +539,7 @@ def test_a_selection_never_leaves_out_what_the_user_added() -> None:
     assert {"one prompt", "step by step"} < set(names)
 
 
-def test_a_command_that_wins_is_named_and_nothing_stands_in_its_place(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_a_winning_command_is_named_and_not_replaced(scripted: Any, tmp_path: Path) -> None:
     """`winner/` held the loser, and the printed lines asked that."""
     crew = tmp_path / "crew.py"
     crew.write_text("import json, sys\nq = json.load(sys.stdin)\nprint(q['question'][-1])\n")

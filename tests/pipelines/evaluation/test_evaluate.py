@@ -264,9 +264,7 @@ def test_bad_input_is_named_before_any_call(
     assert not scripted.bodies
 
 
-def test_without_an_lm_dspys_is_asked_else_that_of_the_environment(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_lm_is_asked_without_one(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
@@ -396,9 +394,7 @@ def small_disk(folder: Path, options: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kilobytes", [16, 40, 100])
-def test_a_full_disk_is_named_and_keeps_what_was_written(
-    scripted: Any, tmp_path: Path, kilobytes: int
-) -> None:
+def test_a_full_disk_is_named_and_kept(scripted: Any, tmp_path: Path, kilobytes: int) -> None:
     scripted.reply = lambda body: json.dumps({"reasoning": "x" * 1000, "answer": "A"})
     with small_disk(tmp_path / "disk", f"size={kilobytes}k") as disk:
         with pytest.raises(

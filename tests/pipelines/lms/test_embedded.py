@@ -114,9 +114,7 @@ def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer)
 
 
 @pytest.mark.local_lm
-def test_llama_cpp_says_how_a_file_wants_to_be_asked(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_llama_cpp_says_how_to_ask_a_file(server: EmbeddedServer, tmp_path: Path) -> None:
     """Gemma's file is a base model without a chat template: how llama.cpp shows that may change."""
     file = server.weights.path(server.cache_dir)
     assert untuned(replace(server.weights, file=file), tmp_path) == (True, True)
@@ -194,9 +192,7 @@ def test_the_beginning_that_two_prompts_share_is_read_once(server: EmbeddedServe
 
 @pytest.mark.local_lm
 @pytest.mark.nightly
-def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(
-    cache: Path, tmp_path: Path
-) -> None:
+def test_a_process_ends_soon_even_with_a_reply_under_way(cache: Path, tmp_path: Path) -> None:
     # In processes of their own, because a server that cannot end holds up its whole process.
     children = []
     for number, end in enumerate(ENDS):

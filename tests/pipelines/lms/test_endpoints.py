@@ -302,9 +302,7 @@ def test_behaviour(
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("answers", [True, False])
-def test_the_first_reply_to_come_back_is_a_refusal(
-    route: str, answers: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_comes_first(route: str, answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the key or the question is at fault shows in the calls that are still under way."""
     monkeypatch.setenv("MISTRAL_API_KEY", "a-key-of-the-provider")
 

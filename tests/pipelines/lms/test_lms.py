@@ -217,9 +217,7 @@ def test_whoever_waits_for_a_stopped_call_makes_it_himself(scripted: Any) -> Non
         {"profile": fm.Profile(constrain="none")},
     ],
 )
-def test_what_changes_the_answer_changes_the_key(
-    scripted: Any, tmp_path: Path, changed: dict[str, Any]
-) -> None:
+def test_what_changes_the_key(scripted: Any, tmp_path: Path, changed: dict[str, Any]) -> None:
     record = tmp_path / "r"
 
     def recorded(**settings: Any) -> int:
@@ -254,9 +252,7 @@ def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path)
     again.close()
 
 
-def test_a_cut_off_reply_is_shared_in_one_run_and_asked_for_again_in_the_next(
-    tmp_path: Path,
-) -> None:
+def test_a_cut_off_reply_is_shared_in_a_run_and_not_with_the_next(tmp_path: Path) -> None:
     cut = {**REPLY, "finish_reason": "length"}
     store = CallStore(tmp_path)
     store.put(KEYS[0], "m", cut)
@@ -363,9 +359,7 @@ def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:
     assert usage.calls == 2
 
 
-def test_a_saved_lm_comes_back_without_address_or_key(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_saved_lm_has_no_address_or_key(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     lm = fm.lm("openai/gpt-4o-mini", temperature=0.5, concurrency=7)
     state = json.loads(json.dumps(lm.dump_state()))
@@ -404,9 +398,7 @@ def test_a_key_that_is_given_is_sent_and_kept_nowhere(
     ("endpoint", "priced"),
     [("https://api.openai.com/v1", True), ("litellm", True), ("http://10.0.0.7:8000/v1", False)],
 )
-def test_a_replay_knows_the_price_of_what_it_replays(
-    tmp_path: Path, endpoint: str, priced: bool
-) -> None:
+def test_a_replay_knows_its_price(tmp_path: Path, endpoint: str, priced: bool) -> None:
     lm = fm.lm("openai/gpt-4o-mini", api_key="sk-none")
     identity = {**lm_identity(lm), "endpoint": f"openai/gpt-4o-mini at {endpoint}"}  # type: ignore[dict-item]
     write_lms(tmp_path, {"*": identity})
@@ -416,9 +408,7 @@ def test_a_replay_knows_the_price_of_what_it_replays(
     assert engine.prices == (engine_of(lm).prices if priced else None)  # type: ignore[union-attr]
 
 
-def test_a_bundle_of_certificates_is_read_once(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_read_once(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each LM read it anew, and so did each run: 60 ms."""
     read, make = [], ssl.create_default_context
     monkeypatch.setenv("SSL_CERT_FILE", "bundle.pem")

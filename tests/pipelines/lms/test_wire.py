@@ -114,9 +114,7 @@ def test_an_endpoint_that_is_given_up_is_not_asked_for_every_question() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_question_that_brings_the_endpoint_down_fails_alone(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: (503, {}, {}) if "Question 3?" in str(body) else '{"answer": "A"}'
     result = run(scripted.url, n=8, concurrency=1)
     assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
@@ -152,9 +150,7 @@ def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
         assert all(line["lost"] and line["cost_usd"] > 0 for line in lines)
 
 
-def test_a_budget_of_time_ends_calls_that_hang(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_of_time_ends_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "GRACE_SECONDS", 0.5)
     with Server(hang) as server:
         began = time.monotonic()
@@ -201,9 +197,7 @@ def test_a_wait_of_more_than_two_minutes_pauses_the_run(
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("answer", [hang_up, hang])
-def test_tries_that_may_have_been_billed_count_against_the_calls(
-    answer: Any, tmp_path: Path
-) -> None:
+def test_tries_that_may_be_billed_count(answer: Any, tmp_path: Path) -> None:
     """A budget of 25 calls let 140 requests through, none of them on the ledger."""
     with Server(answer) as server:
         with pytest.raises(fm.UserError):

@@ -99,9 +99,7 @@ def test_a_trial_that_is_resolved_counts_whatever_else_is_known(tmp_path: Path) 
     assert solved(found) == {"crew": {"one": True}}
 
 
-def test_runs_of_one_entry_are_trials_and_their_single_trials_are_not_read_twice(
-    tmp_path: Path,
-) -> None:
+def test_runs_of_an_entry_are_trials_which_are_not_read_twice(tmp_path: Path) -> None:
     for number in (1, 2):
         run = tmp_path / "crew" / f"2026-01-0{number}__00-00-00"
         write_json(run / "results.json", RESULTS)

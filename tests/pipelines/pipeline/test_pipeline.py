@@ -113,9 +113,7 @@ def test_each_step_starts_from_what_the_one_before_made(
     assert (card.calls, len(card.children), card.kind) == (paid.calls, 4, "pipeline")
 
 
-def test_what_the_contest_adds_runs_beside_the_pipelines_own_programs(
-    document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_what_the_contest_adds_runs_beside_it(document: dict[str, Any], tmp_path: Path) -> None:
     del document["tune"], document["compile"]
     for programs in (["single:cot"], ["single:cot", TEAM]):
         out = tmp_path / str(len(programs))
@@ -124,9 +122,7 @@ def test_what_the_contest_adds_runs_beside_the_pipelines_own_programs(
         assert {*programs, "single:simple"} <= set(field)
 
 
-def test_steps_share_a_budget_and_a_larger_one_goes_on_where_a_share_ended(
-    document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_steps_share_a_budget_and_more_goes_on(document: dict[str, Any], tmp_path: Path) -> None:
     short = run({**document, "budget": "120 calls"}, out=tmp_path / "out")
     assert 0 < short.calls <= 120
     assert "stopped early" in str(short.stopped)
@@ -224,9 +220,7 @@ def test_the_plan_has_every_step_and_asks_nothing(
     assert not scripted.bodies
 
 
-def test_a_new_file_names_only_keys_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_file_names_known_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "no key")
     done = folkmoot("pipeline", "--new")
@@ -285,9 +279,7 @@ def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(
     assert len(scripted.bodies) <= 2 * expected + 2 * 64
 
 
-def test_own_roles_stand_in_a_file_beside_the_pipeline(
-    document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_own_roles_stand_in_a_file_beside_it(document: dict[str, Any], tmp_path: Path) -> None:
     outputs = {"reason": "what decides", "answer": "your answer"}
     roles = {name: {"instruction": f"You are a {name}.", "outputs": outputs} for name in OWN_ROLES}
     home = tmp_path / "home"

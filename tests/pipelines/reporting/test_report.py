@@ -213,9 +213,7 @@ def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.plots
-def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_runs(
-    tmp_path: Path,
-) -> None:
+def test_nothing_on_the_page_loads_and_only_its_own_script_runs(tmp_path: Path) -> None:
     found = fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html")
     shown_page = page(found)
     names = {name for name, _ in shown_page.elements}
@@ -402,9 +400,7 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
 # MLflow and the command
 
 
-def test_the_page_is_an_artifact_of_every_run_it_is_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_is_an_artifact_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     program = Talks(lambda i: [("i", 1, "A"), ("r", 1, "B"), ("i", 2, "B"), ("r", 2, "B")])
@@ -419,9 +415,7 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert "report.html" in [artifact.path for artifact in client.list_artifacts(run_id)]
 
 
-def test_a_store_that_is_away_is_told_and_the_page_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_absent_store_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none/mlflow.db")
     run(5, 10, tmp_path / "run")
     told = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -484,9 +478,7 @@ def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:
     assert len(bibtex(["deliberation", "causal", "network", "team"])) == len(bibtex(PAPERS)) == 4
 
 
-def test_a_comparison_is_left_in_mlflow_with_its_table_and_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_is_left_in_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     folders = [str(run(right, 100, tmp_path / f"r{right}").folder) for right in (50, 90)]
     for _ in range(2):  # once more brings the same run up to date

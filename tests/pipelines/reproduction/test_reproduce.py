@@ -329,9 +329,7 @@ def failing(body: dict[str, Any]) -> Any:
     return 200, {}, completion(text, "length" if number == 5 else "stop")
 
 
-def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
-    home: Path, scripted: ScriptedServer
-) -> None:
+def test_failures_are_counted_and_no_measurements(home: Path, scripted: ScriptedServer) -> None:
     scripted.reply = failing
     spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
     done = reproduce(scripted, spec, *words, "--json")

@@ -13,9 +13,7 @@ import folkmoot as fm
 
 
 @pytest.mark.nightly  # trains five networks and their rivals
-def test_a_table_and_its_ablations_run_on_recorded_answers(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_run_on_recorded_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     rows = planted(30, 1, agents=["small", "large"])
     table = write(home / "answers.jsonl", *rows)

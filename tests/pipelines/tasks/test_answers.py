@@ -212,9 +212,7 @@ def test_a_killed_run_leaves_no_folder_after_the_next_start(tmp_path: Path) -> N
     assert not left.exists()
 
 
-def test_without_a_sandbox_bubblewrap_is_not_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bubblewrap_may_be_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = "folkmoot.pipelines.tasks.sandbox._missing_bwrap"
     monkeypatch.setattr(missing, lambda: "is not installed")
     assert only_row(command(tmp_path, REPAIRS))["correct"] is True

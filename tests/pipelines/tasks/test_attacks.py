@@ -81,9 +81,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[fm.Question]:
     return fm.load(tmp_path / "tasks")
 
 
-def test_a_program_writes_and_reads_nothing_outside(
-    tmp_path: Path, tasks: list[fm.Question]
-) -> None:
+def test_nothing_outside_is_written_or_read(tmp_path: Path, tasks: list[fm.Question]) -> None:
     code = SAYS + outside(tmp_path) + reads(tmp_path) + ENDS
     row = only_row(command(tmp_path, code), tasks=tasks, out=tmp_path / "run")
     said = said_by(row)
@@ -191,9 +189,7 @@ CHECKED = {
 
 
 @pytest.mark.parametrize("attack", CHECKED)
-def test_an_answer_that_attacks_in_its_check_is_wrong(
-    tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_OWN", SECRET)
     code, reason = CHECKED[attack]
     answer = f"import os, socket, time\n{code}\n"
@@ -258,9 +254,7 @@ def test_sandboxes_are_named_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "whatever you can" in str(Sandbox.of("none"))
 
 
-def test_a_container_has_no_network_and_limits(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_container_has_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("shutil.which", lambda word, **_: f"/usr/bin/{word}")
     (tmp_path / "crew.py").write_text("")
     door = Door(tmp_path / "meter", 4711)
@@ -305,9 +299,7 @@ def test_a_container_is_started_and_ended(
 
 
 @needs_bwrap
-def test_a_python_behind_a_shim_in_the_home_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_python_behind_a_shim_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home(tmp_path / "python", monkeypatch)
     (tmp_path / "acts.py").write_text(f"open('add.py', 'w').write({REPAIRED!r})\n")
     row = only_row(fm.Command(f"python {tmp_path / 'acts.py'}"), check=f'python -c "{CHECKS}"')
@@ -330,9 +322,7 @@ def test_a_virtual_environment_in_a_hidden_folder_is_found(tmp_path: Path, start
 
 
 @needs_bwrap
-def test_another_program_in_the_home_is_said_to_be_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hidden_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home(tmp_path / "agent", monkeypatch)
     with pytest.raises(fm.UserError, match="in your home, which the sandbox hides"):
         done(fm.Command("agent --solve"))

@@ -39,9 +39,7 @@ def runs(tmp_path: Path) -> Any:
 
 
 @needs_bwrap
-def test_a_crew_is_matched_by_the_agent_of_the_first_run_and_a_pick(
-    runs: Any, tmp_path: Path
-) -> None:
+def test_a_crew_is_matched_by_the_first_agent_and_a_pick(runs: Any, tmp_path: Path) -> None:
     arguments, options, server = runs
     solo, crew, match = arguments
     for words, said in (

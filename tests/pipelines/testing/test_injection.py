@@ -341,9 +341,7 @@ def test_an_attack_changes_nothing_but_what_is_quoted(place: str, server: Script
     assert not {name: what for name, what in changed.items() if what}
 
 
-def test_the_checks_see_what_gets_out(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """With fences that quote without care every attack on them is noticed; so is a stranger."""
     harmless = Run(server, "passage", HARMLESS.aimed(GOAL))
     monkeypatch.setattr(

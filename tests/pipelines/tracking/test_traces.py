@@ -78,9 +78,7 @@ def found(out: Path, query: str | None = None) -> dict[str, Any]:
 
 
 @given(st.sets(st.text(max_size=8), max_size=60), st.floats(0, 1), st.floats(0, 1), st.randoms())
-def test_a_sample_has_its_share_and_grows_with_the_rate(
-    ids: set[str], low: float, high: float, random: Any
-) -> None:
+def test_a_sample_grows_with_the_rate(ids: set[str], low: float, high: float, random: Any) -> None:
     low, high = sorted((low, high))
     names = sorted(ids)
     one = traced_ids(names, high)
@@ -158,9 +156,7 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
     assert traces.keys() == {f"q{number}" for number in range(6)}
 
 
-def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path: Path) -> None:
     out, reply = tmp_path / "out", scripted.reply
 
     def failing(body: Any) -> Any:
@@ -211,9 +207,7 @@ def test_one_trace_that_is_refused_keeps_no_other_back(
     assert found(tmp_path / "out").keys() == {"q0", "q1", "q3", "q4"}
 
 
-def test_samples_that_are_asked_at_once_have_their_own_calls(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_samples_asked_at_once_have_own_calls(scripted: ScriptedServer, tmp_path: Path) -> None:
     numbers = itertools.count()
     scripted.reply = lambda _: json.dumps({"reasoning": f"way {next(numbers)}", "answer": "A"})
     scripted.delay = lambda: random.random() / 50
@@ -279,9 +273,7 @@ def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: P
 @pytest.mark.skipif(
     not hasattr(mlflow.genai, "compare_evaluations"), reason="MLflow compares runs from 3.18 on"
 )
-def test_mlflows_own_comparison_of_two_runs_agrees(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path) -> None:
     """MLflow 3.18 pairs the traces of two runs by their inputs, and tests what is `correct`."""
     asked = [
         fm.Question(id=f"q{n}", question=f"Is it {n}?", choices=["a", "b"], answer="A")

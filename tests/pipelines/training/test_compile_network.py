@@ -125,9 +125,7 @@ SHAPE: dict[str, Any] = {"agents": 2, "k": 0, "hidden": 8, "heads": 1, "choice":
 SETS = {**SHAPE, "epochs": 6, "strategies": ["zero_shot", "cot"], "embedding": "planted"}
 
 
-def test_the_command_line_and_a_study_compile_networks_that_are_still_to_be_trained(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_untrained_networks_are_compiled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     with ScriptedServer(said) as server:
         given = {"optimizer": "labeled_few_shot", "lm": "openai/scripted", "api_base": server.url}

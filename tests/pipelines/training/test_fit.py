@@ -90,9 +90,7 @@ def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     )
 
 
-def test_agents_without_strategies_teach_weights_and_cannot_be_asked(
-    scripted: ScriptedServer,
-) -> None:
+def test_agents_without_strategies_teach_weights_unasked(scripted: ScriptedServer) -> None:
     rows = planted(40, 1, strategies=False)
     network = trained(rows, test=planted(30, 2, strategies=False))
     assert network.training.scores["consensus"]["value"] > 0.3
@@ -138,9 +136,7 @@ def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said:
         fm.train(**{"tracking": False, "embedding": MODEL, **options})
 
 
-def test_a_network_is_trained_kept_and_loaded_with_the_users_prompts(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_network_keeps_the_users_prompts(scripted: ScriptedServer, tmp_path: Path) -> None:
     scripted.reply = lambda body: json.dumps(
         dict.fromkeys(body["response_format"]["json_schema"]["schema"]["properties"], "A")
     )

@@ -120,9 +120,7 @@ def test_a_worker_killed_on_another_machine_is_missed_when_its_heartbeat_stops(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
-def test_machines_with_folders_of_their_own_share_a_study(
-    storage: str, planted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_machines_share_a_study(storage: str, planted: ScriptedServer, tmp_path: Path) -> None:
     there = {"storage": storage, "study": "joined", "trials": 8}
     child = Forked(target=study_at, args=(planted.url, tmp_path / "other"), kwargs=there)
     child.start()
@@ -137,9 +135,7 @@ def test_machines_with_folders_of_their_own_share_a_study(
 
 
 @pytest.mark.nightly
-def test_workers_give_the_same_best_and_pay_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_find_the_same_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "CONTEXT", WARM)
     with ScriptedServer(scripted_by(critic_first)) as fresh:
         study = study_at(fresh.url, tmp_path / "out", trials=8, workers=2)
@@ -160,9 +156,7 @@ def test_workers_give_the_same_best_and_pay_once(
         ("u:s3cret-canary@h/x", r"--storage '…@h/x' is not a URL"),
     ],
 )
-def test_unusable_storages_are_named_without_their_password(
-    tmp_path: Path, url: str, why: str
-) -> None:
+def test_unusable_storages_hide_passwords(tmp_path: Path, url: str, why: str) -> None:
     with pytest.raises(fm.UserError, match=why) as problem:
         open_storage(url, tmp_path)
     assert PASSWORD not in str(problem.value)
