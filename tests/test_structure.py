@@ -2,8 +2,6 @@
 unique.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -3,8 +3,6 @@
 An attack is a function of a place to work in. To add one, decorate a function with `attack`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

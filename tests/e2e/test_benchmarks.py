@@ -1,7 +1,5 @@
 """The scripts of benchmarks/: the pages and pictures of the docs say what they print."""
 
-from __future__ import annotations
-
 import json
 import os
 from html import unescape

@@ -4,8 +4,6 @@ By day they run inside the test's process, with a stand-in for the embedded LM; 
 as a reader runs it, in a process of its own.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import importlib.metadata

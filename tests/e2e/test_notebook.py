@@ -1,7 +1,5 @@
 """folkmoot in a real Jupyter kernel: progress, `await`, and results as escaped tables."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

@@ -2,8 +2,6 @@
 file does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

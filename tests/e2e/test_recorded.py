@@ -2,8 +2,6 @@
 out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A task, programs that act on it, and how they are evaluated without an LM of one's own."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

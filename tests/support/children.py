@@ -2,8 +2,6 @@
 already.
 """
 
-from __future__ import annotations
-
 import atexit
 import multiprocessing
 import os

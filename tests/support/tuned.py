@@ -2,8 +2,6 @@
 to run.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -2,8 +2,6 @@
 changes them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

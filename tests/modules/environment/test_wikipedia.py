@@ -1,7 +1,5 @@
 """The Wikipedia environment over real HTTP: pages, titles, retries, cache, event loops."""
 
-from __future__ import annotations
-
 import asyncio
 from asyncio import run
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 bomb.
 """
 
-from __future__ import annotations
-
 import resource
 import socket
 import threading

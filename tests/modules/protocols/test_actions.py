@@ -1,7 +1,5 @@
 """The actions of a worker: what is read as one, and that nothing else is."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The calibrated router: what it promises, whom it asks, what it notices, and how it is kept."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

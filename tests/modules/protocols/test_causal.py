@@ -2,8 +2,6 @@
 reading.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Every clause of the deliberation protocol, checked against what really went over the wire."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any

@@ -2,8 +2,6 @@
 input.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The vote `pick`: an LM says which of several answers is best."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Prompts of the user's own and where they stand, for every protocol, over the wire and on disk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Roles of one's own: what they are told and see, where they sit, and what cannot take a seat."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal
 

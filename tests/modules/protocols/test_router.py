@@ -2,8 +2,6 @@
 learned.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Single agents and static ensembles, as called, voted, copied, saved and compiled."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every clause of the supervised team, checked against what really went over the wire."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

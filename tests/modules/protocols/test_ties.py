@@ -1,7 +1,5 @@
 """Ties: every protocol that votes has a rule for them, which users choose and studies search."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Sequence

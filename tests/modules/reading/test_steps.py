@@ -2,8 +2,6 @@
 made up.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -2,8 +2,6 @@
 no trace.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

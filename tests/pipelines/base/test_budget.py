@@ -1,7 +1,5 @@
 """Budgets: how they are written, and that they hold whatever is in flight."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

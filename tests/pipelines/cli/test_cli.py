@@ -1,7 +1,5 @@
 """The command line as a user meets it: help, `ask`, and what `evaluate` prints and writes."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy

@@ -1,7 +1,5 @@
 """How commands end (failures, Ctrl-C, unexpected errors), and the commands about this machine."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

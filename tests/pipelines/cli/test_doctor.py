@@ -1,7 +1,5 @@
 """`folkmoot doctor`: each thing that can be wrong is found, with its fix, and no key is shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 programs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

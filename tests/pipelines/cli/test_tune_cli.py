@@ -2,8 +2,6 @@
 Ctrl-C.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import time

@@ -1,7 +1,5 @@
 """Comparing runs: the figures by hand, and verdicts that claim no more than they show."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

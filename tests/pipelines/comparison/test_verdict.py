@@ -2,8 +2,6 @@
 disagree.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 protocol.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -1,7 +1,5 @@
 """A question that an LM has worked is the demonstration of every method of a comparison."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

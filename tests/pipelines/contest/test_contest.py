@@ -1,7 +1,5 @@
 """Contests of programs with planted accuracies: outcomes, money, stops, and what never happens."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

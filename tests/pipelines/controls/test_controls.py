@@ -1,7 +1,5 @@
 """Controls of recorded teams: arms, exact sums, ties, budgets, resuming, imports, damaged files."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """`fm.aevaluate`, cancelled and not, and `fm.evaluate` where a loop is running."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

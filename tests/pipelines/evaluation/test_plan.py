@@ -1,7 +1,5 @@
 """The plan before spending: what it says holds, and nothing is asked or written to make it."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

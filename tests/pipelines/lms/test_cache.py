@@ -1,7 +1,5 @@
 """The call cache: complete answers of hosted LMs over runs and processes, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The embedded llama.cpp server: its life, its lock, and how a process that used it ends."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -4,8 +4,6 @@ An entry says what the server answers and what the run of three questions then i
 behaviour, add an entry.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 0.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

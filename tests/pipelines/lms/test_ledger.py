@@ -1,7 +1,5 @@
 """The ledger: every paid call once, on disk before it is used, whatever happens to the process."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

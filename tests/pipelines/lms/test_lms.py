@@ -2,8 +2,6 @@
 real HTTP.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

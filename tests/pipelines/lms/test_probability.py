@@ -1,7 +1,5 @@
 """The LM's own probability of its answer: read from logprobs, and used by votes and routers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

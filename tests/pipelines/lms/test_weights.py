@@ -2,8 +2,6 @@
 be used.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a dead, slow or hostile endpoint can do to a run, and to its bill."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

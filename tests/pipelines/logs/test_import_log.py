@@ -1,7 +1,5 @@
 """Logs of others become runs and an outcome table: each format, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

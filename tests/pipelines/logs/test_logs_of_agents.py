@@ -1,7 +1,5 @@
 """Logs of agents that act on tasks: each format gives the counts of its own harness."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The meter: programs of any framework, with the exact bill, budget, resume and record."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """What the meter passes through: paths that an endpoint serves itself, streams, and refusals."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pipelines: one file, steps that start from what the one before made, one budget, one folder."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

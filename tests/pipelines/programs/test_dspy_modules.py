@@ -1,7 +1,5 @@
 """DSPy's own modules in `evaluate`, and Optuna's own samplers in `tune`: a table each."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

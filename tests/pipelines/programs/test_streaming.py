@@ -1,7 +1,5 @@
 """`dspy.streamify` of programs and modules whose LM is one of `fm.lm`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of strategy networks on recorded answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

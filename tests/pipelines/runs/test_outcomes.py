@@ -1,7 +1,5 @@
 """Outcome tables: what is read from tables and from our own results, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What answers a task: commands, functions with a folder, and programs that give a text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

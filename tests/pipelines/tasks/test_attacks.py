@@ -2,8 +2,6 @@
 what becomes of it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -2,8 +2,6 @@
 without it, whatever happens to its workers.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 import sys

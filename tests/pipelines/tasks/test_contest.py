@@ -1,7 +1,5 @@
 """A contest of programs that act: the fair opponent picks, and tasks have limits of their own."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The fair opponent where answers cannot be voted on: one agent asked several times, and a pick."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

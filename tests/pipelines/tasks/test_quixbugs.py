@@ -1,7 +1,5 @@
 """The checker on QuixBugs: every program fails as it is, and passes with its known repair."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

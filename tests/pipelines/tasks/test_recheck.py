@@ -1,7 +1,5 @@
 """Another check on kept answers, without a call."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from itertools import pairwise

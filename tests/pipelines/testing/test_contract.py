@@ -2,8 +2,6 @@
 break.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json

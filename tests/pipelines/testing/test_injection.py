@@ -1,7 +1,5 @@
 """Injected text stays text: attacks wherever text from outside enters a prompt or a report."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """A network's prompts and its policy learn together: `compile` of a strategy network."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

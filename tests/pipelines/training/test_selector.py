@@ -1,7 +1,5 @@
 """`fm.StrategySelector` before a user's own modules: trained, compiled, nested, saved and tuned."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

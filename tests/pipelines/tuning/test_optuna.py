@@ -1,7 +1,5 @@
 """The user's own Optuna: her study, sampler, pruner and callbacks go in, and a study comes out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tuning: planted optima are found, calls are paid once, pruning is safe, and studies end well."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prompts and structure together: programs whose prompts stay, and prompts compiled by a study."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -2,8 +2,6 @@
 killed at every point of a trial's life; passwords.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
