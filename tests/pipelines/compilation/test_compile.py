@@ -35,6 +35,10 @@ SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn", "bootstrap_op
 NAMES = [*SHOWERS, *WRITERS, "simba"]
 
 
+def at_night(*case: Any) -> Any:
+    return pytest.param(*case, marks=pytest.mark.nightly)
+
+
 # What is found
 
 
@@ -90,19 +94,19 @@ def test_only_right_answers_become_demonstrations(scripted: Any, tmp_path: Path)
     assert all(demo["answer"] == gold[demo["question"]] for demo in demos)
 
 
-def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any) -> None:
+@pytest.mark.parametrize("name", ["copro", *map(at_night, ("mipro", "gepa"))])
+def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any, name: str) -> None:
     def reply(body: dict[str, Any]) -> str:
         right = "number 1" in body["messages"][-1]["content"]
         return "rubbish ¯\\_(ツ)_/¯" if is_proposal(body) else answering(body, right)
 
     scripted.reply = reply
-    for name in ("copro", "mipro", "gepa"):
-        found = compiled(scripted.url, optimizer=name, validation=3)
-        assert found.compilation.winner == "given", name
-        assert prompts_of(found) == prompts_of(fm.SingleAgent("simple"))
-        assert found.compilation.comparison["difference"] == 0
-        assert found.compilation.gain is False
-        assert "no gain" in found.compilation.verdict
+    found = compiled(scripted.url, optimizer=name, validation=3)
+    assert found.compilation.winner == "given"
+    assert prompts_of(found) == prompts_of(fm.SingleAgent("simple"))
+    assert found.compilation.comparison["difference"] == 0
+    assert found.compilation.gain is False
+    assert "no gain" in found.compilation.verdict
 
 
 def test_a_loss_on_held_out_questions_is_said(scripted: Any) -> None:
@@ -157,7 +161,7 @@ def test_a_prompt_lm_of_its_own_gets_the_proposals(scripted: Any) -> None:
     assert not any(map(is_proposal, scripted.bodies))
 
 
-@pytest.mark.parametrize("name", ["mipro", "simba"])
+@pytest.mark.parametrize("name", ["mipro", at_night("simba")])
 def test_the_prompt_lm_is_told_of_the_program_without_source(scripted: Any, name: str) -> None:
     scripted.reply = of_instructions(varied=True, right_after=2)
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
@@ -217,7 +221,7 @@ PROTOCOL_NAMES = [
 ]
 PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
 OTHERS = [
-    pytest.param(name, protocol, marks=pytest.mark.nightly)
+    at_night(name, protocol)
     for name in NAMES
     for protocol in PROTOCOL_NAMES
     if (name, protocol) not in PAIRS
@@ -248,8 +252,7 @@ def test_optimizers_run_on_all(scripted: Any, tmp_path: Path, name: str, protoco
 # Teachers
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "knn"])
-@pytest.mark.parametrize("form", ["lm", "program"])
+@pytest.mark.parametrize(("name", "form"), [("bootstrap", "lm"), ("knn", "program")])
 def test_a_teacher_writes_the_demonstrations(scripted: Any, name: str, form: str) -> None:
     scripted.reply = lambda body: answering(body, body["model"] == "teacher")
     lm = fm.lm("openai/teacher", api_base=scripted.url)
@@ -262,7 +265,7 @@ def test_a_teacher_writes_the_demonstrations(scripted: Any, name: str, form: str
     assert found.compilation.winner == "given" or shown
 
 
-@pytest.mark.parametrize("name", [*SHOWERS[1:], "mipro"])
+@pytest.mark.parametrize("name", ["bootstrap", *map(at_night, (*SHOWERS[2:], "mipro"))])
 def test_a_team_teaches_one_agent(scripted: Any, name: str) -> None:
     alone = of_demos()
     scripted.reply = lambda body: (
@@ -321,7 +324,7 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
 # Budgets
 
 
-@pytest.mark.parametrize(("name", "calls"), [("copro", 30), ("gepa", 33)])
+@pytest.mark.parametrize(("name", "calls"), [("copro", 30), at_night("gepa", 33)])
 def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, calls: int) -> None:
     scripted.reply = of_instructions()
     found = compiled(scripted.url, optimizer=name, budget=f"{calls} calls", out=tmp_path)
@@ -368,7 +371,8 @@ def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
 # Failures
 
 
-def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
+@pytest.mark.parametrize("name", ["bootstrap_rs", *map(at_night, ("copro", "gepa"))])
+def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any, name: str) -> None:
     right = of_instructions()
 
     def reply(body: dict[str, Any]) -> Any:
@@ -377,10 +381,9 @@ def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
         return right(body)
 
     scripted.reply = reply
-    for name in ("copro", "bootstrap_rs", "gepa"):
-        result = compiled(scripted.url, optimizer=name).compilation
-        assert result.stopped is None, name
-        assert result.candidates > 1
+    result = compiled(scripted.url, optimizer=name).compilation
+    assert result.stopped is None
+    assert result.candidates > 1
 
 
 def test_a_wrong_key_ends_it_at_once(scripted: Any, tmp_path: Path) -> None:
@@ -467,7 +470,7 @@ def test_two_compilations_at_once_leave_the_process(scripted: Any, tmp_path: Pat
     assert all((tmp_path / name / ".folkmoot" / "optimizer.log").read_text() for name in "ab")
 
 
-@pytest.mark.parametrize("optimizer", ["mipro", "simba"])
+@pytest.mark.parametrize("optimizer", ["mipro", at_night("simba")])
 def test_a_finished_one_is_only_shown(scripted: Any, tmp_path: Path, optimizer: str) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     asked = [

@@ -486,6 +486,7 @@ def test_a_reference_that_fails_gives_no_advice(tmp_path: Path) -> None:
     assert not (tmp_path / "winner").exists()
 
 
+@pytest.mark.nightly
 def test_a_name_is_a_name(tmp_path: Path) -> None:
     """`--improve` read the rounds of a dialogue out of its name."""
     talk = fm.Deliberation(["intuitive", "reasoner"], "majority", 2)

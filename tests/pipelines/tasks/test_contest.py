@@ -90,6 +90,7 @@ def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
     assert task_prices(unpriced, 2).startswith("a task costs 2 calls (median), 24 calls")
 
 
+@pytest.mark.nightly
 def test_a_visible_check_takes_the_first_that_passes(tmp_path: Path) -> None:
     contest, says = raced(tmp_path, visible_check=f"{sys.executable} -c {CHECKS!r}")
     (name,) = [one["name"] for one in contest.result["standings"] if one["fair"]]

@@ -117,6 +117,7 @@ def test_controls_split_a_crew_against_one_agent_at_its_bill(runs: Any) -> None:
 
 
 @needs_bwrap
+@pytest.mark.nightly
 def test_controls_of_agents_who_talk_on_tasks_check_every_answer() -> None:
     asked = 0
 

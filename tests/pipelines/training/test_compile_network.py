@@ -123,6 +123,7 @@ SHAPE: dict[str, Any] = {"agents": 2, "k": 0, "hidden": 8, "heads": 1, "choice":
 SETS = {**SHAPE, "epochs": 6, "strategies": ["zero_shot", "cot"], "embedding": "planted"}
 
 
+@pytest.mark.nightly
 def test_untrained_networks_are_compiled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     with ScriptedServer(said) as server:

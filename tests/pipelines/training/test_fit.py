@@ -15,7 +15,7 @@ from outcome_tables import embed_words, planted
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 4}
+SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 2}
 ASKING = {"agents": 2, "strategies": ["cot", "zero_shot"], "epochs": 2, "hidden": 8, "heads": 2}
 MODEL = "all-MiniLM-L6-v2"
 
@@ -40,8 +40,8 @@ def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
 
 
 def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
-    table = write(tmp_path / "train.jsonl", *planted(60, 1))
-    test = write(tmp_path / "test.jsonl", *planted(40, 2))
+    table = write(tmp_path / "train.jsonl", *planted(24, 1))
+    test = write(tmp_path / "test.jsonl", *planted(16, 2))
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
     done = folkmoot(
         *(
@@ -71,7 +71,7 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
 
 
 def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
-    rows = planted(40, 1)
+    rows = planted(12, 1)
     numbered = [{**row, "question_id": int(row["question_id"].split("-")[1])} for row in rows]
     given = [
         write(tmp_path / "t.jsonl", *rows),

@@ -192,6 +192,7 @@ def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_pa
     assert "cannot be written" in refused(trained(tables, blocked / "n"))
 
 
+@pytest.mark.nightly
 def test_a_training_is_one_run_in_mlflow(tables: tuple[Path, Path], tmp_path: Path) -> None:
     from folkmoot.pipelines.tracking.store import open_client
 

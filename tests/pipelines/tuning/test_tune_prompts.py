@@ -21,7 +21,7 @@ def rounds_matter(scripted: Any) -> Any:
     return lm_at(scripted.url)
 
 
-@pytest.mark.parametrize("form", ["object", "folder"])
+@pytest.mark.parametrize("form", [pytest.param("object", marks=pytest.mark.nightly), "folder"])
 def test_parameters_vary_beside_own_prompts(scripted: Any, tmp_path: Path, form: str) -> None:
     lm = rounds_matter(scripted)
     program = fm.Deliberation(["critic", "reasoner"], tie_break="majority", max_rounds=1)
@@ -111,6 +111,7 @@ def test_prompts_and_rounds_are_tuned_and_compiled_once(scripted: Any, tmp_path:
     assert len(scripted.requests) == made
 
 
+@pytest.mark.nightly
 def test_one_budget_holds_over_all_and_a_larger_goes_on(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_demos()
     whole = compiled_study(scripted, tmp_path / "whole")
