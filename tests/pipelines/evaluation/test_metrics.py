@@ -2,8 +2,6 @@
 studies.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
