@@ -1,8 +1,8 @@
 """Writes docs/api.md from the docstrings of the public API: `make api`. A test holds it up
 to date.
 
-Each thing is said once: a keyword that several functions take with the same words stands in one
-list at the beginning, and what a function takes otherwise stands below it.
+Each thing is said once: an argument that several functions take with the same words stands at the
+beginning, and what a function takes otherwise stands below it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, ForwardRef, NamedTuple
 
 import folkmoot as fm
+from folkmoot.modules.protocols.declared import Shared
+from folkmoot.pipelines.base.request import Checked, Columned, Commands, LMs, Seats, SharedByLMs
 
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference
@@ -27,12 +29,32 @@ What `import folkmoot as fm` gives, from its docstrings. For the command line se
 Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#fmprogram) lists.
 Every result has `lines()` and `in_words()`, its figures in words; `to_dict()`; `empty`, whether
 nothing is finished; `stopped`, why it ended early; `paused`, whether an endpoint or account failed;
-and `run_id`, its run in MLflow.
+and `run_id`, its run in MLflow. A type that the default shows is left out.
 
-## Shared keywords
+## Arguments that many functions share
 
-A keyword that has no line at its function or class is one of these.
+An argument without a line at its function or class is one of these. Where an entry says *Also*, it
+takes the arguments of these groups, too. `Pairs` are a mapping, or texts such as `"key=value"`.
 """
+
+GROUPS = {
+    "LMs": (Seats, SharedByLMs),
+    "Programs": (Commands, LMs),
+    "Columns": (Columned,),
+    "Tasks": (Checked,),
+    "Agents": (Shared,),
+}
+"""Arguments that are taken together: an entry names their group instead of them."""
+
+ALIKE = {
+    "out": (
+        "temporary one",
+        "Folder of the result, which the same call continues, without paying for anything twice. "
+        "Default: a temporary one.",
+    ),
+    "tracking": (r"^Log the \w+ to MLflow\.$", "Log to MLflow."),
+}
+"""Arguments whose words differ in a noun: how these words are known, and what the page says."""
 
 AWAITED = {"acontest": "contest", "aevaluate": "evaluate"}
 """Functions to be awaited, which take what another one takes."""
@@ -93,12 +115,15 @@ class Item(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A public thing, with its docstring taken apart."""
+    """A public thing, with its docstring taken apart; `forms` are what arguments and attributes are
+    written as, by name.
+    """
 
     heading: str
     call: str
+    groups: Sequence[str]
     about: str
-    types: Mapping[str, str]
+    forms: Mapping[str, str]
     items: Sequence[Item]
     members: Sequence[str]
 
@@ -109,48 +134,76 @@ def page() -> str:
     for name, (module, met) in PARTS.items():
         public.append(entry(f"`{name}`: {met}", getattr(import_module(module), name), name))
     shared = said_often(public)
-    keywords = [line(item, type_) for item, type_ in sorted(shared.items())]
-    return "\n".join([HEAD, *keywords, "", *(shown(each, shared) for each in public)])
+    sections = [HEAD, *shared_sections(shared), *(shown(each, shared) for each in public)]
+    return "\n".join(sections)
+
+
+def shared_sections(shared: Mapping[Item, str]) -> Iterator[str]:
+    """What stands at the beginning: each group of arguments, then the others."""
+    left = dict(sorted(shared.items()))
+    for group in GROUPS:
+        inside = [item for item in left if item.name in names_of(group)]
+        yield section(f"### {group}", [line(item, left.pop(item)) for item in inside])
+    yield section("### Others", [line(item, form) for item, form in left.items()])
+
+
+def section(heading: str, lines: Sequence[str]) -> str:
+    return "\n".join([heading, "", *lines, ""])
+
+
+def names_of(group: str) -> list[str]:
+    """The arguments of a group."""
+    return [name for part in GROUPS[group] for name in inspect.get_annotations(part)]
 
 
 def said_often(entries: Sequence[Entry]) -> dict[Item, str]:
-    """The items that several entries have with the same words, with their types: of each name
+    """The items that several entries have with the same words, with their forms: of each name
     the most frequent.
     """
     counted = Counter(item for each in entries for item in each.items)
-    types = {item: each.types.get(item.name, "") for each in entries for item in each.items}
+    forms = {item: form_of(item, each) for each in entries for item in each.items}
     most: dict[str, Item] = {}
     for item, count in counted.most_common():
         if count > 1:
             most.setdefault(item.name, item)
-    return {item: types[item] for item in most.values()}
+    return {item: forms[item] for item in most.values()}
+
+
+def form_of(item: Item, entry: Entry) -> str:
+    return entry.forms.get(item.name, item.name)
 
 
 def shown(entry: Entry, shared: Collection[Item]) -> str:
     """An entry as Markdown, without the items that stand at the beginning of the page."""
     own = [item for item in entry.items if item not in shared]
-    lines = [line(item, entry.types.get(item.name, "")) for item in own]
+    lines = [line(item, form_of(item, entry)) for item in own]
     body = "\n".join([*lines, *entry.members])
-    parts = (f"## {entry.heading}", entry.call, entry.about, body)
+    links = ", ".join(f"[{group}](#{group.lower()})" for group in entry.groups)
+    also = f"Also: {links}." if links else ""
+    parts = (f"## {entry.heading}", entry.call, also, entry.about, body)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def line(item: Item, type_: str) -> str:
-    return f"- `{item.name}: {type_}`: {item.words}" if type_ else f"- `{item.name}`: {item.words}"
+def line(item: Item, form: str) -> str:
+    return f"- `{form}`: {item.words}"
 
 
 def entry(heading: str, thing: Any, name: str) -> Entry:
     """What the page shows of a class, a function, or a value."""
     if name in AWAITED:
         like = AWAITED[name]
-        return Entry(heading, "", f"[`fm.{like}`](#fm{like}), to be awaited.", {}, [], [])
+        return Entry(heading, "", (), f"[`fm.{like}`](#fm{like}), to be awaited.", {}, [], [])
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
-        return Entry(heading, "", about(thing), {}, [], [])
-    taken = {} if uncalled(name, thing) else parameters(thing)
-    types = taken or attributes(thing, name)
-    words, items = taken_apart(inspect.getdoc(thing) or "", list(types))
-    call = f"```text\n{called(name, thing)}\n```" if taken else ""
-    return Entry(heading, call, words, types, items, list(members(thing, types, items, taken)))
+        return Entry(heading, "", (), about(thing), {}, [], [])
+    taken = [] if uncalled(name, thing) else parameters(thing)
+    groups = [group for group in GROUPS if {*names_of(group)} <= {each.name for each in taken}]
+    unsaid = [name for group in groups for name in names_of(group)]
+    forms = {each.name: form(each, each.name in unsaid) for each in taken}
+    forms = forms or attributes(thing, name)
+    words, items = taken_apart(inspect.getdoc(thing) or "", list(forms))
+    call = f"`{called(name, thing, unsaid)}`" if taken else ""
+    lines = list(members(thing, forms, items, bool(taken)))
+    return Entry(heading, call, groups, words, forms, items, lines)
 
 
 def uncalled(name: str, thing: Any) -> bool:
@@ -159,22 +212,43 @@ def uncalled(name: str, thing: Any) -> bool:
     )
 
 
-def parameters(thing: Any) -> dict[str, str]:
-    """The type of each parameter by its name."""
+def parameters(thing: Any) -> list[inspect.Parameter]:
     signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
-    return {
-        each.name: "" if each.annotation is each.empty else annotated(each.annotation)
-        for each in signature.parameters.values()
-        if each.name not in ("self", "cls")
-    }
+    return [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+
+
+def form(parameter: inspect.Parameter, unsaid: bool) -> str:
+    """A parameter with its type, unless its default shows that; with the default where no call
+    has it.
+    """
+    default = parameter.default
+    if unsaid and default not in (None, ()):
+        return argument(parameter)
+    if parameter.annotation is parameter.empty:
+        return parameter.name
+    type_ = annotated(parameter.annotation)
+    if default is None:
+        type_ = re.sub(r" \| None$", "", type_)
+    return parameter.name if type_ == type(default).__name__ else typed(parameter.name, type_)
+
+
+def typed(name: str, type_: str) -> str:
+    return name if type_ == "Any" else f"{name}: {type_}"
 
 
 def attributes(thing: Any, name: str) -> dict[str, str]:
-    """The type of each public attribute by its name, where no call shows them."""
+    """The form of each public attribute by its name, where no call shows them."""
     if name not in (*HELD, *PARTS):
         return {}
     named = inspect.get_annotations(thing).items()
-    return {key: annotated(annotation) for key, annotation in named if not key.startswith("_")}
+    return {key: plain(key, annotation) for key, annotation in named if not key.startswith("_")}
+
+
+def plain(name: str, annotation: Any) -> str:
+    """An attribute with its type, unless that is a text or number, which its words show."""
+    type_ = annotated(annotation)
+    scalar = re.fullmatch(r"(?:str|int|float|bool)(?: \| None)?", type_)
+    return name if scalar else typed(name, type_)
 
 
 def taken_apart(documented: str, names: Sequence[str]) -> tuple[str, list[Item]]:
@@ -188,10 +262,17 @@ def taken_apart(documented: str, names: Sequence[str]) -> tuple[str, list[Item]]
         if not section and not re.match(r"Raises UserError", paragraph):
             paragraphs.append(re.sub(r"\s*Raises UserError[^.]*\.$", "", paragraph))
         elif section and section[1] in ("Args", "Attributes"):
-            items += named_items(" ".join(paragraph[section.end() :].split()), names)
+            named = named_items(" ".join(paragraph[section.end() :].split()), names)
+            items += [alike(item) for item in named]
         elif section and section[1] == "Returns":
             paragraphs.append(paragraph)
     return "\n\n".join(paragraphs), items
+
+
+def alike(item: Item) -> Item:
+    """The item in the words that it shares with those of other functions."""
+    pattern, words = ALIKE.get(item.name, ("", ""))
+    return Item(item.name, words) if words and re.search(pattern, item.words) else item
 
 
 def named_items(text: str, names: Sequence[str]) -> Iterator[Item]:
@@ -204,7 +285,7 @@ def named_items(text: str, names: Sequence[str]) -> Iterator[Item]:
 
 
 def members(
-    thing: Any, types: Mapping[str, str], items: Sequence[Item], taken: Mapping[str, str]
+    thing: Any, forms: Mapping[str, str], items: Sequence[Item], taken: bool
 ) -> Iterator[str]:
     """A line for each public method and property, one for attributes without words, and one for
     sentences.
@@ -213,7 +294,7 @@ def members(
         return
     said = {name for item in items for name in item.name.split(", ")}
     said |= SAID_ABOVE | INNER
-    silent = [f"`{name}: {type_}`" for name, type_ in types.items() if name not in said]
+    silent = [f"`{written}`" for name, written in forms.items() if name not in said]
     if silent and not taken:
         yield f"- {', '.join(silent)}"
     for name, value in vars(thing).items():
@@ -223,7 +304,7 @@ def members(
         if isinstance(function, property):
             returns = inspect.signature(function.fget).return_annotation if function.fget else ""
             words = f": {summary(function)}" if function.__doc__ else ""
-            yield f"- `{name}: {annotated(returns)}`{words}"
+            yield f"- `{plain(name, returns)}`{words}"
         elif isinstance(function, types_module.FunctionType) and function.__doc__:
             yield f"- `{called(name, function)}`: {summary(function)}"
 
@@ -244,7 +325,8 @@ def annotated(annotation: Any) -> str:
     written = re.sub(r"Annotated\[(\w+), (?:FieldInfo|Field)\(.*?\)\]", r"\1", str(written))
     written = re.sub(r"(?:Not)?Required\[(.*)\]$", r"\1", written)
     written = re.sub(r"\b(?:collections\.abc|typing|pathlib|folkmoot)\.(?:[a-z_]+\.)*", "", written)
-    return re.sub(r"\b(?:\w+\.)+(?=[A-Z]\w*Environment|Page\b)", "", written)
+    written = re.sub(r"\b(?:\w+\.)+(?=[A-Z]\w*Environment|Page\b)", "", written)
+    return written.replace("Mapping[str, Any] | Sequence[str]", "Pairs")
 
 
 def about(thing: Any) -> str:
@@ -254,10 +336,10 @@ def about(thing: Any) -> str:
     return f"A {type(thing).__name__} of {', '.join(f'`{key}`' for key in thing)}."
 
 
-def called(name: str, thing: Any) -> str:
-    """The call as one writes it."""
+def called(name: str, thing: Any, unsaid: Collection[str] = ()) -> str:
+    """The call as one writes it, without the arguments that are unsaid."""
     signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
-    taken = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
+    taken = [each for each in parameters(thing) if each.name not in unsaid]
     given = [argument(each) for each in taken]
     kinds = [each.kind for each in taken]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -274,8 +356,11 @@ def argument(parameter: inspect.Parameter) -> str:
     named = "*" * (many.index(parameter.kind) + 1 if parameter.kind in many else 0) + parameter.name
     if parameter.default is parameter.empty:
         return named
-    default = re.sub(r"<function (\w+) at \w+>", r"\1", repr(parameter.default))
-    return f"{named}={default}"
+    default = parameter.default
+    written = re.sub(r"<function (\w+) at \w+>", r"\1", repr(default))
+    if isinstance(default, tuple) and len(default) > 3:
+        written = f"({default[0]!r}, …, {default[-1]!r})"
+    return f"{named}={'…' if written == '<factory>' else written}"
 
 
 def summary(function: Any) -> str:
