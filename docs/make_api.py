@@ -60,16 +60,8 @@ AWAITED = {"acontest": "contest", "aevaluate": "evaluate"}
 """Functions to be awaited, which take what another one takes."""
 
 HELD = {
-    "RouterCalibration",
-    "Comparison",
-    "Compilation",
-    "Controls",
-    "Evaluation",
-    "Pair",
-    "Rows",
-    "Study",
-    "Summary",
-    "Trained",
+    *("Comparison", "Compilation", "Contest", "Controls", "Endpoint", "Evaluation", "Forecast"),
+    *("Imported", "Pair", "Pipeline", "RouterCalibration", "Rows", "Study", "Summary", "Trained"),
 }
 """Classes that functions return: nobody calls them."""
 
@@ -88,16 +80,12 @@ INNER = {
     *("identity", "grade_now", "regrade", "graded", "lost", "default", "scale", "like"),
     *("unit", "did_well", "headline", "figures", "sure", "price", "no_worse_words", "few_clusters"),
     *("worth", "text_form", "fingerprint", "unweighed", "weighs", "check_saved", "place", "acts"),
-    *(
-        "rename",
-        "accuracy_a",
-        "accuracy_b",
-        "gat",
-        "idle",
-        "sampled",
-        "watched",
-        "not_tried_k_times",
-    ),
+    *("rename", "accuracy_a", "accuracy_b", "gat", "idle", "sampled", "watched", "keep", "draws"),
+    *("not_tried_k_times", "word", "refuse_idle_role", "most_turns", "next_command", "judged"),
+    *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
+    *("default_metric", "main", "answered", "failures", "mostly_unread", "unbeaten_choice", "met"),
+    *("not_shown", "not_met", "near", "port", "routed", "answering", "spoken", "to_row", "socket"),
+    *("program_with", "spent", "requests", "ending"),
 }
 """Names that folkmoot's own rooms use: they are public, and nobody needs them on this page."""
 
@@ -202,7 +190,7 @@ def entry(heading: str, thing: Any, name: str) -> Entry:
     forms = forms or attributes(thing, name)
     words, items = taken_apart(inspect.getdoc(thing) or "", list(forms))
     call = f"`{called(name, thing, unsaid)}`" if taken else ""
-    lines = list(members(thing, forms, items, bool(taken)))
+    lines = list(members(thing, words, forms, items, bool(taken)))
     return Entry(heading, call, groups, words, forms, items, lines)
 
 
@@ -285,26 +273,29 @@ def named_items(text: str, names: Sequence[str]) -> Iterator[Item]:
 
 
 def members(
-    thing: Any, forms: Mapping[str, str], items: Sequence[Item], taken: bool
+    thing: Any, words: str, forms: Mapping[str, str], items: Sequence[Item], taken: bool
 ) -> Iterator[str]:
-    """A line for each public method and property, one for attributes without words, and one for
-    sentences.
+    """A line for the attributes of which nothing is said, and one for each public method and
+    property.
     """
     if not inspect.isclass(thing):
         return
     said = {name for item in items for name in item.name.split(", ")}
     said |= SAID_ABOVE | INNER
-    silent = [f"`{written}`" for name, written in forms.items() if name not in said]
-    if silent and not taken:
-        yield f"- {', '.join(silent)}"
+    in_words = {*re.findall(r"`(\w+)`", words)}
+    unsaid = [written for name, written in forms.items() if name not in said | in_words]
+    if unsaid and not taken:
+        yield f"- {', '.join(f'`{written}`' for written in unsaid)}"
     for name, value in vars(thing).items():
         function = value.__func__ if isinstance(value, classmethod) else value
         if name.startswith("_") or name in said or documented_above(name, thing):
             continue
         if isinstance(function, property):
+            if name in in_words:
+                continue
             returns = inspect.signature(function.fget).return_annotation if function.fget else ""
-            words = f": {summary(function)}" if function.__doc__ else ""
-            yield f"- `{plain(name, returns)}`{words}"
+            said_of_it = f": {summary(function)}" if function.__doc__ else ""
+            yield f"- `{plain(name, returns)}`{said_of_it}"
         elif isinstance(function, types_module.FunctionType) and function.__doc__:
             yield f"- `{called(name, function)}`: {summary(function)}"
 
