@@ -38,14 +38,13 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         strategies: names, or name → what it stands for: another name, or a `dspy.Module`, which
             becomes a part of the selector, in `modules`.
         agents: N; a single agent needs no graph.
-        embedding: what embeds questions: the name of a model, an `fm.Embedder`, or a function of
-            texts (n) that gives vectors (n, D). None: the model of `fm.train`.
+        embedding: what embeds questions: a model's name, an `fm.Embedder`, or a function of texts
+            (n) that gives vectors (n, D). None: the model of `fm.train`.
         state: what was learned, for a selector of a network that exists.
         settings: other settings of `fm.NetworkConfig`, such as `choice`, `gamma` or `seed`.
 
     `fm.train(…, program=selector)` returns a trained copy. What was learned is one DSPy parameter,
-    `state`: DSPy's `save`, `load` and `deepcopy` keep it. Raises UserError for settings that cannot
-    be.
+    `state`, which `save`, `load` and `deepcopy` keep. Raises UserError for settings that cannot be.
     """
 
     embedder: ClassVar[Callable[[str | None], Embed] | None] = None  # handed in from above

@@ -38,10 +38,10 @@ class Controls(ShownResult):
     """The parts of a team's gain over one of its agents, over `questions` questions.
 
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
-    `low` and `high`; they sum to `total`. A part that needs an arm that was not asked is missing.
-    Then `talk`, the whole step from the vote of first answers to the vote of last answers, replaces
-    the three parts in the middle. `levels` are the scores along the path, `scores` those of the
-    other arms, and `arms` the team's gain over each of these. `sentence` is the conclusion.
+    `low` and `high`; they sum to `total`. Where an arm of the middle three was not asked, `talk`,
+    from the vote of first answers to that of last answers, stands for them. `levels` are the scores
+    along the path, `scores` those of the other arms, `arms` the team's gain over each of these, and
+    `sentence` is the conclusion.
     """
 
     folder: Path
@@ -67,7 +67,7 @@ class Controls(ShownResult):
 
     @property
     def steps(self) -> dict[str, Estimate]:
-        """The known parts, in order; `talk` in place of unknown middle parts."""
+        """The known parts, in order."""
         if "content" in self.parts or self.talk is None:
             return self.parts
         middle = {"sampling": self.parts["sampling"], "talk": self.talk}

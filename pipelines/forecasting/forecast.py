@@ -120,6 +120,7 @@ class Forecast:
 @entry(ForecastRequest)
 def forecast(request: ForecastRequest) -> Forecast:
     """Forecast the gain of a vote of agents from a few agents on a few questions; no LM is asked.
+
     Raises UserError for fewer than 2 agents or 10 questions that all of them have answered, and for
     files that are neither runs nor outcome tables.
     """
