@@ -29,7 +29,7 @@ What `import folkmoot as fm` gives, from its docstrings. For the command line se
 Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#fmprogram) lists.
 Every result has `lines()` and `in_words()`, its figures in words; `to_dict()`; `empty`, whether
 nothing is finished; `stopped`, why it ended early; `paused`, whether an endpoint or account failed;
-and `run_id`, its run in MLflow. A type that the default shows is left out.
+and `run_id`, its run in MLflow. Plain types are left out.
 
 ## Arguments that many functions share
 
@@ -47,14 +47,15 @@ GROUPS = {
 """Arguments that are taken together: an entry names their group instead of them."""
 
 ALIKE = {
-    "out": (
-        "temporary one",
-        "Folder of the result, which the same call continues, without paying for anything twice. "
-        "Default: a temporary one.",
-    ),
-    "tracking": (r"^Log the \w+ to MLflow\.$", "Log to MLflow."),
+    r"^out: .*temporary one\.$": "Folder of the result, which the same call continues, without "
+    "paying for anything twice. Default: a temporary one.",
+    r"^tracking: Log the \w+ to MLflow\.$": "Log to MLflow.",
+    r"^\w*limit: Use at most this many": "Use at most this many questions, drawn by the seed.",
+    r"^\w*split: Split of ": "Split of a data set. Default: the one that the argument names; for "
+    "`split`, the one that is evaluated.",
+    r"^settings: (?:notes to keep|what to note)": "Notes to keep beside the result.",
 }
-"""Arguments whose words differ in a noun: how these words are known, and what the page says."""
+"""Arguments whose words differ in a noun: how they are known, and what the page says instead."""
 
 AWAITED = {"acontest": "contest", "aevaluate": "evaluate"}
 """Functions to be awaited, which take what another one takes."""
@@ -79,7 +80,21 @@ INNER = {
     *("named", "wording", "parts", "other_seats", "with_seats", "take", "reseed", "lm_of_its_own"),
     *("identity", "grade_now", "regrade", "graded", "lost", "default", "scale", "like"),
     *("unit", "did_well", "headline", "figures", "sure", "price", "no_worse_words", "few_clusters"),
-    *("worth", "text_form", "fingerprint", "unweighed", "weighs", "check_saved", "place", "acts"),
+    *(
+        "worth",
+        "text_form",
+        "told_by",
+        "home",
+        "rivals",
+        "rival_usd",
+        "failed",
+        "fingerprint",
+        "unweighed",
+        "weighs",
+        "check_saved",
+        "place",
+        "acts",
+    ),
     *("rename", "accuracy_a", "accuracy_b", "gat", "idle", "sampled", "watched", "keep", "draws"),
     *("not_tried_k_times", "word", "refuse_idle_role", "most_turns", "next_command", "judged"),
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
@@ -91,6 +106,9 @@ INNER = {
 
 SAID_ABOVE = {"lines", "in_words", "to_dict", "empty", "stopped", "paused", "run_id", "card"}
 """What every result has: the page says it once, in its head."""
+
+PLAIN = {"bool", "int", "float", "str", "Path", "None"}
+"""Types that the words about a thing show."""
 
 SECTIONS = ("Args", "Attributes", "Raises", "Returns")
 
@@ -131,11 +149,16 @@ def shared_sections(shared: Mapping[Item, str]) -> Iterator[str]:
     left = dict(sorted(shared.items()))
     for group in GROUPS:
         inside = [item for item in left if item.name in names_of(group)]
-        yield section(f"### {group}", [line(item, left.pop(item)) for item in inside])
-    yield section("### Others", [line(item, form) for item, form in left.items()])
+        yield section(f"### {group}", {item: left.pop(item) for item in inside})
+    yield section("### Others", left)
 
 
-def section(heading: str, lines: Sequence[str]) -> str:
+def section(heading: str, forms: Mapping[Item, str]) -> str:
+    """A line for each words, with all arguments that have them."""
+    named: dict[str, list[str]] = {}
+    for item, form in forms.items():
+        named.setdefault(item.words, []).append(f"`{form}`")
+    lines = [f"- {', '.join(names)}: {words}" for words, names in named.items()]
     return "\n".join([heading, "", *lines, ""])
 
 
@@ -152,7 +175,7 @@ def said_often(entries: Sequence[Entry]) -> dict[Item, str]:
     forms = {item: form_of(item, each) for each in entries for item in each.items}
     most: dict[str, Item] = {}
     for item, count in counted.most_common():
-        if count > 1:
+        if count > 1 or item.words in ALIKE.values():
             most.setdefault(item.name, item)
     return {item: forms[item] for item in most.values()}
 
@@ -163,7 +186,7 @@ def form_of(item: Item, entry: Entry) -> str:
 
 def shown(entry: Entry, shared: Collection[Item]) -> str:
     """An entry as Markdown, without the items that stand at the beginning of the page."""
-    own = [item for item in entry.items if item not in shared]
+    own = [item for item in entry.items if item not in shared and item.name not in INNER]
     lines = [line(item, form_of(item, entry)) for item in own]
     body = "\n".join([*lines, *entry.members])
     links = ", ".join(f"[{group}](#{group.lower()})" for group in entry.groups)
@@ -206,37 +229,27 @@ def parameters(thing: Any) -> list[inspect.Parameter]:
 
 
 def form(parameter: inspect.Parameter, unsaid: bool) -> str:
-    """A parameter with its type, unless its default shows that; with the default where no call
-    has it.
-    """
+    """A parameter with its type; with the default where no call has it."""
     default = parameter.default
     if unsaid and default not in (None, ()):
         return argument(parameter)
     if parameter.annotation is parameter.empty:
         return parameter.name
     type_ = annotated(parameter.annotation)
-    if default is None:
-        type_ = re.sub(r" \| None$", "", type_)
-    return parameter.name if type_ == type(default).__name__ else typed(parameter.name, type_)
+    return typed(parameter.name, re.sub(r" \| None$", "", type_) if default is None else type_)
 
 
 def typed(name: str, type_: str) -> str:
-    return name if type_ == "Any" else f"{name}: {type_}"
+    """A name with its type, unless that is plain."""
+    parts = {*re.sub(r"Any$", "str", type_).split(" | ")}
+    return name if parts <= PLAIN else f"{name}: {type_}"
 
 
 def attributes(thing: Any, name: str) -> dict[str, str]:
-    """The form of each public attribute by its name, where no call shows them."""
+    """The public attributes, where no call shows them."""
     if name not in (*HELD, *PARTS):
         return {}
-    named = inspect.get_annotations(thing).items()
-    return {key: plain(key, annotation) for key, annotation in named if not key.startswith("_")}
-
-
-def plain(name: str, annotation: Any) -> str:
-    """An attribute with its type, unless that is a text or number, which its words show."""
-    type_ = annotated(annotation)
-    scalar = re.fullmatch(r"(?:str|int|float|bool)(?: \| None)?", type_)
-    return name if scalar else typed(name, type_)
+    return {key: key for key in inspect.get_annotations(thing) if not key.startswith("_")}
 
 
 def taken_apart(documented: str, names: Sequence[str]) -> tuple[str, list[Item]]:
@@ -251,16 +264,22 @@ def taken_apart(documented: str, names: Sequence[str]) -> tuple[str, list[Item]]
             paragraphs.append(re.sub(r"\s*Raises UserError[^.]*\.$", "", paragraph))
         elif section and section[1] in ("Args", "Attributes"):
             named = named_items(" ".join(paragraph[section.end() :].split()), names)
-            items += [alike(item) for item in named]
+            items += [of_python(item, names) for item in named]
         elif section and section[1] == "Returns":
             paragraphs.append(paragraph)
     return "\n\n".join(paragraphs), items
 
 
-def alike(item: Item) -> Item:
-    """The item in the words that it shares with those of other functions."""
-    pattern, words = ALIKE.get(item.name, ("", ""))
-    return Item(item.name, words) if words and re.search(pattern, item.words) else item
+def of_python(item: Item, names: Sequence[str]) -> Item:
+    """The item in the words of Python, and in those that it shares with other functions."""
+    words = re.sub(r"In Python (\w)", lambda found: found[1].upper(), item.words)
+    words = words.replace(" (repeat it)", "")
+    for name in names:
+        words = re.sub(rf"--{name.replace('_', '-')}\b(?!-)", f"`{name}`", words)
+    for pattern, shared in ALIKE.items():
+        if re.search(pattern, f"{item.name}: {words}"):
+            words = shared
+    return Item(item.name, words)
 
 
 def named_items(text: str, names: Sequence[str]) -> Iterator[Item]:
@@ -295,7 +314,7 @@ def members(
                 continue
             returns = inspect.signature(function.fget).return_annotation if function.fget else ""
             said_of_it = f": {summary(function)}" if function.__doc__ else ""
-            yield f"- `{plain(name, returns)}`{said_of_it}"
+            yield f"- `{typed(name, annotated(returns))}`{said_of_it}"
         elif isinstance(function, types_module.FunctionType) and function.__doc__:
             yield f"- `{called(name, function)}`: {summary(function)}"
 

@@ -16,7 +16,7 @@ class Profile:
     text (`Question: … Answer:`) for untuned base models. `answer_form`: a choice is answered by its
     `label` or by the `text` of the option. `list_options`: whether the prompt shows options.
     `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` leaves it to the
-    endpoint to bound every output field; `none` sends neither.
+    endpoint to bound every output field; `none` does neither.
     """
 
     layout: Literal["chat", "plain"] = "chat"

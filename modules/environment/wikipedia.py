@@ -56,8 +56,8 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 class WikipediaEnvironment(Environment):
     """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
 
-    A disambiguation page counts as no page, and `closest` gives the pages that it lists. `closest`
-    searches for words only, never for operators, in the main namespace.
+    A disambiguation page counts as no page; `closest` gives what it lists. `closest` searches for
+    words only, never for operators, in the main namespace.
 
     Args:
         host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
@@ -65,12 +65,13 @@ class WikipediaEnvironment(Environment):
         path: where its API is.
         private_hosts: may name the host, which may then be at a private address. Nothing that a
             page or an agent says reaches this setting.
-        cache_dir: keeps every answer for good, so that later runs see the same pages; None keeps
-            none.
+        cache_dir: keeps every answer for good, so that later runs see the same pages.
         user_agent: who asks; public wikis want a project and a way to reach it.
 
-    Raises CallError from `fetch` and `closest` when the wiki cannot be asked, FatalCallError when
-    it never can, and UserError for what is not a host, or a private one that is not listed.
+    `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
+    never can.
+
+    Raises UserError for what is not a host, or a private one that is not listed.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class WikipediaEnvironment(Environment):
         return list(dict.fromkeys([*listed, *titles]))[:n]
 
     async def close(self) -> None:
-        """Close connections and cache; they are opened again if more is asked for."""
+        """Close connections and cache."""
         await self._client.close()
         if (pages := vars(self).pop("_pages", None)) is not None:
             pages.close()

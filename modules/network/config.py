@@ -56,11 +56,11 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
     """How N agents choose, vote and come to trust one another; defaults are the paper's where it
     has them.
 
-    - `agents` N; `strategies`, S names in their order; `alike`: the agents are copies of one LM,
-      and share what is learned of a strategy's votes.
+    - `agents` N; `strategies`, S names in their order; `alike`: agents that are copies of one LM
+      share what is learned of a strategy's votes.
     - Choice: softmax(logits + `gamma` S[s, q]), drawn (`sample`) or the likeliest (`argmax`);
       `distinct`: no strategy twice while there is another; `top`: how many agents are asked, those
-      with the heaviest votes, or None for all.
+      with the heaviest votes; None is all.
     - Vote: `weight` of an answer, from trust or learned from training questions.
     - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a
       new answer in an agent's recent accuracy.

@@ -26,8 +26,8 @@ Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
 class StrategySelector(dspy.Module):  # type: ignore[misc]
     """Chooses one strategy for a question, or one for each of N agents.
 
-    Call it with `question`; `key`, by default the question, names the question for the draws. The
-    prediction has
+    Call it with `question`; `key`, by default the question, names it for the draws. The prediction
+    has
 
     - `choice`: one strategy for all, drawn from the mean probabilities over agents or, with
       `choice="argmax"` in the settings, the likeliest;
@@ -44,7 +44,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         settings: other settings of `fm.NetworkConfig`, such as `choice`, `gamma` or `seed`.
 
     `fm.train(…, program=selector)` returns a trained copy. What was learned is one DSPy parameter,
-    `state`, which `save`, `load` and `deepcopy` keep. Raises UserError for settings that cannot be.
+    `state`. Raises UserError for settings that cannot be.
     """
 
     embedder: ClassVar[Callable[[str | None], Embed] | None] = None  # handed in from above

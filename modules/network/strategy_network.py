@@ -46,8 +46,8 @@ class StrategyNetwork(Program):
             selector brings it along, with its embeddings and modules.
         embed: makes the embeddings of questions that the network was trained with; called in a
             thread.
-        strategies: strategy → what the name stands for, where that is not the prompting strategy of
-            the name: another one, or any `dspy.Module`.
+        strategies: strategy → what the name stands for, where that is another prompting strategy,
+            or any `dspy.Module`.
         own_prompts: whether agents have prompts of their own, all of them or those of these
             numbers. Otherwise copies of one LM share one prompt per strategy.
         lms: LMs by strategy (`cot`), by agent (`agent.0`) or by both (`agent.0.cot`).

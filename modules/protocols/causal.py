@@ -94,16 +94,15 @@ class CausalConsistency(
     """CaCo-CoT (Tang et al. 2024, Algorithm 1).
 
     Args:
-        reasoners: R, at least 1. They answer independently: they explain the terms, answer
-            subquestions and give a rationale before the answer.
+        reasoners: R, at least 1, who answer independently: they explain the terms, answer
+            subquestions and give a rationale first.
         evaluators: E. Each examines one solution against a counterfactual answer; 0 is a plain
             vote.
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
-        d_max: most rounds (the paper: 3). While no answer is accepted and the evaluators do not
-            agree, all answer and examine again; after the last round the evaluators' answer is
-            taken.
+        d_max: most rounds (the paper: 3). All answer and examine again until an answer is accepted
+            or the evaluators agree; after the last round the evaluators' answer is taken.
         own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
             `evaluator` or `supervisor` takes that part.
         without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
@@ -113,7 +112,7 @@ class CausalConsistency(
         tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`
             (the one given first), or `strongest:REASONER` (that reasoner's).
         seed: settles draws, together with the question's id.
-        lms: LMs by agent: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
+        lms: LMs of `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of all agents; temperature 0.5 and top_p 0.4 unless given.
         prompt_layout: where instructions stand: `role_last`, after what all agents share, or
             `role_first`, in the system message.
@@ -122,8 +121,7 @@ class CausalConsistency(
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`
     (theirs is the answer), `depth limit`, `vote` (without evaluators), or `none`. `rounds` is the
     depth reached, `consensus_round` the round in which an answer was accepted or evaluators agreed.
-    An unreadable answer counts only in the denominator of shares. Options with the same text are
-    one answer.
+    Unreadable answers count in the denominator of shares.
 
     Raises UserError for a count, threshold, component or demonstration that does not exist.
     """

@@ -94,15 +94,15 @@ class Declared(Program):
             def seat(self, debaters: Annotated[int, IntDistribution(2, 4)] = 2) -> None: ...
             async def solve(self, task: fm.Task) -> dspy.Prediction: ...
 
-    `seat` puts a `fm.Seat` for each agent on the program. Its parameters are the settings: JSON
-    values, which are attributes of the program before `seat` is called. They give the constructor,
-    `describe()`, the short spec (`debate:3`, at most the first two), and by the distributions of
-    Optuna that annotate them the search space of `fm.tune`. A function (name, value) → value in the
-    annotation checks a setting. Plans count each agent once in each of `max_rounds` rounds, or once
-    without such a setting.
+    `seat` puts a `fm.Seat` for each agent on the program. Its parameters are the settings, JSON
+    values, which are attributes before `seat` is called. They give the constructor, `describe()`,
+    the short spec (`debate:3`, at most the first two), and by Optuna's distributions in the
+    annotations the search space of `fm.tune`. A function (name, value) → value in the annotation
+    checks a setting. Plans count each agent once in each of `max_rounds` rounds, or once without
+    such a setting.
 
-    Where type checkers are to know the settings, the method is written as `__init__`, without a
-    call of its base's, and ends in `**shared: Unpack[Shared]`.
+    Where type checkers are to know the settings, write the method as `__init__`, without a call of
+    its base's, and end it in `**shared: Unpack[Shared]`.
 
     Raises UserError for a setting that it does not have, and one that is missing.
     """

@@ -48,10 +48,10 @@ class Ensemble(Program):
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
     Args:
-        members: names of single-agent strategies, or programs of any kind; at least one.
-        vote: `majority`, `weighted`, `probability` (an answer weighs the LM's own probability of
-            it, from `fm.lm(…, logprobs=True)` or DSPy's decision outputs), or `pick` (where answers
-            differ, an LM says which is best).
+        members: names of single-agent strategies, or programs; at least one.
+        vote: `majority`, `weighted`, `probability` (by the LM's own probability of the answer, from
+            `fm.lm(…, logprobs=True)` or DSPy's decision outputs), or `pick` (where answers differ,
+            an LM says which is best).
         weights: one non-negative number per member, for votes and ties that weigh; None until
             `fit_weights` has set them.
         samples: how often each member answers, for a pick.
@@ -61,7 +61,7 @@ class Ensemble(Program):
         seed: settles draws, together with the question's id.
         lms: LMs by member; members of the same name are `name.0`, `name.1`, ….
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
-        prompt_layout: as for other programs; None leaves that of each member.
+        prompt_layout: as elsewhere; None leaves that of each member.
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is the vote, or `none`; `tied` says whether two answers had the top score. A member

@@ -51,11 +51,10 @@ _CANDIDATES = "candidate_programs"
 
 
 class Program(dspy.Module):  # type: ignore[misc]
-    """A question-answering program. A protocol subclasses it and writes `solve`, its whole control
-    flow.
+    """A question-answering program. A protocol subclasses it and writes `solve`, its control flow.
 
-    Call it with `question` and, as the question needs, `choices` (label → text, or texts, which are
-    then labelled A, B, …), `context` and `kind` (choice, boolean, number, span). The prediction has
+    Call it with `question` and, as needed, `choices` (label → text, or texts, which are labelled A,
+    B, …), `context` and `kind` (choice, boolean, number, span). The prediction has
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when none could be read,
     - `decided_by`: who or what decided, or `none`,
@@ -131,7 +130,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             return None
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The prediction on a question, which is shown without its gold answer."""
+        """The prediction on a question."""
         with asking(files=question.get("files")):
             prediction: dspy.Prediction = await self.acall(**question.inputs())
         return prediction
@@ -140,9 +139,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def describe(self) -> Described:
-        """The constructor's settings as JSON; with prompts and demos, all that makes this
-        program.
-        """
+        """All that makes this program as JSON: settings, prompts and demos."""
         name = type(self).__name__
         raise NotImplementedError(
             f"{name} has no describe(): return named() and the constructor's settings"
@@ -185,9 +182,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def exchange(self) -> Exchange | None:
-        """The first answers of its agents and how they answer again, for `fm.controls`; None where
-        the protocol does not say.
-        """
+        """How its agents answer again, for `fm.controls`; None where the protocol does not say."""
         return None
 
     def most_turns(self) -> int:
@@ -195,9 +190,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every agent by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`,
-        ….
-        """
+        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …."""
         seats = [seat for _, seat in self.parts(Seat)]
         return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
@@ -212,11 +205,11 @@ class Program(dspy.Module):  # type: ignore[misc]
     def save(
         self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
     ) -> None:
-        """Write the program into a folder for `fm.load_program`, as JSON and safetensors.
+        """Write the program into a folder for `fm.load_program`.
 
-        Settings, prompts, demonstrations and the LMs of agents, by name and sampling, are kept;
-        addresses and keys are not. A path that ends in `.json` gets DSPy's own state file, for
-        `load`: prompts, demonstrations and what is learned.
+        Settings, prompts, demonstrations and the LMs of agents, by name and sampling, are kept, as
+        JSON and safetensors; addresses and keys are not. A path that ends in `.json` gets DSPy's
+        own state file, for `load`: prompts, demonstrations and what is learned.
 
         Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave
         out, and a folder that cannot be written.
@@ -312,8 +305,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
-        """Give agents LMs of their own by name; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`,
-        ….
+        """Give agents LMs of their own; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, ….
 
         Raises UserError naming the agents when a name is not one of them.
         """

@@ -41,8 +41,8 @@ class Role:
         signature: its docstring is the instruction, and `answer` is the last of its outputs, which
             are text. Workers and supervisors take its instruction alone. A role with the outputs
             `thought` and `action` is a worker.
-        tools: environments, or functions of a query, where it looks things up; the text
-            `environment` stands for the program's.
+        tools: environments, or functions of a query; the text `environment` stands for the
+            program's.
         lm: its LM, where no other is given.
         repeats: how many agents have it.
     """
@@ -68,7 +68,7 @@ class Role:
         return SeveralEnvironments(places) if len(places) > 1 else next(iter(places), None)
 
     def describe(self) -> dict[str, object]:
-        """The role as JSON, without its LM, which is saved with its seat."""
+        """The role as JSON, without its LM."""
         outputs = self.signature.output_fields.items()
         return {
             "instruction": self.signature.instructions,

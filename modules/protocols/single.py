@@ -52,10 +52,10 @@ class SingleAgent(
         strategy: a prompting strategy of `STRATEGIES`: `simple` (the default; answer only),
             `zero_shot`, `few_shot` (after examples), `cot` (reasoning first), `self_consistency`
             (the majority of several `cot` answers), `complexity` (the majority of the longer half
-            of such chains), `self_ask` (sub-questions and their answers first), `decomposition`
-            (independent subtasks first), `least_to_most` (ever harder sub-questions, each with the
-            earlier answers), `plan_and_solve` (a plan, then its steps).
-        role: instead of a strategy, a role of the deliberation, asked once without other agents.
+            of such chains), `self_ask` (sub-questions first), `decomposition` (independent subtasks
+            first), `least_to_most` (ever harder sub-questions, each with the earlier answers),
+            `plan_and_solve` (a plan, then its steps).
+        role: instead of a strategy, a role of the deliberation, asked once.
         own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
             `evaluator` or `supervisor` takes that part.
         samples: how many answers a strategy of one call draws, of which the most frequent is taken;

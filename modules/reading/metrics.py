@@ -49,8 +49,8 @@ class Metric:
         name: what its scores are called; None takes the function's name.
         low: the lowest score, which a question without an answer gets; None is 0 or more.
         high: the highest score, or None. A score outside is an error.
-        rate: True says that every answer is right (1) or wrong (0), False that scores are numbers;
-            None goes by what the function returns.
+        rate: True says that answers are right (1) or wrong (0), False that scores are numbers; None
+            goes by what the function returns.
 
     Raises UserError for a function that cannot be called so, and for limits without room between
     them.
@@ -123,7 +123,7 @@ class Metric:
         return Graded(self.scale.least, None if self.rate is False else False)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of a prediction. Raises MetricError where the metric gives none."""
+        """The score of a prediction. Raises MetricError where there is none."""
         if prediction.get("answer") is None:
             return self.lost
         if self.builtin:

@@ -28,10 +28,10 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     """One question, ready for programs, optimizers and `dspy.Evaluate`.
 
     Fields: `id`; `question`, text; `choices` (label → text, 2 to 26 of them; a list of texts is
-    labelled A, B, …) or None; `answer`, the gold, or None when unlabelled; `context`, a passage, a
-    list of passages, or None; `kind` (choice, boolean, number, span, open or task; inferred when
-    not given, but never open: free text, which needs a metric); `meta`, a dict. For choices the
-    answer is a label: the text of exactly one option is turned into its label. Several accepted
+    labelled A, B, …) or None; `answer`, the gold, or None; `context`, a passage, a list of
+    passages, or None; `kind` (choice, boolean, number, span, open or task; inferred when not given,
+    but never open: free text, which needs a metric); `meta`, a dict. For choices the answer is a
+    label, or the text of exactly one option, which is turned into its label. Several accepted
     answers may be a list: `answer` is the first, `accepted` are all. A task has no answer, since a
     check decides; it may have `files`, which a program finds in its folder, and `tests`, which are
     added when it has ended, both path → text.
@@ -107,7 +107,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 
     @property
     def gold(self) -> str | list[str] | None:
-        """The gold answer; where several are accepted, all of them."""
+        """The gold answer, or all that are accepted."""
         accepted = self.get("accepted")
         return list(accepted) if accepted else self.answer
 

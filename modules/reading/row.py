@@ -88,15 +88,14 @@ class ResultRow(TypedDict):
         score: what the metric gave, 1 or 0 for right and wrong; None for an error.
         em, f1: 0 … 1 for questions of the kind `span`, else None.
         strict: of a number, whether it is right and stated in the data's own form.
-        transcript: the turns.
         usage: the cost of the question's calls; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
         error: why the question failed, or why the metric gave no score.
         meta: the fields of the question's `meta` that are text or numbers.
         truncated: whether any reply was cut off at a token limit.
-        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off,
-            None for a failed question. Rows of imported logs have neither of the last two.
-        program: the beginning of the hash of the program.
+        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off.
+            Rows of imported logs have neither of the last two.
+        program: the beginning of the program's hash.
         model: the names under which endpoints answered.
         reasoning: the thoughts before the last reply.
         raw: what a user's own program returned, where no answer could be read in it.
@@ -106,7 +105,7 @@ class ResultRow(TypedDict):
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.
         shown: where options were asked in another order, the question's own label of each label
-            that was shown. Only texts of the transcript have the labels that were shown.
+            that was shown, as texts of the transcript have them.
     """
 
     id: str

@@ -22,14 +22,12 @@ class Compared:
         questions, rows: how many questions the run has to answer, and how many rows it has.
         left_out: how many questions with a row are not shared.
         score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
-        f1: of span questions, or None.
         repeats: answers per question, on average.
         errors, unreadable, cut_off: how many answers failed, could not be read, or had a reply that
             ended at the token limit. `unread` answers are of the last two kinds.
         usage: what the calls really made took.
         takes: the same, with answers from records and caches counted at their price.
         seconds: the mean per answer, or None.
-        metric_usage: the LM usage of the metric itself.
         program: the full description, where the name is short.
     """
 

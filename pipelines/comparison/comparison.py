@@ -25,10 +25,9 @@ class Comparison(Sequence[Pair]):
     Attributes:
         runs: every run, the reference first.
         pairs: the other runs (`a`) with the reference (`b`), then among one another.
-        verdict: the conclusion from all pairs.
         notes: sentences about what the figures leave out.
-        panel: whether a majority vote of some runs beats the best of them; None where fewer than
-            three can vote.
+        panel: whether a majority vote of some runs beats the best of them; None below three runs
+            that can vote.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Comparison(Sequence[Pair]):
 
     @property
     def sentences(self) -> list[str]:
-        """The headline, which program to take, and what to do next: three sentences at most."""
+        """The headline, which program to take, and what to do next."""
         take = [self.recommendation.sentence] if self.recommendation else []
         return [line for line in (self.headline, *take, say("next_step", self)) if line]
 

@@ -40,16 +40,16 @@ class Pair:
         p_adjusted: p after Holm's correction over all pairs.
         f1: the difference in F1 over span questions, or None.
         call_ratio, token_ratio, cost_ratio, seconds_ratio: usage per answer of a divided by that of
-            b, with answers from records and caches at their price; None where not known.
+            b, with answers from records and caches at their price, or None.
         only_a, only_b: ids of the questions that only one of them had right, or had better.
-        cluster, clustered: the field of `meta` that says which questions belong together, and the
-            difference over its clusters, which decides where it is not None.
+        cluster, clustered: the field of `meta` by which questions belong together, and the
+            difference over these clusters, which decides where it is not None.
         failure, other_metric, unread: reasons why there is no verdict.
         confounds: what differs beside the programs.
         unchecked_judge: whether an LM graded that was not checked against people.
         price_a, price_b: the price per question of each in `price_unit`, or None.
         margin, least: the difference that does not matter, and the lower bound that is compared
-            with it; None where none is given.
+            with it, or None.
     """
 
     a: str
@@ -96,7 +96,7 @@ class Pair:
 
     @property
     def cause(self) -> str:
-        """Why there is no verdict, and what to do about it; empty where there is one."""
+        """Why there is no verdict; empty where there is one."""
         return self.failure or self.other_metric or self.unread
 
     @property
@@ -111,7 +111,7 @@ class Pair:
 
     @property
     def outcome(self) -> str:
-        """`a` or `b` for the run that is shown to be better, `undecided`, or `not_comparable`."""
+        """`a` or `b`, whichever is shown to be better, `undecided`, or `not_comparable`."""
         if self.cause:
             return NOT_COMPARABLE
         low, high = self.interval
@@ -121,9 +121,7 @@ class Pair:
 
     @property
     def no_worse(self) -> bool | None:
-        """Whether a is shown to be worse by at most the points that do not matter; None where that
-        was not asked, or there is no verdict.
-        """
+        """Whether a is shown to be worse by at most the points that do not matter, or None."""
         if self.margin is None or self.least is None or self.cause:
             return None
         return self.least > -self.margin
@@ -142,8 +140,8 @@ class Pair:
 
     @property
     def smallest(self) -> float:
-        """The smallest true difference (0 … 1) that this many questions show with 80% power, at the
-        same share of discordant pairs or the same variance; 1 or infinite where none.
+        """The smallest true difference (0 … 1) that this many questions show with 80% power; 1 or
+        infinite where none.
         """
         most = 1.0 if self.is_rate else math.inf
         if self.clustered is None and self.right_or_wrong:

@@ -87,9 +87,9 @@ class Rivals(NamedTuple):
 class Recommendation:
     """The cheapest program that nothing is shown to beat: `run`. Ties in price go to the program
     most often right, then to the first. `unbeaten` are all programs that nothing is shown to beat,
-    the cheapest first, and `leader` is the one of them most often right. `front` has the
-    recommended program and each cheaper one that is shown to beat all still cheaper ones. Prices
-    are in `unit` per question, None where not known.
+    the cheapest first; `leader` is the one of them most often right. `front` has the recommended
+    program and each cheaper one that is shown to beat all still cheaper ones. Prices are in `unit`
+    per question, or None.
     """
 
     run: str
@@ -102,7 +102,7 @@ class Recommendation:
 
     @property
     def sentence(self) -> str:
-        """Which program to take and why, and the price of the one that is ahead of it."""
+        """Which program to take and why."""
         return say("take", self)
 
     def to_dict(self) -> dict[str, object]:
@@ -139,7 +139,7 @@ class Verdict:
     rival_usd: float | None = None
 
     def fails(self, rule: str | None) -> bool:
-        """Whether a build fails by this rule of `--fail-if`; never without one."""
+        """Whether a build fails by this rule of `--fail-if`."""
         return rule is not None and self.outcome in FAIL_IF[rule]
 
     @property

@@ -35,7 +35,7 @@ class Contest(ContestResult, ShownResult):
     `outcome` is `better`, `not worth it` or `undecided`, and `reason` a sentence. `winner` is the
     program to take, ready to be asked. `standings` is a DataFrame with a row for each program, and
     `runs` has its evaluation by name. `confirmed` compares the winner with the reference on
-    questions that the race had not used, or is None. `stopped` says why the contest ended early.
+    questions that the race had not used, or is None.
     """
 
     def __init__(

@@ -69,8 +69,7 @@ def load(
             DataFrame, a `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
         split: by default the one that the data set is evaluated on; of a workbook, the sheet.
         limit: keeps the first questions, or with a `seed` a random sample in the order of the file.
-            Samples of one seed are nested; of HotpotQA they hold as many bridge as comparison
-            questions.
+            Samples of one seed are nested.
         seed: draws the sample.
         columns: columns by field: {"question": "q_text"}; {"choices": "first,second"} for options
             in columns of their own; {"answer": "gold:from0"} for positions of options counted from

@@ -69,14 +69,13 @@ def lm(
             the model; a third price is that of cached prompt tokens.
         sampling: temperature (default 0), max_tokens (default: what the endpoint allows; embedded
             1024), top_p, top_k, seed, stop; OpenAI's reasoning models take a seed alone of these.
-            What follows is sent as it is: reasoning_effort, thinking, max_completion_tokens,
-            verbosity, service_tier, frequency_penalty, presence_penalty, logit_bias, and extra_body
-            for fields that only the endpoint knows; logprobs=True asks for the LM's own probability
-            of its answers.
+            Sent as they are: reasoning_effort, thinking, max_completion_tokens, verbosity,
+            service_tier, frequency_penalty, presence_penalty, logit_bias, and extra_body for other
+            fields; logprobs=True asks for the LM's own probability of its answers.
 
     `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and
     `qwen2.5-coder-0.5b`, a `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub
-    (`ORG/REPO@REVISION` pins it), which is fetched now.
+    (`ORG/REPO@REVISION` pins it).
 
     Raises UserError for an unknown name, a missing key or extra, and an unusable address or
     setting.

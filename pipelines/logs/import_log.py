@@ -83,10 +83,10 @@ def import_log(
         score: the name of the score that says what is right, of logs of Inspect and MLflow with
             several.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None, and right is what it
-    calls right. A log of scores between makes a run of scores, whose answers are not in the outcome
-    table. A right answer without a text takes part in no vote. Samples without a score or of a
-    cancelled run are left out and counted; of several logs of one task, the newest counts.
+    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores between
+    makes a run of scores, whose answers are not in the outcome table. A right answer without a text
+    takes part in no vote. Samples without a score or of a cancelled run are left out and counted;
+    of several logs of one task, the newest counts.
 
     Raises UserError for no log, a damaged or unknown one, the same answer twice, an answer neither
     right nor wrong, and a folder that holds something else; with file and line.

@@ -212,7 +212,7 @@ class Command(Metered):
     It gets the question's fields as a JSON object on its standard input, and environment variables
     by which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
     prints: text, or a JSON object with `answer`. A task is done in the task's folder, in a sandbox;
-    the answer is what is left there, as a unified diff. An exit code other than 0 or a time-out
+    what is left there, as a unified diff, is the answer. An exit code other than 0 or a time-out
     makes an error row.
 
     Args:

@@ -56,10 +56,10 @@ def load_program(
             then.
         lms: LMs, or their names, by agent, in place of the saved ones. Addresses and keys are never
             saved: an LM with an address of its own needs one here, or by OPENAI_BASE_URL.
-        environment: where agents look things up, in place of what was saved: an environment or its
-            text form, such as `corpus:PATH`.
-        embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where
-            that was a function, or a model in a folder.
+        environment: where agents look things up: an environment or its text form, such as
+            `corpus:PATH`.
+        embedding: what embeds a strategy network's questions, as `fm.train` takes it, where that
+            was a function, or a model in a folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts.

@@ -67,7 +67,6 @@ class Summary:
         groups: the score by the values of `meta.subject` and other fields.
         report: the protocol's own report.
         run: the manifest, as in `run.json`.
-        stopped: why the run ended early; None if it did not.
         spent: the budget that ended it.
         ending: how it ended.
         metric_usage: the cost of the metric's own LM calls, or None.
@@ -76,7 +75,7 @@ class Summary:
         requests: what was changed about requests, since an endpoint refused it as it was.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
         spread: the variances of scores `within` a question and `between` questions, or None.
-        forensics: how dialogues changed answers, see `modules.reports.forensics`.
+        forensics: how dialogues changed answers.
     """
 
     scores: dict[str, ScoreFields]

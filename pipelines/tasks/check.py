@@ -103,8 +103,8 @@ class Check(Metric):
         return {"name": CHECK, "spec": None, "code": code, "low": 0.0, "high": 1.0, "rate": None}
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of an answer. Raises MetricError where it cannot be put into the folder or the
-        check cannot be run; UserError where it runs on no task.
+        """The score of an answer. Raises MetricError where the check cannot be run; UserError where
+        it runs on no task.
         """
         if prediction.get("answer") is None:
             return self.lost

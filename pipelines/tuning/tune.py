@@ -182,7 +182,7 @@ class Study(ShownResult):
 
     def plot(self, path: str | Path) -> Path:
         """Draw how the study went, as PNG or SVG; as `.html` the settings and scores of all trials,
-        interactively, which needs plotly.
+        interactively, with plotly.
 
         Raises UserError where there is nothing to draw, or no plotly.
         """

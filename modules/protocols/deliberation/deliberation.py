@@ -78,20 +78,20 @@ class Deliberation(
 ):
     """Agents of Commonsense (sections 3.1 and 3.2).
 
-    In every round each agent, in order, gets the question, its options and everything said so far,
-    and gives an argument and an answer. A round in which all answers are readable and equal ends
-    the dialogue by consensus; after `max_rounds` the tie-break decides.
+    In every round each agent, in order, gets the question and everything said so far, and gives an
+    argument and an answer. When all answers of a round are readable and equal, that is the
+    consensus; after `max_rounds` the tie-break decides.
 
     Args:
         roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
-            critic) and of `own_roles`, each at most once; or these roles by name, such as
-            `{"lawyer": Lawyer, "critic": "critic"}`.
+            critic) and of `own_roles`, each at most once; or roles by name, such as `{"lawyer":
+            Lawyer, "critic": "critic"}`.
         tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM says which of the
             last answers is best), `majority` (the most frequent answer of the last round; ties go
             to the earliest speaker, with `majority:random` to a drawn one, with
             `majority:strongest=ROLE` to that agent), `strongest:ROLE` (that agent's last readable
             answer), or a function of the turns (dicts with `agent`, `round`, `answer` and `text`)
-            that returns the answer of one of them, or None.
+            that returns an answer or None.
         max_rounds: at least 1; the paper's value is 3.
         own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
             `evaluator` or `supervisor` takes that part.

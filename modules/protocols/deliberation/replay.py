@@ -37,7 +37,7 @@ def replay(
             ended by consensus.
         tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
         opening: the recorded one, or None.
-        seed: of a tie that is drawn, which takes a row, with the question's id.
+        seed: of a tie that is drawn, which takes a row.
 
     Raises UserError for more rounds than were recorded, another opening, and a judge that was never
     asked at this point.

@@ -82,9 +82,8 @@ class SupervisedTeam(
 ):
     """Reasoning as a Team (section 3).
 
-    Every worker looks for the answer on its own. The supervisor sees their traces, never the
-    environment, and accepts one worker's answer or sends one worker back with a suggestion, at most
-    `max_retries` times.
+    Every worker looks for the answer on its own. The supervisor sees their traces and accepts one
+    worker's answer, or sends one worker back with a suggestion.
 
     Args:
         workers: names of `ROLES` (bold, cautious, neutral) and of `own_roles`; equal ones become
@@ -93,9 +92,10 @@ class SupervisedTeam(
         own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
             `evaluator` or `supervisor` takes that part.
         max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
-        max_retries: the paper's value is 3. With one worker and 0 there is no supervisor.
+        max_retries: how often a worker is sent back; the paper's value is 3. With one worker and 0
+            there is no supervisor.
         demonstration: the worked trace that is shown: `hotpotqa` or a file.
-        styles: whether the supervisor is told how each worker works.
+        styles: whether the supervisor reads how each worker works.
         limits: whether long thoughts, observations and traces are cut; the paper cuts none.
         tie_break: whose answer is taken where the supervisor could not be read twice and most
             workers share none: `first`, `strongest:WORKER` or `random`.
@@ -106,10 +106,10 @@ class SupervisedTeam(
             `role_first`, in the system message.
         prompts: your instructions by agent, or a YAML file with them.
 
-    `decided_by` is `supervisor:WORKER`, `alone:WORKER` (without a supervisor), `fallback:majority`
-    (the supervisor could not be read twice, and most workers share this answer), `fallback:first`,
-    `fallback:strongest` or `fallback:random` (as `tie_break` says), or `none`. `rounds` is 1 plus
-    the retries; a turn's `round` is the attempt of that worker.
+    `decided_by` is `supervisor:WORKER`, `alone:WORKER` (without a supervisor), or `none`; where the
+    supervisor could not be read twice, `fallback:majority` (most workers share the answer), or
+    `fallback:` and the tie-break. `rounds` is 1 plus the retries; a turn's `round` is the attempt
+    of that worker.
 
     Raises UserError for no or unknown workers, no environment, and a limit out of range.
     """
