@@ -88,6 +88,11 @@ INNER = {
         "rivals",
         "rival_usd",
         "failed",
+        "Seat.inputs",
+        "Role.describe",
+        "StrategySelector.describe",
+        "Turn.of",
+        "Task.of",
         "fingerprint",
         "unweighed",
         "weighs",
@@ -240,7 +245,8 @@ def form(parameter: inspect.Parameter, unsaid: bool) -> str:
 
 
 def typed(name: str, type_: str) -> str:
-    """A name with its type, unless that is plain."""
+    """A name with its type, unless that is plain; what a mapping or function holds is left out."""
+    type_ = re.sub(r"\b(Mapping|Callable)\[.*?\](?= \||$)", r"\1", type_)
     parts = {*re.sub(r"Any$", "str", type_).split(" | ")}
     return name if parts <= PLAIN else f"{name}: {type_}"
 
@@ -307,7 +313,8 @@ def members(
         yield f"- {', '.join(f'`{written}`' for written in unsaid)}"
     for name, value in vars(thing).items():
         function = value.__func__ if isinstance(value, classmethod) else value
-        if name.startswith("_") or name in said or documented_above(name, thing):
+        inner = f"{thing.__name__}.{name}" in INNER
+        if name.startswith("_") or name in said or inner or documented_above(name, thing):
             continue
         if isinstance(function, property):
             if name in in_words:

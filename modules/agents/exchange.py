@@ -21,7 +21,7 @@ def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A protocol's declaration about the answers of its agents, as `exchange()` of its class.
+    """What a protocol's `exchange()` declares about the answers of its agents.
 
     Args:
         members: names of the agents who answer first and may answer again. All others, such as a

@@ -26,9 +26,8 @@ from .corpus_index import (
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    With a file and `index_dir` the index is kept in that folder, and documents are read from the
-    file as they are needed. Of documents with one title the first is kept. A large file takes
-    minutes at first: open it before the event loop runs.
+    `index_dir` keeps the index of a file, which is then read as needed. Of documents with one title
+    the first is kept. A large file takes minutes at first: open it before the event loop runs.
 
     Raises UserError, naming file and line (or the document's number), for whatever is not a
     document.

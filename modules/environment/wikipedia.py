@@ -56,8 +56,8 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 class WikipediaEnvironment(Environment):
     """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
 
-    A disambiguation page counts as no page; `closest` gives what it lists. `closest` searches for
-    words only, never for operators, in the main namespace.
+    A disambiguation page counts as no page. `closest` searches for words only, never for operators,
+    in the main namespace.
 
     Args:
         host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private

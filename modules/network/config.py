@@ -64,13 +64,12 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
     - Vote: `weight` of an answer, from trust or learned from training questions.
     - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a
       new answer in an agent's recent accuracy.
-    - Graph: degree `k` (from N - 1 on complete) and rewiring `p` of the small world, `min_degree`,
-      `max_degree`, `drop`, `add` as in `Limits`, changed every `evolve_every` questions.
-    - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
-    - Policy: `policy`, the paper's graph attention (`gat`), or without graph and tracker the
-      strategy most often right on the most similar questions (`knn`), or a logistic `regression` on
-      the embedding. For `gat`, `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in
-      `PolicySettings`; `centred`: embeddings less their mean in training.
+    - Graph: degree `k` (from N - 1 on complete) and rewiring `p` of the small world, changed every
+      `evolve_every` questions within `Limits`.
+    - Tracker: as in `TrackerSettings`.
+    - Policy: `policy`, the paper's graph attention (`gat`, with `PolicySettings`), or without graph
+      and tracker the strategy most often right on the most similar questions (`knn`), or a logistic
+      `regression` on the embedding; `centred`: embeddings less their mean in training.
     - `copies_temperature` of agents with one LM, unless their sampling or LM sets one; None: as the
       LM is.
     - `seed` of graph, weights and draws; `embedding`: the model that makes the vectors.

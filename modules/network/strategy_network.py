@@ -63,8 +63,8 @@ class StrategyNetwork(Program):
     Agents with one LM answer at the config's `copies_temperature`, unless `sampling` or the LM sets
     a temperature. `decided_by` is `consensus` or `none`. The prediction also has the `confidence`
     in the answer, the `probabilities` of all answers, and by agent `strategies` (None: not asked)
-    and vote `weights`; a turn has its `strategy`, its `weight` and, as `confidence`, the policy's
-    probability of that strategy.
+    and vote `weights`; a turn has its `strategy`, `weight` and, as `confidence`, that strategy's
+    probability.
 
     Raises UserError for a strategy that is not in `STRATEGIES`, and agents that do not exist.
     """

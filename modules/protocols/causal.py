@@ -101,16 +101,16 @@ class CausalConsistency(
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
-        d_max: most rounds (the paper: 3). All answer and examine again until an answer is accepted
-            or the evaluators agree; after the last round the evaluators' answer is taken.
-        own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
-            `evaluator` or `supervisor` takes that part.
+        d_max: most rounds (the paper: 3), until an answer is accepted or the evaluators agree;
+            after that the evaluators' last answer is taken.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
         without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
             of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
         demonstration: the worked question that is shown: `scienceqa`, `com2sense`, `boolq`,
             `gsm8k`, `hotpotqa`, or a file that `fm.worked` wrote.
         tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`
-            (the one given first), or `strongest:REASONER` (that reasoner's).
+            (the one given first), or `strongest:REASONER`.
         seed: settles draws, together with the question's id.
         lms: LMs of `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of all agents; temperature 0.5 and top_p 0.4 unless given.

@@ -95,14 +95,13 @@ class Declared(Program):
             async def solve(self, task: fm.Task) -> dspy.Prediction: ...
 
     `seat` puts a `fm.Seat` for each agent on the program. Its parameters are the settings, JSON
-    values, which are attributes before `seat` is called. They give the constructor, `describe()`,
-    the short spec (`debate:3`, at most the first two), and by Optuna's distributions in the
-    annotations the search space of `fm.tune`. A function (name, value) → value in the annotation
-    checks a setting. Plans count each agent once in each of `max_rounds` rounds, or once without
-    such a setting.
+    values, which are attributes before it is called. They give the constructor, `describe()`, the
+    short spec (`debate:3`, at most the first two), and by Optuna's distributions in the annotations
+    the search space of `fm.tune`. A function (name, value) → value in the annotation checks a
+    setting. Plans count each agent once in each of `max_rounds` rounds.
 
-    Where type checkers are to know the settings, write the method as `__init__`, without a call of
-    its base's, and end it in `**shared: Unpack[Shared]`.
+    For type checkers, write the method as `__init__`, without a call of its base's, and end it in
+    `**shared: Unpack[Shared]`.
 
     Raises UserError for a setting that it does not have, and one that is missing.
     """

@@ -58,12 +58,11 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     - `answer`: the label, `yes`/`no`, decimal number or phrase; None when none could be read,
     - `decided_by`: who or what decided, or `none`,
-    - `rounds` used, and `consensus_round`, the round of first full consensus or None,
+    - `rounds` used, and `consensus_round`, the first with full consensus or None,
     - `transcript`: a dict per turn with agent, round, answer, text, evidence and usage,
     - `usage` of this question.
 
-    A class that declares its `protocol` is found by name. Raises CallError when an LM call fails
-    for good, UserError when the input cannot be used.
+    Raises CallError when an LM call fails for good, UserError when the input cannot be used.
     """
 
     protocol: ClassVar[Protocol]
@@ -164,11 +163,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """The protocol's figures about its evaluated rows: numbers in nested dicts."""
+        """The protocol's figures about its evaluated rows."""
         return {}
 
     def turns(self) -> list[SeatTurns]:
-        """The fewest and most turns of each agent, for plans: one call per turn, two if unreadable.
+        """The fewest and most turns of each agent, for plans: a call per turn, two if unreadable.
 
         A protocol that does not say counts with at least one turn in all, and with one turn of each
         seat and of each predictor outside of seats.
@@ -182,7 +181,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def exchange(self) -> Exchange | None:
-        """How its agents answer again, for `fm.controls`; None where the protocol does not say."""
+        """How its agents answer again, for `fm.controls`, or None."""
         return None
 
     def most_turns(self) -> int:

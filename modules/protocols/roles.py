@@ -39,7 +39,7 @@ class Role:
 
     Args:
         signature: its docstring is the instruction, and `answer` is the last of its outputs, which
-            are text. Workers and supervisors take its instruction alone. A role with the outputs
+            are text. Workers and supervisors take its instruction alone; one with the outputs
             `thought` and `action` is a worker.
         tools: environments, or functions of a query; the text `environment` stands for the
             program's.

@@ -55,9 +55,9 @@ class SingleAgent(
             of such chains), `self_ask` (sub-questions first), `decomposition` (independent subtasks
             first), `least_to_most` (ever harder sub-questions, each with the earlier answers),
             `plan_and_solve` (a plan, then its steps).
-        role: instead of a strategy, a role of the deliberation, asked once.
-        own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
-            `evaluator` or `supervisor` takes that part.
+        role: instead of a strategy, a role of the deliberation.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
         samples: how many answers a strategy of one call draws, of which the most frequent is taken;
             None is 10 for `self_consistency` and `complexity`, else one.
         tie_break: of equally frequent answers, `first` takes the earliest, `random` draws.

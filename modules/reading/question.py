@@ -27,17 +27,16 @@ _INPUT_KEYS = frozenset(INPUTS)
 class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     """One question, ready for programs, optimizers and `dspy.Evaluate`.
 
-    Fields: `id`; `question`, text; `choices` (label → text, 2 to 26 of them; a list of texts is
-    labelled A, B, …) or None; `answer`, the gold, or None; `context`, a passage, a list of
-    passages, or None; `kind` (choice, boolean, number, span, open or task; inferred when not given,
-    but never open: free text, which needs a metric); `meta`, a dict. For choices the answer is a
-    label, or the text of exactly one option, which is turned into its label. Several accepted
-    answers may be a list: `answer` is the first, `accepted` are all. A task has no answer, since a
-    check decides; it may have `files`, which a program finds in its folder, and `tests`, which are
-    added when it has ended, both path → text.
+    Fields: `id`; `question`; `choices` (label → text, 2 to 26 of them; a list of texts is labelled
+    A, B, …) or None; `answer`, the gold, or None; `context`, a passage, a list of passages, or
+    None; `kind` (choice, boolean, number, span, task, or open: free text, which needs a metric;
+    inferred when not given, but never open); `meta`, a dict. For choices the answer is a label; the
+    text of exactly one option is turned into its label. Of several accepted answers, a list,
+    `answer` is the first, `accepted` are all. A task has no answer; it may have `files`, which a
+    program finds in its folder, and `tests`, which are added when it has ended, both path → text.
 
-    `inputs()` holds question, choices, context and kind. `copy`, `with_inputs` and `Question(base)`
-    give a `Question`; `inputs`, `labels` and `without` a plain `dspy.Example`.
+    `copy`, `with_inputs` and `Question(base)` give a `Question`; `inputs`, `labels` and `without` a
+    plain `dspy.Example`.
 
     Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
     """

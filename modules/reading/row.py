@@ -94,12 +94,9 @@ class ResultRow(TypedDict):
         meta: the fields of the question's `meta` that are text or numbers.
         truncated: whether any reply was cut off at a token limit.
         finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off.
-            Rows of imported logs have neither of the last two.
         program: the beginning of the program's hash.
         model: the names under which endpoints answered.
-        reasoning: the thoughts before the last reply.
         raw: what a user's own program returned, where no answer could be read in it.
-        feedback: what the metric said beside the score.
         check: of a task, how its check ended.
         metric_usage: the cost of the metric's own LM calls.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the

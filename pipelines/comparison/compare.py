@@ -82,8 +82,7 @@ def _compare(request: CompareRequest) -> Comparison:
 
     Unreadable answers and errors count as wrong. There is no verdict on a run that failed on at
     least half of the questions, or whose unreadable answers are above 5% or could undo a
-    difference. The folder of an import stands for all its runs. p-values are Holm-corrected over
-    all pairs.
+    difference. p-values are Holm-corrected over all pairs.
 
     Raises UserError for fewer than two runs, something that is not a run, a folder without a run,
     names that do not fit, no shared question, a question that differs between the runs in its text,

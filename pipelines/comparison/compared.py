@@ -23,8 +23,8 @@ class Compared:
         left_out: how many questions with a row are not shared.
         score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
         repeats: answers per question, on average.
-        errors, unreadable, cut_off: how many answers failed, could not be read, or had a reply that
-            ended at the token limit. `unread` answers are of the last two kinds.
+        cut_off: how many answers had a reply that ended at the token limit; `unread` are these and
+            the unreadable.
         usage: what the calls really made took.
         takes: the same, with answers from records and caches counted at their price.
         seconds: the mean per answer, or None.

@@ -101,9 +101,7 @@ class Pair:
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides: over clusters, where there are some. It reaches 0 where the
-        corrected test shows nothing.
-        """
+        """The interval that decides. It reaches 0 where the corrected test shows nothing."""
         low, high = (self.low, self.high) if self.clustered is None else self.clustered[1:3]
         if self.p_adjusted >= SURE:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -208,7 +206,7 @@ class Pair:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on why there is no verdict, and on what differs beside the programs."""
+        """Why there is no verdict, and what differs beside the programs."""
         judge = "The judge was not checked against people." if self.unchecked_judge else ""
         cause = f"{self.cause}." if self.cause else ""
         notes = (cause, say("confounds", self), judge, self.few_clusters)

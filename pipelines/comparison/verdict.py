@@ -85,11 +85,11 @@ class Rivals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cheapest program that nothing is shown to beat: `run`. Ties in price go to the program
-    most often right, then to the first. `unbeaten` are all programs that nothing is shown to beat,
-    the cheapest first; `leader` is the one of them most often right. `front` has the recommended
-    program and each cheaper one that is shown to beat all still cheaper ones. Prices are in `unit`
-    per question, or None.
+    """The cheapest program that nothing is shown to beat, `run`; at equal prices the one most often
+    right, then the first. `unbeaten` are all programs that nothing is shown to beat, the cheapest
+    first; `leader` is the one of them most often right. `front` has the recommended program and
+    each cheaper one that is shown to beat all still cheaper ones. Prices are in `unit` per
+    question, or None.
     """
 
     run: str
@@ -116,9 +116,8 @@ class Verdict:
     Attributes:
         outcome: `better` (the recommended program is a team that is shown to beat one prompt, and
             one prompt asked as often as the team's bill allows), `beats` (the subject is shown to
-            beat the reference), `undecided` (nothing is; the subject is the most often right of the
-            programs that may), `worse` (the reference is shown to beat all others) or
-            `not_comparable`.
+            beat the reference), `undecided` (nothing is; the subject is the most often right that
+            may), `worse` (the reference is shown to beat all others) or `not_comparable`.
         subject: the run that the outcome is about, or None.
         reference: the run that the others are compared with.
         beaten: all runs that the subject is shown to beat.

@@ -34,8 +34,8 @@ class Contest(ContestResult, ShownResult):
 
     `outcome` is `better`, `not worth it` or `undecided`, and `reason` a sentence. `winner` is the
     program to take, ready to be asked. `standings` is a DataFrame with a row for each program, and
-    `runs` has its evaluation by name. `confirmed` compares the winner with the reference on
-    questions that the race had not used, or is None.
+    `runs` has its evaluation by name. `confirmed` compares the winner with the reference on fresh
+    questions, or is None.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Controls(ShownResult):
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
     `low` and `high`; they sum to `total`. Where an arm of the middle three was not asked, `talk`
     stands for them. `levels` are the scores along the path, `scores` those of the other arms,
-    `arms` the team's gain over each of these, and `sentence` is the conclusion.
+    `arms` the team's gain over each of these; `sentence` is the conclusion.
     """
 
     folder: Path

@@ -67,7 +67,7 @@ def load(
             `data_dir` and on the Hugging Face hub; a path to delimited text, JSON (an object per
             line, or an array), Parquet, Excel, or a saved `datasets` folder; or an open file, a
             DataFrame, a `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
-        split: by default the one that the data set is evaluated on; of a workbook, the sheet.
+        split: by default the one that is evaluated; of a workbook, the sheet.
         limit: keeps the first questions, or with a `seed` a random sample in the order of the file.
             Samples of one seed are nested.
         seed: draws the sample.

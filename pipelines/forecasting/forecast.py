@@ -42,7 +42,7 @@ class Forecast:
     """The mean gain of a vote of n agents over one of them.
 
     `effective` is the number of independent agents that these are worth, `ceiling` the share of
-    questions on which any of them is right, and `accuracy` their mean accuracy.
+    questions on which any is right, and `accuracy` their mean accuracy.
     """
 
     agents: tuple[str, ...]

@@ -74,9 +74,9 @@ def import_log(
 
     Args:
         log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
-            Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, and
-            tables with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet).
-            Of agents that act: results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent, and
+            Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, tables
+            with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet); of
+            agents that act, results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent, and
             tables with a row an agent and a column a task.
         out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The
             same import again changes nothing. None writes to a temporary one.
@@ -84,9 +84,9 @@ def import_log(
             several.
 
     What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores between
-    makes a run of scores, whose answers are not in the outcome table. A right answer without a text
-    takes part in no vote. Samples without a score or of a cancelled run are left out and counted;
-    of several logs of one task, the newest counts.
+    right and wrong makes a run of scores alone. A right answer without a text takes part in no
+    vote. Samples without a score or of a cancelled run are left out and counted; of several logs of
+    one task, the newest counts.
 
     Raises UserError for no log, a damaged or unknown one, the same answer twice, an answer neither
     right nor wrong, and a folder that holds something else; with file and line.

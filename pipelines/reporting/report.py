@@ -67,8 +67,8 @@ def report(
 
     Args:
         runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune` or `import` wrote;
-            at least one. The others over the same data, and baselines that `match_budget` made of
-            them, are compared with the first; runs over other data are shown apart.
+            at least one. Others over the same data, also baselines of `match_budget`, are compared
+            with the first; runs over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one.

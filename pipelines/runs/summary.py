@@ -61,7 +61,7 @@ class Summary:
         usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
             nothing.
         takes: as `usage`, but with these answers at their original price.
-        paid: what was spent in this folder according to its ledger, also by killed attempts.
+        paid: what was spent in this folder, also by killed attempts.
         lost: what calls without an answer may have cost besides.
         seconds: mean and percentiles of the time per question.
         groups: the score by the values of `meta.subject` and other fields.

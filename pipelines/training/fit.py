@@ -29,8 +29,6 @@ def train(request: TrainRequest) -> StrategyNetwork:
     """Teach a strategy network which agent should use which strategy on which question, and whom to
     trust.
 
-    Training uses either `outcomes`, without a call, or `train`, by asking.
-
     Returns a network with `training`, which has `folder`, `log` and `scores`; if `program` is an
     `fm.StrategySelector`, returns a selector. Outcomes with strategies that are not in
     `fm.STRATEGIES` make a network that can only be scored, not asked.

@@ -99,8 +99,7 @@ class Study(ShownResult):
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program, and
     `study` the Optuna study itself.
 
-    `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow;
-    None when it has none.
+    `best` raises UserError as long as no trial is finished.
     """
 
     folder: Path
@@ -169,7 +168,7 @@ class Study(ShownResult):
 
     @property
     def effects(self) -> pd.DataFrame:
-        """What each choice changes: a row for each value of a choice against the first one tried.
+        """What each choice changes: a row for each value of a choice against the first one.
 
         `difference` is in scores, paired over the same questions and averaged over what else was
         tried, with `low` and `high` (95%); `cost_ratio` is how many times the price it has. They
@@ -181,8 +180,8 @@ class Study(ShownResult):
         return pd.DataFrame(self.report.effects, columns=names)
 
     def plot(self, path: str | Path) -> Path:
-        """Draw how the study went, as PNG or SVG; as `.html` the settings and scores of all trials,
-        interactively, with plotly.
+        """Draw how the study went, as PNG or SVG; as `.html` all trials, interactively, with
+        plotly.
 
         Raises UserError where there is nothing to draw, or no plotly.
         """

@@ -87,14 +87,13 @@ class Deliberation(
             critic) and of `own_roles`, each at most once; or roles by name, such as `{"lawyer":
             Lawyer, "critic": "critic"}`.
         tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM says which of the
-            last answers is best), `majority` (the most frequent answer of the last round; ties go
-            to the earliest speaker, with `majority:random` to a drawn one, with
-            `majority:strongest=ROLE` to that agent), `strongest:ROLE` (that agent's last readable
-            answer), or a function of the turns (dicts with `agent`, `round`, `answer` and `text`)
-            that returns an answer or None.
+            last answers is best), `majority` (of the last round; ties go to the earliest speaker,
+            with `majority:random` to a drawn one, with `majority:strongest=ROLE` to that agent),
+            `strongest:ROLE` (that agent's last readable answer), or a function of the turns (dicts
+            with `agent`, `round`, `answer` and `text`) that returns an answer or None.
         max_rounds: at least 1; the paper's value is 3.
-        own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
-            `evaluator` or `supervisor` takes that part.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
             others say.
         seed: settles draws, together with the question's id.

@@ -28,8 +28,8 @@ def replay(
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
-    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue,
-    without an LM call; its usage is that of the turns it is made of.
+    """The outcome of a recorded dialogue under a smaller round limit or another tie-break, without
+    an LM call; its usage is that of the turns it is made of.
 
     Args:
         result: a prediction of `Deliberation`, or a row of `results.jsonl`.

@@ -89,14 +89,14 @@ class SupervisedTeam(
         workers: names of `ROLES` (bold, cautious, neutral) and of `own_roles`; equal ones become
             `NAME.0`, `NAME.1`, ….
         environment: where workers without tools of their own look things up.
-        own_roles: roles of your own by name, as `fm.roles` reads them. One called `judge`,
-            `evaluator` or `supervisor` takes that part.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
         max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
         max_retries: how often a worker is sent back; the paper's value is 3. With one worker and 0
             there is no supervisor.
         demonstration: the worked trace that is shown: `hotpotqa` or a file.
         styles: whether the supervisor reads how each worker works.
-        limits: whether long thoughts, observations and traces are cut; the paper cuts none.
+        limits: whether long thoughts, observations and traces are cut, unlike the paper's.
         tie_break: whose answer is taken where the supervisor could not be read twice and most
             workers share none: `first`, `strongest:WORKER` or `random`.
         seed: settles draws, together with the question's id.
@@ -108,8 +108,7 @@ class SupervisedTeam(
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (without a supervisor), or `none`; where the
     supervisor could not be read twice, `fallback:majority` (most workers share the answer), or
-    `fallback:` and the tie-break. `rounds` is 1 plus the retries; a turn's `round` is the attempt
-    of that worker.
+    `fallback:` and the tie-break. A turn's `round` is the attempt of that worker.
 
     Raises UserError for no or unknown workers, no environment, and a limit out of range.
     """
