@@ -191,7 +191,7 @@ def form_of(item: Item, entry: Entry) -> str:
 
 def shown(entry: Entry, shared: Collection[Item]) -> str:
     """An entry as Markdown, without the items that stand at the beginning of the page."""
-    own = [item for item in entry.items if item not in shared and item.name not in INNER]
+    own = [item for item in entry.items if item not in shared]
     lines = [line(item, form_of(item, entry)) for item in own]
     body = "\n".join([*lines, *entry.members])
     links = ", ".join(f"[{group}](#{group.lower()})" for group in entry.groups)
@@ -218,6 +218,7 @@ def entry(heading: str, thing: Any, name: str) -> Entry:
     forms = forms or attributes(thing, name)
     words, items = taken_apart(inspect.getdoc(thing) or "", list(forms))
     call = f"`{called(name, thing, unsaid)}`" if taken else ""
+    items = [item for item in items if taken or item.name not in INNER]
     lines = list(members(thing, words, forms, items, bool(taken)))
     return Entry(heading, call, groups, words, forms, items, lines)
 
@@ -375,6 +376,8 @@ def argument(parameter: inspect.Parameter) -> str:
         return named
     default = parameter.default
     written = re.sub(r"<function (\w+) at \w+>", r"\1", repr(default))
+    if isinstance(default, float):
+        written = f"{default:.4g}"
     if isinstance(default, tuple) and len(default) > 3:
         written = f"({default[0]!r}, …, {default[-1]!r})"
     return f"{named}={'…' if written == '<factory>' else written}"

@@ -88,7 +88,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
     Args:
         name: what the others call it; also its name in `lms` and on the command line.
         signature: has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`,
-            `notes` and `correction` as inputs, and `answer` as output; the other outputs are the
+            `notes` and `correction` as inputs, and `answer` as output; other outputs are the
             agent's argument.
         lm: an LM of its own; None takes the one of the run.
         sampling: its LM settings, such as `{"temperature": 0.5}`.
@@ -201,7 +201,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         *,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> Turn:
-        """One turn that prepares an answer and gives none: `text` is what was said."""
+        """One turn that prepares an answer: `text` is what was said."""
         with metered() as usage:
             prediction = await self.fill(task, notes=notes)
         text, outputs = self._argument(prediction), self._typed(prediction)
@@ -216,7 +216,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         correction: str | None = None,
         rollout: int | None = None,
     ) -> dspy.Prediction:
-        """Make one call; returns the output fields as text, missing ones empty."""
+        """Make one call; returns the output fields as text."""
         inputs = self.inputs(task, discussion, notes=notes)
         if correction is not None:
             inputs = self._corrected(inputs, correction)

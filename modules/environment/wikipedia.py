@@ -63,9 +63,8 @@ class WikipediaEnvironment(Environment):
         host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
             host.
         path: where its API is.
-        private_hosts: may name the host, which may then be at a private address. Nothing that a
-            page or an agent says reaches this setting.
-        cache_dir: keeps every answer for good, so that later runs see the same pages.
+        private_hosts: hosts that may be at a private address; no page and no agent can name one.
+        cache_dir: keeps every answer, so that later runs see the same pages.
         user_agent: who asks; public wikis want a project and a way to reach it.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it

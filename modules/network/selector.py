@@ -38,10 +38,10 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         strategies: names, or name → what it stands for: another name, or a `dspy.Module`, which
             becomes a part of the selector, in `modules`.
         agents: N; a single agent needs no graph.
-        embedding: what embeds questions: a model's name, an `fm.Embedder`, or a function of texts
-            (n) that gives vectors (n, D). None: the model of `fm.train`.
+        embedding: a model's name, an `fm.Embedder`, or a function of texts (n) that gives vectors
+            (n, D). None: the model of `fm.train`.
         state: what was learned, a DSPy parameter, for a selector of a network that exists.
-        settings: other settings of `fm.NetworkConfig`, such as `choice`, `gamma` or `seed`.
+        settings: others of `fm.NetworkConfig`.
 
     `fm.train(…, program=selector)` returns a trained copy. Raises UserError for settings that
     cannot be.

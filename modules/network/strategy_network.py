@@ -42,14 +42,13 @@ class StrategyNetwork(Program):
     """N agents choose strategies by their policies, answer apart from one another, and vote.
 
     Args:
-        state: what was learned, or a fresh network: a DSPy parameter, never changed by asking. A
-            selector brings it along, with its embeddings and modules.
-        embed: makes the embeddings of questions that the network was trained with; called in a
-            thread.
+        state: what was learned, a DSPy parameter, or a selector that has it, with its embeddings
+            and modules.
+        embed: embeds questions as in training; called in a thread.
         strategies: strategy → what the name stands for, where that is another prompting strategy,
             or any `dspy.Module`.
-        own_prompts: whether agents have prompts of their own, all of them or those of these
-            numbers. Otherwise copies of one LM share one prompt per strategy.
+        own_prompts: whether all agents, or those of these numbers, have prompts of their own;
+            otherwise copies of one LM share one per strategy.
         lms: LMs by strategy (`cot`), by agent (`agent.0`) or by both (`agent.0.cot`).
         samples: how many answers the strategies that draw several draw; None is their own number.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.

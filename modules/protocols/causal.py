@@ -94,8 +94,8 @@ class CausalConsistency(
     """CaCo-CoT (Tang et al. 2024, Algorithm 1).
 
     Args:
-        reasoners: R, at least 1, who answer independently: they explain the terms, answer
-            subquestions and give a rationale first.
+        reasoners: R, at least 1. Each explains the terms, answers subquestions and gives a
+            rationale before its answer.
         evaluators: E. Each examines one solution against a counterfactual answer; 0 is a plain
             vote.
         th0: the share of reasoners that an answer must exceed to be examined alone.
@@ -105,8 +105,8 @@ class CausalConsistency(
             after that the evaluators' last answer is taken.
         own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
             `supervisor` take these parts.
-        without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
-            of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
+        without: parts left out (Table 3): `concepts`, `subquestions`, `rationale` of the reasoners,
+            `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
         demonstration: the worked question that is shown: `scienceqa`, `com2sense`, `boolq`,
             `gsm8k`, `hotpotqa`, or a file that `fm.worked` wrote.
         tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`

@@ -49,9 +49,8 @@ class Ensemble(Program):
 
     Args:
         members: names of single-agent strategies, or programs; at least one.
-        vote: `majority`, `weighted`, `probability` (by the LM's own probability of the answer, from
-            `fm.lm(…, logprobs=True)` or DSPy's decision outputs), or `pick` (where answers differ,
-            an LM says which is best).
+        vote: `majority`, `weighted`, `probability` (by the LM's own, from `fm.lm(…, logprobs=True)`
+            or DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
         weights: one non-negative number per member, for votes and ties that weigh; None until
             `fit_weights` has set them.
         samples: how often each member answers, for a pick.
@@ -65,8 +64,7 @@ class Ensemble(Program):
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is the vote, or `none`; `tied` says whether two answers had the top score. A member
-    whose request is refused has no vote, and its turn says why in `failed`; a question fails where
-    all are refused.
+    whose request is refused has no vote, and its turn says why in `failed`.
 
     Raises UserError for no members, an unknown vote or rule for ties, weights that do not fit the
     members, and a vote by probabilities where an LM gives none.

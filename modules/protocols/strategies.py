@@ -133,8 +133,7 @@ class Strategy:
         steps: the instructions of the calls before the answering one, by name.
         sampling: LM settings, which those of the agent override.
         samples: how many answers are drawn unless the agent says; None is one.
-        turns: fewest and most turns of each step and of `answer`; by default one each, times the
-            samples.
+        turns: fewest and most turns of each step and of `answer`; by default one per sample.
 
     Raises UserError when `answer` is not the signature's last output.
     """

@@ -82,7 +82,6 @@ class ResultRow(TypedDict):
     """A line of `results.jsonl`: one repeat of one question.
 
     Attributes:
-        repeat: number of the repeat, from 0 on.
         answer: None if none could be read or the question failed.
         correct: False in these cases, too; None if the score is neither right nor wrong.
         score: what the metric gave, 1 or 0 for right and wrong; None for an error.
@@ -91,13 +90,11 @@ class ResultRow(TypedDict):
         usage: the cost of the question's calls; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
         error: why the question failed, or why the metric gave no score.
-        meta: the fields of the question's `meta` that are text or numbers.
         truncated: whether any reply was cut off at a token limit.
         finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off.
         program: the beginning of the program's hash.
         model: the names under which endpoints answered.
         raw: what a user's own program returned, where no answer could be read in it.
-        check: of a task, how its check ended.
         metric_usage: the cost of the metric's own LM calls.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.

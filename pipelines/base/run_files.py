@@ -207,8 +207,7 @@ class Manifest(TypedDict):
 class TrialEntry(ByKey):
     """A trial as `study.json` has it; what is None is left out there.
 
-    `told_by` is the number of the worker whose run answered, if no run of its own did; `same_as`
-    the number of a trial with the same setting.
+    `same_as` is the number of a trial with the same setting.
     """
 
     trial: int

@@ -19,15 +19,13 @@ class Compared:
     """One run of a comparison. Every figure is over the shared questions alone.
 
     Attributes:
-        questions, rows: how many questions the run has to answer, and how many rows it has.
         left_out: how many questions with a row are not shared.
         score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
-        repeats: answers per question, on average.
         cut_off: how many answers had a reply that ended at the token limit; `unread` are these and
             the unreadable.
-        usage: what the calls really made took.
-        takes: the same, with answers from records and caches counted at their price.
+        takes: as `usage`, with answers from records and caches counted at their price.
         seconds: the mean per answer, or None.
+        repeats: answers per question, on average.
         program: the full description, where the name is short.
     """
 
@@ -53,7 +51,7 @@ class Compared:
 
     @property
     def answers(self) -> int:
-        """How many answers these questions have, over all repeats."""
+        """The number of answers to these questions."""
         return round(self.repeats * self.score["n"])
 
     @property

@@ -39,11 +39,11 @@ class Pair:
             else the paired t-test, or with `clustered` the cluster-robust test.
         p_adjusted: p after Holm's correction over all pairs.
         f1: the difference in F1 over span questions, or None.
-        call_ratio, token_ratio, cost_ratio, seconds_ratio: usage per answer of a divided by that of
-            b, with answers from records and caches at their price, or None.
-        only_a, only_b: ids of the questions that only one of them had right, or had better.
+        call_ratio, token_ratio, cost_ratio, seconds_ratio: usage per answer, a's by b's, with
+            answers from records and caches at their price, or None.
+        only_a, only_b: ids of the questions that only one had right, or better.
         cluster, clustered: the field of `meta` by which questions belong together, and the
-            difference over these clusters, which decides where it is not None.
+            difference over these clusters, which then decides.
         failure, other_metric, unread: reasons why there is no verdict.
         confounds: what differs beside the programs.
         unchecked_judge: whether an LM graded that was not checked against people.
@@ -119,7 +119,7 @@ class Pair:
 
     @property
     def no_worse(self) -> bool | None:
-        """Whether a is shown to be worse by at most the points that do not matter, or None."""
+        """Whether a is shown to be worse by no more than does not matter, or None."""
         if self.margin is None or self.least is None or self.cause:
             return None
         return self.least > -self.margin

@@ -86,10 +86,9 @@ class Rivals(NamedTuple):
 @dataclass(frozen=True)
 class Recommendation:
     """The cheapest program that nothing is shown to beat, `run`; at equal prices the one most often
-    right, then the first. `unbeaten` are all programs that nothing is shown to beat, the cheapest
-    first; `leader` is the one of them most often right. `front` has the recommended program and
-    each cheaper one that is shown to beat all still cheaper ones. Prices are in `unit` per
-    question, or None.
+    right, then the first. `unbeaten` are all such programs, the cheapest first, and `leader` is the
+    one most often right. `front` has the recommended program and each cheaper one that is shown to
+    beat all still cheaper ones. Prices are in `unit` per question, or None.
     """
 
     run: str

@@ -33,9 +33,9 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
     (CaCo-CoT): about 11 calls.
 
     Args:
-        question: labelled, and none of those that programs will be asked.
+        question: labelled, and none that programs will be asked.
         lm: who works it: a name, or an LM.
-        out: the YAML file to write, a new one.
+        out: the new YAML file.
 
     Returns the path of the file.
 

@@ -64,17 +64,16 @@ def load(
 
     Args:
         name_or_path: a name, searched for among the shipped samples, as NAME-SPLIT.jsonl in
-            `data_dir` and on the Hugging Face hub; a path to delimited text, JSON (an object per
-            line, or an array), Parquet, Excel, or a saved `datasets` folder; or an open file, a
-            DataFrame, a `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
+            `data_dir` and on the Hugging Face hub; a path to delimited text, JSON (lines, or an
+            array), Parquet, Excel, or a `datasets` folder; or an open file, a DataFrame, a
+            `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
         split: by default the one that is evaluated; of a workbook, the sheet.
         limit: keeps the first questions, or with a `seed` a random sample in the order of the file.
             Samples of one seed are nested.
         seed: draws the sample.
-        columns: columns by field: {"question": "q_text"}; {"choices": "first,second"} for options
-            in columns of their own; {"answer": "gold:from0"} for positions of options counted from
-            0.
-        kind: overrides the kind of every row.
+        columns: columns by field, such as {"question": "text", "choices": "first,second", "answer":
+            "gold:from0"}, where positions of options are counted from 0.
+        kind: the kind of every row.
         data_dir: by default FOLKMOOT_DATA.
 
     What was guessed is logged to `folkmoot`. A question without an id gets a hash of its content,

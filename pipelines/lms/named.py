@@ -53,14 +53,14 @@ def lm(
         name: `openai/MODEL` (OpenAI, or any compatible endpoint with `api_base`), any other LiteLLM
             name, `local/MODEL`, or `replay/DIR` (answers of a recorded run). Default: FOLKMOOT_LM,
             else `local/gemma-3-270m`.
-        api_base: the endpoint, up to and including `/v1`.
-        api_key: the key, where it is not to come from the environment (`OPENAI_API_KEY`, or the
-            provider's own variable). It is kept nowhere.
+        api_base: Address of an OpenAI-compatible endpoint, up to /v1.
+        api_key: the key; None takes it from the environment (`OPENAI_API_KEY`, or the provider's
+            own variable). It is kept nowhere.
         concurrency: most calls in flight to this LM.
-        timeout: seconds that one attempt may take; None takes 120, and 1800 for an embedded LM.
+        timeout: Seconds that one attempt of an LM call may take. Default: 120, embedded 1800.
         threads: CPU threads of an embedded LM; None takes FOLKMOOT_THREADS or 1.
         context: longest prompt and reply of an embedded LM together, in tokens; None takes 8192, or
-            what the model was made for.
+            the model's own.
         slots: calls that an embedded LM answers side by side; above 1 its answers do not repeat bit
             for bit.
         profile: how the LM wants to be asked; `answer_form` and `list_options` change single

@@ -78,10 +78,9 @@ def import_log(
             with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet); of
             agents that act, results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent, and
             tables with a row an agent and a column a task.
-        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The
-            same import again changes nothing. None writes to a temporary one.
-        score: the name of the score that says what is right, of logs of Inspect and MLflow with
-            several.
+        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`.
+            None writes to a temporary one.
+        score: the score that says what is right, in logs of Inspect and MLflow with several.
 
     What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores between
     right and wrong makes a run of scores alone. A right answer without a text takes part in no

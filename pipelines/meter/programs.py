@@ -207,7 +207,7 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
 
 
 class Command(Metered):
-    """A command that is started once for each question and asks its LM through the meter.
+    """A command that is started for each question and asks its LM through the meter.
 
     It gets the question's fields as a JSON object on its standard input, and environment variables
     by which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
@@ -216,7 +216,7 @@ class Command(Metered):
     an error row.
 
     Args:
-        command: the command line, such as `"python crew.py"`; it is not run by a shell.
+        command: such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take.
         pass_env: names of further environment variables that it gets, beside those of `PASSED`.
         cwd: the folder that it is started in; by default this one.

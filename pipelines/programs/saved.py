@@ -52,14 +52,13 @@ def load_program(
     """The program that `program.save(folder)` wrote, or your own module that `fm.compile` did.
 
     Args:
-        folder: what it was saved in; also what compile, tune or train wrote, whose result it is
-            then.
+        folder: what it was saved in, or what compile, tune or train wrote.
         lms: LMs, or their names, by agent, in place of the saved ones. Addresses and keys are never
-            saved: an LM with an address of its own needs one here, or by OPENAI_BASE_URL.
+            saved: give an address here, or by OPENAI_BASE_URL.
         environment: where agents look things up: an environment or its text form, such as
             `corpus:PATH`.
-        embedding: what embeds a strategy network's questions, as `fm.train` takes it, where that
-            was a function, or a model in a folder.
+        embedding: what embeds a strategy network's questions, where that was a function or in a
+            folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts.

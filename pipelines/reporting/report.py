@@ -70,8 +70,8 @@ def report(
             at least one. Others over the same data, also baselines of `match_budget`, are compared
             with the first; runs over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
-        names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one.
+        names: Names for the runs. Default: the names of their programs.
+        tracking: also add the page to the runs' MLflow runs.
         seed, exact, cluster, panel, margin: as in `compare`.
         export: also write the plots as SVG files and the tables as CSV files into this folder.
 

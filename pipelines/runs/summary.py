@@ -57,7 +57,6 @@ class Summary:
         scores: by name, the run's metric first, over questions by the mean of their repeats. Rates,
             such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with repeats;
             other scores have a bootstrap interval.
-        counts: numbers of questions, rows, errors and unreadable answers.
         usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
             nothing.
         takes: as `usage`, but with these answers at their original price.
@@ -68,8 +67,6 @@ class Summary:
         report: the protocol's own report.
         run: the manifest, as in `run.json`.
         spent: the budget that ended it.
-        ending: how it ended.
-        metric_usage: the cost of the metric's own LM calls, or None.
         refused: how many replies an LM or its provider refused, by the reason.
         models: the names under which endpoints answered.
         requests: what was changed about requests, since an endpoint refused it as it was.

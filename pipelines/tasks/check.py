@@ -51,9 +51,8 @@ class _Ran(NamedTuple):
 class Check(Metric):
     """A metric for tasks: what a program left is right where the check says so.
 
-    The check runs in a folder with the task's files, the answer and the task's tests. Exit code 0
-    is right. If its last line is a JSON object with `score` (0 to 1), that counts, with its
-    `feedback`.
+    It runs in a folder with the task's files, the answer and the task's tests. Exit code 0 is
+    right; a last line that is a JSON object with `score` (0 to 1) and `feedback` counts instead.
 
     Args:
         check: a command, such as `"python -m pytest -q"`, which is not run by a shell; or a

@@ -96,11 +96,10 @@ def log_program(
     Args:
         program: a program, any `dspy.Module`, or the folder of a saved one.
         name: the name of the model, and of its registered version.
-        run_id: a run of the store that MLflow uses here; by default your active run, else a new
-            one.
+        run_id: a run of MLflow's store; by default your active run, else a new one.
         lm: the LM of agents without their own, stored by name and sampling settings.
 
-    Returns the model's address. Calls no LM.
+    Returns the model's address.
 
     Raises UserError for a program that cannot be saved, and whatever MLflow raises.
     """

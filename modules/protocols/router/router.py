@@ -50,8 +50,8 @@ class Router(Program):
     """Asks the cheap program, and the team only if the rule expects it to do better.
 
     Args:
-        cheap: the program that is asked first, or the name of a single agent's strategy.
-        team: the program that the rule asks; its answer is then taken, unless it cannot be read.
+        cheap: the program that is asked first, or the name of a strategy.
+        team: the program that the rule asks, whose answer is then taken if it can be read.
         rule: `never`, `always` (the cheap program is not asked), or `{"weights": {SIGN: number},
             "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign,
             its expected gain in accuracy, reaches the threshold. The signs are those of `signs_of`.
