@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from numbers import Number
+from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dspy
 import numpy as np
@@ -37,6 +39,8 @@ from .row import CHECK, ResultRow
 JUDGE = "judge"
 
 _PLAIN = (str, int, float, bool, type(None))
+_SOURCES: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+_READING_SOURCE = RLock()
 
 
 class Metric:
@@ -394,6 +398,17 @@ def values_held_by(function: FunctionType) -> list[Any]:
 
 def source_of(thing: Any) -> str:
     """The source of a class or function; its bytecode where there is none, and of a lambda."""
+    if not isinstance(thing, type):
+        return _read_source(thing)
+    # Python parses a file to find a class in it. That takes long, and before Python 3.11.8 it fails
+    # when two threads do it at once.
+    with _READING_SOURCE:
+        if thing not in _SOURCES:
+            _SOURCES[thing] = _read_source(thing)
+        return _SOURCES[thing]
+
+
+def _read_source(thing: Any) -> str:
     with suppress(OSError, TypeError):  # typed into a prompt
         if getattr(thing, "__name__", "") != "<lambda>":
             return inspect.getsource(thing)
