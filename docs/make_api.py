@@ -19,7 +19,15 @@ from typing import Any, ForwardRef, NamedTuple
 
 import folkmoot as fm
 from folkmoot.modules.protocols.declared import Shared
-from folkmoot.pipelines.base.request import Checked, Columned, Commands, LMs, Seats, SharedByLMs
+from folkmoot.pipelines.base.request import (
+    Checked,
+    Columned,
+    Commands,
+    LMs,
+    Seats,
+    SharedByLMs,
+    command_options,
+)
 
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference
@@ -214,7 +222,7 @@ def entry(heading: str, thing: Any, name: str) -> Entry:
     taken = [] if uncalled(name, thing) else parameters(thing)
     groups = [group for group in GROUPS if {*names_of(group)} <= {each.name for each in taken}]
     unsaid = [name for group in groups for name in names_of(group)]
-    forms = {each.name: form(each, each.name in unsaid) for each in taken}
+    forms = {each.name: form(each, each.name in unsaid) for each in taken} | choices(thing)
     forms = forms or attributes(thing, name)
     words, items = taken_apart(inspect.getdoc(thing) or "", list(forms))
     call = f"`{called(name, thing, unsaid)}`" if taken else ""
@@ -243,6 +251,16 @@ def form(parameter: inspect.Parameter, unsaid: bool) -> str:
         return parameter.name
     type_ = annotated(parameter.annotation)
     return typed(parameter.name, re.sub(r" \| None$", "", type_) if default is None else type_)
+
+
+def choices(thing: Any) -> dict[str, str]:
+    """The arguments of a command that take one of few values, with these."""
+    work = inspect.unwrap(thing)
+    named = getattr(work, "__annotations__", {}).get("request")
+    request = vars(import_module(work.__module__)).get(named)
+    options = {} if request is None else command_options(request)
+    values = {name: str(option.info.metavar) for name, option in options.items()}
+    return {name: f"{name}: {of}" for name, of in values.items() if re.match(r"[a-z]\S*\|", of)}
 
 
 def typed(name: str, type_: str) -> str:
