@@ -96,6 +96,7 @@ INNER = {
         "rivals",
         "rival_usd",
         "failed",
+        "mlflow_run_id",
         "Seat.inputs",
         "Role.describe",
         "StrategySelector.describe",
@@ -327,7 +328,8 @@ def members(
     said = {name for item in items for name in item.name.split(", ")}
     said |= SAID_ABOVE | INNER
     in_words = {*re.findall(r"`(\w+)`", words)}
-    unsaid = [written for name, written in forms.items() if name not in said | in_words]
+    met = said | in_words | {*re.findall(r"`(\w+)`", " ".join(item.words for item in items))}
+    unsaid = [written for name, written in forms.items() if name not in met]
     if unsaid and not taken:
         yield f"- {', '.join(f'`{written}`' for written in unsaid)}"
     for name, value in vars(thing).items():

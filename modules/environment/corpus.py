@@ -26,8 +26,8 @@ from .corpus_index import (
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    `index_dir` keeps the index of a file, which is then read as needed. Of documents with one title
-    the first is kept. A large file takes minutes at first: open it before the event loop runs.
+    `index_dir` keeps the index of a file, which is then read as needed; that of a large one takes
+    minutes at first. Of documents with one title the first is kept.
 
     Raises UserError, naming file and line (or the document's number), for whatever is not a
     document.

@@ -49,8 +49,8 @@ class Ensemble(Program):
 
     Args:
         members: names of single-agent strategies, or programs; at least one.
-        vote: `majority`, `weighted`, `probability` (by the LM's own, from `fm.lm(…, logprobs=True)`
-            or DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
+        vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
+            DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
         weights: one non-negative number per member, for votes and ties that weigh; None until
             `fit_weights` has set them.
         samples: how often each member answers, for a pick.

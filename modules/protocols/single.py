@@ -62,13 +62,13 @@ class SingleAgent(
             None is 10 for `self_consistency` and `complexity`, else one.
         tie_break: of equally frequent answers, `first` takes the earliest, `random` draws.
         seed: settles draws, together with the question's id.
-        demonstration: the worked question that is shown: `scienceqa`, `com2sense`, `boolq`,
-            `gsm8k`, `hotpotqa`, or a file that `fm.worked` wrote.
+        demonstration: Show a worked question before every call: one of folkmoot's by name, or a
+            file that fm.worked wrote.
         lm: an LM of its own; None takes the one of the run.
         lms: LMs of single steps, such as `decomposition.split`.
         environment: where a `retriever` looks things up; without one it answers from memory.
         retrieval: `queries`, which an agent writes itself, or `question`, the only query.
-        max_queries: most of these queries.
+        max_queries: most queries that an agent writes.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
         prompt_layout: where instructions stand: `role_last`, after what all agents share, or
             `role_first`, in the system message.

@@ -53,8 +53,7 @@ class Metric:
         name: what its scores are called; None takes the function's name.
         low: the lowest score, which a question without an answer gets; None is 0 or more.
         high: the highest score, or None. A score outside is an error.
-        rate: True says that answers are right (1) or wrong (0), False that scores are numbers; None
-            goes by what the function returns.
+        rate: whether answers are right (1) or wrong (0); None goes by what the function returns.
 
     Raises UserError for a function that cannot be called so, and for limits without room between
     them.

@@ -26,8 +26,7 @@ class Comparison(Sequence[Pair]):
         runs: every run, the reference first.
         pairs: the other runs (`a`) with the reference (`b`), then among one another.
         notes: sentences about what the figures leave out.
-        panel: whether a majority vote of some runs beats the best of them; None below three runs
-            that can vote.
+        panel: whether a majority vote of some runs beats the best of them, or None.
     """
 
     def __init__(

@@ -119,7 +119,7 @@ class Pair:
 
     @property
     def no_worse(self) -> bool | None:
-        """Whether a is shown to be worse by no more than does not matter, or None."""
+        """Whether a is shown to be at most `margin` worse than b, or None."""
         if self.margin is None or self.least is None or self.cause:
             return None
         return self.least > -self.margin

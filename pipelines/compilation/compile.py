@@ -55,8 +55,8 @@ def compile(request: CompileRequest) -> Any:
     which answers may be shown as demonstrations (a number: from 0.8 up); with GEPA's five arguments
     it may give `feedback`.
 
-    Returns the best program so far, of the class that was given, with the result as its
-    `compilation`.
+    Returns a new program, or a module of the class that was given, with the result as its
+    `compilation`. When the budget is spent, that is the best so far.
 
     Raises UserError for an unknown optimizer or preset, unusable questions, training questions that
     are held out, too, a budget, seed or concurrency of another type, a folder of another

@@ -91,7 +91,7 @@ class Controls(ShownResult):
         )
 
     def plot(self, path: str | Path) -> Path:
-        """Draw the parts as a waterfall with intervals, as PNG or SVG."""
+        """Draw the parts with intervals, as PNG or SVG."""
         waterfall_plot(self.levels["first"], self.steps, Path(path), rate=self.rate)
         return Path(path)
 

@@ -39,9 +39,8 @@ class Embedder:
     """Turns texts into unit vectors with a sentence-transformers model.
 
     Args:
-        model: a folder, or a model's name, found among the installed packages (the extra `minilm`;
-            for all-mpnet-base-v2 see docs/dependencies.md), then on the Hugging Face hub. Only
-            safetensors weights are read.
+        model: a folder, or a name that is looked up among the installed packages (the extra
+            `minilm`), then on the Hugging Face hub. Only safetensors weights are read.
         cache: folder of the vectors made so far; None takes that of the settings.
 
     Raises UserError when the model is nowhere to be found.

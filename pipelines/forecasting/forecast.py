@@ -41,8 +41,8 @@ SHOWN = (2, 3, 5, 7, 10, 15, 20, 30)
 class Forecast:
     """The mean gain of a vote of n agents over one of them.
 
-    `effective` is the number of independent agents that these are worth, and `ceiling` the share of
-    questions on which any is right.
+    `effective` is the number of independent agents that these are worth, `ceiling` the share of
+    questions on which any is right, and `accuracy` their mean accuracy.
     """
 
     agents: tuple[str, ...]

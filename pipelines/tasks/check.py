@@ -52,16 +52,17 @@ class Check(Metric):
     """A metric for tasks: what a program left is right where the check says so.
 
     It runs in a folder with the task's files, the answer and the task's tests. Exit code 0 is
-    right; a last line that is a JSON object with `score` (0 to 1) and `feedback` counts instead.
+    right; a last line that is a JSON object with `score` (0 to 1) and maybe `feedback` counts
+    instead.
 
     Args:
-        check: a command, such as `"python -m pytest -q"`, which is not run by a shell; or a
-            function (task, folder) that returns True or False, a score, or (score, feedback).
+        check: a command, not run by a shell, or a function (task, folder) that returns True or
+            False, a score, or (score, feedback).
         answer_file: where the text of an answer goes: its last fenced block, else all of it.
             Without it a text must be a unified diff.
         sandbox: what runs programs and checks: `bwrap` (the default), `docker:IMAGE`,
             `podman:IMAGE` or `none`.
-        seconds: that one check may take; a longer one makes the answer wrong.
+        seconds: that one check may take; after that the answer is wrong.
 
     Raises UserError for a command that is not there, and a sandbox that cannot be used.
     """

@@ -78,9 +78,9 @@ class Deliberation(
 ):
     """Agents of Commonsense (sections 3.1 and 3.2).
 
-    In every round each agent, in order, gets the question and everything said so far, and gives an
-    argument and an answer. When all answers of a round are readable and equal, that is the
-    consensus; after `max_rounds` the tie-break decides.
+    In every round each agent, in order, reads everything said so far, and gives an argument and an
+    answer. Equal answers of all in a round are the consensus; after `max_rounds` the tie-break
+    decides.
 
     Args:
         roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
@@ -100,7 +100,7 @@ class Deliberation(
         lms: LMs by role, or of `judge`.
         environment: where a `retriever` looks things up; without one it answers from memory.
         retrieval: `queries`, which an agent writes itself, or `question`, the only query.
-        max_queries: most of these queries.
+        max_queries: most queries that an agent writes.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
         prompt_layout: where instructions stand: `role_last`, after what all agents share, or
             `role_first`, in the system message.
