@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class UserError(ValueError):
-    """An error that the user can fix; the message is one sentence: what, where, what to do. The
-    command line prints only the message and exits with code 2.
+    """An error that the user can fix: one sentence says what, where, and what to do. The command
+    line prints it and exits with code 2.
     """
 
 

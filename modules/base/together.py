@@ -14,7 +14,7 @@ T = TypeVar("T")
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of coroutines that run at the same time, in their order.
 
-    One that fails ends the others, so that nothing more is paid for, and its exception is raised.
+    One that fails ends the others, and its exception is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:

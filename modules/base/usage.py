@@ -10,9 +10,8 @@ N = TypeVar("N", int, float)
 
 
 class UsageFields(TypedDict):
-    """The sums of `Usage` as JSON; files of earlier versions lack the last four.
-
-    `calls` is None of a question whose program may have asked in a thread of its own.
+    """The sums of `Usage` as JSON; files of earlier versions lack the last four. `calls` is None
+    where a program may have asked in a thread of its own.
     """
 
     calls: int | None
