@@ -276,7 +276,7 @@ def test_an_address_at_which_nothing_listens_is_said_at_once(
         port = server.getsockname()[1]
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
     began = time.monotonic()
-    with pytest.raises(fm.UserError, match="Ray cannot be used .*refused.*correct RAY_ADDRESS"):
+    with pytest.raises(fm.UserError, match=r"Ray cannot be used .*refused.*correct RAY_ADDRESS"):
         join_cluster("127.0.0.1")
     assert time.monotonic() - began < 30
 
