@@ -21,22 +21,18 @@ def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A protocol's declaration about the answers of its agents, as `exchange()` of its class.
-
-    All others in a transcript, such as a judge, decide and have no vote.
+    """What a protocol's `exchange()` declares about the answers of its agents.
 
     Args:
-        members: names of the agents who answer first and may answer again.
-        again: `(task, recorded, hear)` lets the members answer again, in the team's own prompts
-            exactly as often as they did in the `recorded` dialogue, which begins with the first
-            answers: answering until they agree would be a vote of its own. `hear` says what each
-            agent is shown of the turns. It returns the first
-            answers and all later turns. None: members do not read each other. first: `(task)` asks
-            every member for a fresh answer without the others' turns. None: the recorded first
-            answers were given in this way.
-        turns: seats with the fewest and the most turns per question that `again` takes.
-        stances: whether peers read each other's answers, so that reading only the answers differs
-            from reading nothing.
+        members: names of the agents who answer first and may answer again; others, such as a judge,
+            have no vote.
+        again: `(task, recorded, hear)` lets the members answer again, exactly as often as in the
+            `recorded` dialogue, and returns the first answers and all later turns. `hear` says what
+            each agent is shown of the turns. None: members do not read each other.
+        first: `(task)` asks every member for a fresh answer without the others' turns; None where
+            the recorded first answers are such.
+        turns: agents with the fewest and the most turns per question that `again` takes.
+        stances: whether peers read each other's answers.
     """
 
     members: Sequence[str]

@@ -13,11 +13,10 @@ class Profile:
     """Settings of one LM, attached to it as `lm.profile`.
 
     `layout`: `chat` sends messages with instructions and asks for a JSON object; `plain` sends bare
-    text (`Question: … Answer:`) for untuned base models, without instructions. `answer_form`:
-    whether a choice is answered by its `label` or by the `text` of the option. `list_options`:
-    whether the options are shown in the prompt. `constrain`: `schema` sends a JSON schema as
-    `response_format`; `grammar` leaves it to the endpoint to bound every output field; `none` sends
-    neither.
+    text (`Question: … Answer:`) for untuned base models. `answer_form`: a choice is answered by its
+    `label` or by the `text` of the option. `list_options`: whether the prompt shows options.
+    `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` lets the endpoint
+    bound every output field; `none` does neither.
     """
 
     layout: Literal["chat", "plain"] = "chat"

@@ -85,14 +85,14 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
 class Seat(dspy.Module):  # type: ignore[misc]
     """An agent: a name, a signature and, if set, an LM of its own.
 
-    Args: name: what the others call it; also its name in `lms` and on the command line. signature:
-        has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`, `notes`
-        and `correction` as inputs, and `answer` as output; the other outputs are the agent's
-        argument.
-        lm: the LM of this seat; None takes the one of the run.
-        sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
-        adapter: a `dspy.Adapter` that asks the LM in its own way; None asks as the LM's profile
-            says.
+    Args:
+        name: what the others call it; also its name in `lms` and on the command line.
+        signature: has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`,
+            `notes` and `correction` as inputs, and `answer` as output; other outputs are the
+            agent's argument.
+        lm: an LM of its own; None takes the one of the run.
+        sampling: its LM settings, such as `{"temperature": 0.5}`.
+        adapter: a `dspy.Adapter` that asks the LM in its own way; None goes by the LM's profile.
 
     Raises UserError for an unknown sampling setting.
     """
@@ -117,7 +117,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self.adapter = adapter
 
     def sample(self, sampling: Mapping[str, object] | None) -> None:
-        """Set LM settings of this seat, beside those it has. Raises UserError for an unknown."""
+        """Set LM settings, beside those it has. Raises UserError for an unknown."""
         if not isinstance(sampling, Mapping | None):
             raise UserError(
                 f"sampling is {sampling!r}: give settings such as {{'temperature': 0.5}}"
@@ -201,7 +201,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         *,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> Turn:
-        """One turn that prepares an answer and gives none: `text` is what was said."""
+        """One turn that prepares an answer: `text` is what was said."""
         with metered() as usage:
             prediction = await self.fill(task, notes=notes)
         text, outputs = self._argument(prediction), self._typed(prediction)
@@ -216,7 +216,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         correction: str | None = None,
         rollout: int | None = None,
     ) -> dspy.Prediction:
-        """Make one call; returns the output fields as text, missing ones empty."""
+        """Make one call; returns the output fields as text."""
         inputs = self.inputs(task, discussion, notes=notes)
         if correction is not None:
             inputs = self._corrected(inputs, correction)
@@ -244,7 +244,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Passage] | None = None,
         notes: Sequence[Mapping[str, object]] | None = None,
     ) -> dict[str, object]:
-        """The input fields of a request, as far as this seat's signature has them; choices that it
+        """The input fields of a request, as far as this agent's signature has them; choices that it
         has no field for stand below the question.
         """
         fields = fields_of(self.predict.signature).inputs

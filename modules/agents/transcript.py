@@ -54,9 +54,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """A stable name for the question; with the run's seed it feeds every random draw
-        about it.
-        """
+        """A stable name for the question, for draws."""
         options = "\x1f".join(f"{label}={text}" for label, text in (self.choices or {}).items())
         return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
 
@@ -68,12 +66,11 @@ _FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "st
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
 
-    `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists
-    what a tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that
-    prepares an answer and gives none has the name of its `step`. `examined` says which answer an
-    evaluator looked at: a dict with `agent`, `answer` and `counterfactual`. `details` are further
-    facts about the turn from the protocol. `outputs` are the fields of the agent's signature, typed
-    as that says; a turn read from a row has none.
+    `raw` is the answer in the agent's own words where that differs; `evidence` what a tool returned
+    before: dicts with `title`, `text`, `source`. `step` names a turn that only prepares an answer.
+    `examined` is what an evaluator examined: a dict with `agent`, `answer` and `counterfactual`.
+    `details` are further facts from the protocol. `outputs` are the fields of the agent's
+    signature, unless the turn was read from a row.
     """
 
     agent: str

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class UserError(ValueError):
-    """An error that the user can fix; the message is one sentence: what, where, what to do. The
-    command line prints only the message and exits with code 2.
+    """An error that the user can fix: one sentence says what, where, and what to do. The command
+    line prints it and exits with code 2.
     """
 
 
@@ -45,7 +45,7 @@ def did_you_mean(name: Any, names: Iterable[str]) -> str:
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The known name that is most like this one, in capitals or not; None where none is."""
-    spelled = {each.casefold(): each for each in names}
+    spelled = {known.casefold(): known for known in names}
     close = difflib.get_close_matches(name.casefold(), spelled, n=1)
     return spelled[close[0]] if close else None
 

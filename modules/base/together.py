@@ -14,7 +14,7 @@ T = TypeVar("T")
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of coroutines that run at the same time, in their order.
 
-    One that fails ends the others, so that nothing more is paid for, and its exception is raised.
+    One that fails ends the others, and its exception is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -30,9 +30,9 @@ async def those_who_answer(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | C
     raised.
     """
 
-    async def attempt(one: Coroutine[Any, Any, T]) -> T | CallError:
+    async def attempt(part: Coroutine[Any, Any, T]) -> T | CallError:
         try:
-            return await one
+            return await part
         except (FatalCallError, GivenUpError):  # which concern the others, too
             raise
         except CallError as problem:

@@ -26,12 +26,10 @@ from .corpus_index import (
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    With a file and `index_dir` the index is kept in that folder and mapped into memory when it is
-    opened again, and documents are read from the file as they are needed; otherwise all is held in
-    memory. Of documents with one title the first is kept. The first opening of a large file takes
-    minutes, so do it before the event loop runs.
+    `index_dir` keeps the index of a file, which is then read as needed; that of a large one takes
+    minutes at first. Of documents with one title the first is kept.
 
-    Raises UserError, naming file and line (or the document's place), for whatever is not a
+    Raises UserError, naming file and line (or the document's number), for whatever is not a
     document.
     """
 
@@ -102,8 +100,7 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title: in the same case, in any, or else but for a trailing
-        parenthetical.
+        """The page of that title, in the same case, in any, or but for a trailing parenthetical.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
@@ -114,15 +111,13 @@ class CorpusEnvironment(Environment):
         return Page(document.title, document.text, f"{self.source}:{document.id}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """Titles that are `query` plus a parenthetical, then those whose title and text fit it
-        best.
-        """
+        """Titles that are `query` plus a parenthetical, then those that fit it best."""
         best = await to_thread(self._index.best, query, n)  # takes long in millions of documents
         named = [document.title for document in self._based(title_key(query))]
         return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
 
     async def close(self) -> None:
-        """Close the corpus file; a page asked for afterwards is an error."""
+        """Close the corpus file."""
         self._documents = None
         if self._file is not None:
             os.close(self._file)

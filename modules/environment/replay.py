@@ -31,8 +31,7 @@ class About(TypedDict):
 
 class RecordingEnvironment(Environment):
     """Asks `environment`, and records its answers in the JSONL file at `path`. Recorded requests
-    are answered from the file, so that every agent saw what the record says, even if the
-    environment changes. Several processes, one after the other or at once, may add to one record.
+    are answered from the file. Several processes, also at once, may add to one record.
 
     Raises UserError when the file is the record of another environment, or cannot be written.
     """
@@ -80,8 +79,7 @@ class RecordingEnvironment(Environment):
 
 
 class ReplayEnvironment(Environment):
-    """Replays the record of a `RecordingEnvironment` at `path`: the same observations, without a
-    network.
+    """Replays the record of a `RecordingEnvironment` at `path`, without a network.
 
     Raises UserError when there is no such record, and for a request that is not on it.
     """

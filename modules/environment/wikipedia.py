@@ -56,20 +56,21 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 class WikipediaEnvironment(Environment):
     """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
 
-    Redirects are followed by the wiki. A disambiguation page counts as no page, and `closest` gives
-    the pages that it lists. `closest` searches for words only: nothing that an agent writes is read
-    as an operator, and pages outside the main namespace are never given.
+    A disambiguation page counts as no page. `closest` searches for words only, never for operators,
+    in the main namespace.
 
-    Args: host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
-        host. path: where its API is. private_hosts: may name the host, such as a wiki in one's own
-        network, which may then be at a private address. Nothing that a page or an agent says
-        reaches this setting.
-        cache_dir: keeps every answer for good, so that later runs see the same pages; None keeps
-            none.
+    Args:
+        host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
+            host.
+        path: where its API is.
+        private_hosts: hosts that may be at a private address; no page and no agent can name one.
+        cache_dir: keeps every answer, so that later runs see the same pages.
         user_agent: who asks; public wikis want a project and a way to reach it.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
-    never can. Raises UserError for what is not a host, or a private one that is not listed.
+    never can.
+
+    Raises UserError for what is not a host, or a private one that is not listed.
     """
 
     def __init__(
@@ -117,9 +118,7 @@ class WikipediaEnvironment(Environment):
         return f"wikipedia:{self._host}{self._client.path}"
 
     async def fetch(self, title: str) -> Page | None:
-        """The article of that title, redirects followed; None if there is none or it is a
-        disambiguation.
-        """
+        """The article of that title, redirects followed, or None."""
         page = await self._page(title)
         if page is None or page["ambiguous"] or not page["text"]:
             return None
@@ -137,7 +136,7 @@ class WikipediaEnvironment(Environment):
         return list(dict.fromkeys([*listed, *titles]))[:n]
 
     async def close(self) -> None:
-        """Close connections and cache; they are opened again if more is asked for."""
+        """Close connections and cache."""
         await self._client.close()
         if (pages := vars(self).pop("_pages", None)) is not None:
             pages.close()

@@ -56,26 +56,23 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
     """How N agents choose, vote and come to trust one another; defaults are the paper's where it
     has them.
 
-    - `agents` N; `strategies`, S names in their order; `alike`: the agents are copies of one LM, so
-      that what is learned of a strategy's votes holds for all of them.
+    - `agents` N; `strategies`, S names in their order; `alike`: agents that are copies of one LM
+      share what is learned of a strategy's votes.
     - Choice: softmax(logits + `gamma` S[s, q]), drawn (`sample`) or the likeliest (`argmax`);
-      `distinct`: no strategy twice while there is another; `top`: only so many agents are asked,
-      those whose votes weigh most on the question, None for all.
-    - Vote: `weight` of an answer, from trust or learned from answers to the training questions.
+      `distinct`: no strategy twice while there is another; `top`: how many agents are asked, those
+      with the heaviest votes; None is all.
+    - Vote: `weight` of an answer, from trust or learned from training questions.
     - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a
       new answer in an agent's recent accuracy.
-    - Graph: degree `k` and rewiring `p` of the small world, `min_degree`, `max_degree`, `drop`,
-      `add` as in `Limits`, changed every `evolve_every` questions. From `k` = N - 1 on it is
-      complete.
-    - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
-    - Policy: `policy`, the paper's graph attention (`gat`), or without graph and tracker the
-      strategy that was most often right on the most similar questions (`knn`), or the likeliest by
-      a logistic `regression` on the embedding. For `gat`, `hidden`, `heads`, `dropout`, `features`,
-      `trust_edges` as in `PolicySettings`; `centred`: it sees embeddings less the mean of those it
-      learned from.
-    - `copies_temperature`: agents with one LM are asked at it, unless their sampling or the LM's
-      own is set; None: as the LM is.
-    - `seed` of graph, weights and draws; `embedding`: name of the model that makes the vectors.
+    - Graph: degree `k` (from N - 1 on complete) and rewiring `p` of the small world, changed every
+      `evolve_every` questions within `Limits`.
+    - Tracker: as in `TrackerSettings`.
+    - Policy: `policy`, the paper's graph attention (`gat`, with `PolicySettings`), or without graph
+      and tracker the strategy most often right on the most similar questions (`knn`), or a logistic
+      `regression` on the embedding; `centred`: embeddings less their mean in training.
+    - `copies_temperature` of agents with one LM, unless their sampling or LM sets one; None: as the
+      LM is.
+    - `seed` of graph, weights and draws; `embedding`: the model that makes the vectors.
 
     Raises UserError for a value that cannot be.
     """

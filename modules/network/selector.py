@@ -26,26 +26,25 @@ Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
 class StrategySelector(dspy.Module):  # type: ignore[misc]
     """Chooses one strategy for a question, or one for each of N agents.
 
-    Call it with `question`; `key`, by default the question, names the question for the draws. The
-    prediction has
+    Call it with `question`; `key`, by default the question, names it for the draws. The prediction
+    has
 
-    - `choice`: one strategy for all, drawn from the mean probabilities over agents or, with
-      `choice="argmax"` in the settings, the likeliest;
-    - `choices`: the strategy of each agent, None for an agent that is not to be asked (`top`);
+    - `choice`: one strategy for all, drawn from the mean probabilities over agents, or the
+      likeliest with the setting `choice="argmax"`;
+    - `choices`: the strategy of each agent, None for one that is not to be asked (`top`);
     - `probabilities` (N, S) of all strategies by agent, and `weights` (N,) of the agents' votes.
 
     Args:
         strategies: names, or name → what it stands for: another name, or a `dspy.Module`, which
             becomes a part of the selector, in `modules`.
         agents: N; a single agent needs no graph.
-        embedding: what embeds questions: the name of a model, an `fm.Embedder`, or a function of
-            texts (n) that gives vectors (n, D). None: the model of `fm.train`.
-        state: what was learned, for a selector of a network that exists.
-        settings: other settings of `fm.NetworkConfig`, such as `choice`, `gamma` or `seed`.
+        embedding: a model's name, an `fm.Embedder`, or a function of texts (n) that gives vectors
+            (n, D). None: the model of `fm.train`.
+        state: what was learned, a DSPy parameter, for a selector of a network that exists.
+        settings: others of `fm.NetworkConfig`.
 
-    `fm.train(…, program=selector)` returns a trained copy. What was learned is one DSPy parameter,
-    `state`: DSPy's `save`, `load` and `deepcopy` keep it. Raises UserError for settings that cannot
-    be.
+    `fm.train(…, program=selector)` returns a trained copy. Raises UserError for settings that
+    cannot be.
     """
 
     embedder: ClassVar[Callable[[str | None], Embed] | None] = None  # handed in from above

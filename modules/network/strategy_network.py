@@ -41,36 +41,31 @@ _AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
 class StrategyNetwork(Program):
     """N agents choose strategies by their policies, answer apart from one another, and vote.
 
-    It is a selector (what was learned), a member for each strategy (how it is asked), and a vote.
-
     Args:
-        state: what was learned, or a fresh network: a DSPy parameter, never changed by asking. A
-            selector brings it along, with its embeddings and modules.
-        embed: makes embeddings of questions, those that the network was trained with; called in a
-            thread.
-        strategies: strategy → what the name stands for, where that is not the prompting strategy
-            of the name: another one, or any `dspy.Module`, whose predictors DSPy's optimizers find.
-        own_prompts: whether agents have prompts of their own, all of them or those of these
-            numbers. Agents that are copies of one LM share one prompt per strategy; an agent that
-            is given an LM has its own.
+        state: what was learned, a DSPy parameter, or a selector that has it, with its embeddings
+            and modules.
+        embed: embeds questions as in training; called in a thread.
+        strategies: strategy → what the name stands for, where that is another prompting strategy,
+            or any `dspy.Module`.
+        own_prompts: whether all agents, or those of these numbers, have prompts of their own;
+            otherwise copies of one LM share one per strategy.
         lms: LMs by strategy (`cot`), by agent (`agent.0`) or by both (`agent.0.cot`).
         samples: how many answers the strategies that draw several draw; None is their own number.
-        sampling: LM settings of all agents.
-        tie_break: which of equally weighted answers wins: `first`, `weight` (that of the heaviest
-            single agent), `strongest:agent.N` or `random`, with the question's id and `seed`.
-        seed: see `tie_break`.
-        prompt_layout: `role_last`, after what all seats share, or `role_first`, in the system
-            message.
-        prompts: strategy (or seat) → your instructions, or the path of a YAML file with them.
+        sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
+        tie_break: which of equally weighted answers wins: `first`, `weight` (the heaviest single
+            agent's), `strongest:agent.N` or `random`.
+        seed: settles draws, together with the question's id.
+        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
+            `role_first`, in the system message.
+        prompts: your instructions by agent, or a YAML file with them.
 
-    Agents with one LM draw samples of their own, at the config's `copies_temperature` where neither
-    `sampling` nor the LM sets a temperature: `fm.lm` has 0 by default, which would make them one
-    agent. `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction
-    also has the `confidence` in the answer, the `probabilities` of all answers, and by agent
-    `strategies` (None: not asked) and vote `weights`; a turn has its `strategy`, its `weight` and,
-    as `confidence`, the policy's probability of that strategy.
+    Agents with one LM answer at the config's `copies_temperature`, unless `sampling` or the LM sets
+    a temperature. `decided_by` is `consensus` or `none`. The prediction also has the `confidence`
+    in the answer, the `probabilities` of all answers, and by agent `strategies` (None: not asked)
+    and vote `weights`; a turn has its `strategy`, `weight` and, as `confidence`, that strategy's
+    probability.
 
-    Raises UserError for a strategy that is not in `STRATEGIES`, and seats that do not exist.
+    Raises UserError for a strategy that is not in `STRATEGIES`, and agents that do not exist.
     """
 
     training: Any  # how it went, where a training made it
@@ -119,9 +114,7 @@ class StrategyNetwork(Program):
 
     @classmethod
     def untrained(cls, config: NetworkConfig, embed: Embed, **options: Any) -> StrategyNetwork:
-        """A network that has learned nothing yet, for `fm.train`; options are those of the
-        constructor.
-        """
+        """A network that has learned nothing yet, for `fm.train`."""
         from .state import NetworkState
 
         for warning in config.idle():

@@ -93,38 +93,37 @@ class CausalConsistency(
 ):
     """CaCo-CoT (Tang et al. 2024, Algorithm 1).
 
-    Args: reasoners: R, at least 1; they answer independently, each explaining the terms, answering
-        subquestions and giving a rationale before the answer.
-        evaluators: E; each examines one solution against a counterfactual answer. 0: a plain vote.
+    Args:
+        reasoners: R, at least 1. Each explains the terms, answers subquestions and gives a
+            rationale before its answer.
+        evaluators: E. Each examines one solution against a counterfactual answer; 0 is a plain
+            vote.
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
-        d_max: most rounds (the paper: 3). While no answer is accepted and the evaluators do not
-            agree, all reasoners answer again and are examined again; after round `d_max` the
-            evaluators' last answer is taken. Only contested questions take more than one round.
-        own_roles: one called `evaluator` is what evaluators are; see `Deliberation`.
-        without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
-            of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
-        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
-            `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote; None is zero-shot.
+        d_max: most rounds (the paper: 3), until an answer is accepted or the evaluators agree;
+            after that the evaluators' last answer is taken.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
+        without: parts left out (Table 3): `concepts`, `subquestions`, `rationale` of the reasoners,
+            `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
+        demonstration: the worked question that is shown: `scienceqa`, `com2sense`, `boolq`,
+            `gsm8k`, `hotpotqa`, or a file that `fm.worked` wrote.
         tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`
-            (the one that was given first), or `strongest:REASONER` (that reasoner's).
-        seed: with the question's id it settles every draw.
-        lms: LMs for agents: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
-        sampling: LM settings of every agent; temperature 0.5 and top_p 0.4 unless given.
-        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
-            message.
-        prompts: agent → your instructions, or the path of a YAML file with them.
+            (the one given first), or `strongest:REASONER`.
+        seed: settles draws, together with the question's id.
+        lms: LMs of `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
+        sampling: LM settings of all agents; temperature 0.5 and top_p 0.4 unless given.
+        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
+            `role_first`, in the system message.
+        prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`
-    (theirs is the answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no
-    readable answer. `rounds` is the depth reached, `consensus_round` the round in which an answer
-    was accepted or evaluators agreed. An answer that cannot be read counts in no share but its
-    denominator, and upholds nothing. Two options with the same text are one answer, as they are
-    when it is scored.
+    (theirs is the answer), `depth limit`, `vote` (without evaluators), or `none`. `rounds` is the
+    depth reached, `consensus_round` the round in which an answer was accepted or evaluators agreed.
+    Unreadable answers count in the denominator of shares.
 
-    Raises:
-        UserError: a count, threshold, component or demonstration that does not exist.
+    Raises UserError for a count, threshold, component or demonstration that does not exist.
     """
 
     sampling = SINGLE_SAMPLE

@@ -94,16 +94,14 @@ class Declared(Program):
             def seat(self, debaters: Annotated[int, IntDistribution(2, 4)] = 2) -> None: ...
             async def solve(self, task: fm.Task) -> dspy.Prediction: ...
 
-    `seat` puts a `fm.Seat` for each agent on the program. Its parameters are the settings: JSON
-    values, which stand on the program under their names before `seat` is called. From them
-    follow the constructor, `describe()`, the short spec (`debate:3`, at most the first two), and
-    the search space of `fm.tune`: the distributions of Optuna that annotate them. Every such
-    program also takes `lms`, `sampling`, `prompts` and `prompt_layout`, as others do. Plans count
-    each seat once in each of `max_rounds` rounds, or once without such a setting.
+    `seat` puts a `fm.Seat` for each agent on the program. Its parameters are the settings, JSON
+    values, which are attributes before it is called. They give the constructor, `describe()`, the
+    short spec (`debate:3`, at most the first two), and by Optuna's distributions in the annotations
+    the search space of `fm.tune`. A function (name, value) → value in the annotation checks a
+    setting. Plans count each agent once in each of `max_rounds` rounds.
 
-    A function (name, value) → value in the annotation of a setting checks it. Where type checkers
-    are to know the settings, the method is written as `__init__`, without a call of its base's,
-    and ends in `**shared: Unpack[Shared]`.
+    For type checkers, write the method as `__init__`, without a call of its base's, and end it in
+    `**shared: Unpack[Shared]`.
 
     Raises UserError for a setting that it does not have, and one that is missing.
     """

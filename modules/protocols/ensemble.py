@@ -47,28 +47,27 @@ FITTED = VOTES[:2]
 class Ensemble(Program):
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
-    Args: members: names of single-agent strategies, or programs of any kind; at least one. vote:
-        `majority`, `weighted`, or `probability`: each answer weighs the LM's own probability of it,
-        for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs; or
-        `pick`: where answers differ, an LM, in the seat `pick`, says which one is best.
-        weights: one non-negative number per member, for votes and ties that weigh;
-        None until `fit_weights` has set them. samples: how often each member answers, for a pick:
-        one agent that is asked several times. tie_break: which of the answers with the top score
-        wins: `first` (the earliest member's), `weight` (that of the heaviest single member),
-        `strongest:MEMBER` (that member's) or `random`; a remaining tie goes to the first. None is
-        `first` for `majority`, else `weight`.
-        seed: of drawn ties, with the question's id.
-        lms: LMs for single members, by strategy name; members of the same name are `name.0`,
-            `name.1`, ….
-        prompt_layout: of all members; None leaves theirs.
-        prompts: agent → your instructions, or the path of a YAML file with them.
+    Args:
+        members: names of single-agent strategies, or programs; at least one.
+        vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
+            DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
+        weights: one non-negative number per member, for votes and ties that weigh; None until
+            `fit_weights` has set them.
+        samples: how often each member answers, for a pick.
+        tie_break: which of the answers with the top score wins: `first` (the earliest member's),
+            `weight` (the heaviest single member's), `strongest:MEMBER` (that member's) or `random`;
+            a remaining tie goes to the first. None is `first` for `majority`, else `weight`.
+        seed: settles draws, together with the question's id.
+        lms: LMs by member; members of the same name are `name.0`, `name.1`, ….
+        sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
+        prompt_layout: as elsewhere; None leaves that of each member.
+        prompts: your instructions by agent, or a YAML file with them.
 
-    `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether
-    two answers had the top score. A member whose request is refused has no vote, and its turn says
-    why in `failed`; a question fails where all are refused.
+    `decided_by` is the vote, or `none`; `tied` says whether two answers had the top score. A member
+    whose request is refused has no vote, and its turn says why in `failed`.
 
-    Raises: UserError: no members, unknown vote or rule for ties, weights that do not fit the
-        members, or a vote by probabilities where an LM gives none.
+    Raises UserError for no members, an unknown vote or rule for ties, weights that do not fit the
+    members, and a vote by probabilities where an LM gives none.
     """
 
     def __init__(
@@ -179,8 +178,7 @@ class Ensemble(Program):
         return prediction_of(task, decision.answer, self.vote, [*turns, decision], rounds=2)
 
     def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
-        """Set each member's weight to the log-odds of its accuracy on recorded rows of this
-        ensemble.
+        """Set each member's weight to the log-odds of its accuracy on recorded rows.
 
         Args:
             rows: rows of `results.jsonl` from an evaluation of this ensemble on training questions.

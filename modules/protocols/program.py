@@ -51,20 +51,18 @@ _CANDIDATES = "candidate_programs"
 
 
 class Program(dspy.Module):  # type: ignore[misc]
-    """A question-answering program. A protocol subclasses it and writes `solve`, its whole control
-    flow.
+    """A question-answering program. A protocol subclasses it and writes `solve`, its control flow.
 
-    Call it with `question` and, as the question needs, `choices` (label → text, or texts, which are
-    then labelled A, B, …), `context` and `kind` (choice, boolean, number, span); the prediction has
+    Call it with `question` and, as needed, `choices` (label → text, or texts, which are labelled A,
+    B, …), `context` and `kind` (choice, boolean, number, span). The prediction has
 
-    - `answer`: the label, `yes`/`no`, decimal number or phrase; None when no answer could be read,
-    - `decided_by`: who or what decided, as the protocol names it; `none` if nothing did,
-    - `rounds` used and `consensus_round`, the round of first full consensus or None,
-    - `transcript`: one dict per turn with agent, round, answer, text, evidence and usage,
-    - `usage`: calls, prompt_tokens, completion_tokens, cached_calls, cost_usd of this question.
+    - `answer`: the label, `yes`/`no`, decimal number or phrase; None when none could be read,
+    - `decided_by`: who or what decided, or `none`,
+    - `rounds` used, and `consensus_round`, the first with full consensus or None,
+    - `transcript`: a dict per turn with agent, round, answer, text, evidence and usage,
+    - `usage` of this question.
 
-    A class that declares its `protocol` is found by name. Raises CallError when an LM call fails
-    for good, UserError when the input cannot be used.
+    Raises CallError when an LM call fails for good, UserError when the input cannot be used.
     """
 
     protocol: ClassVar[Protocol]
@@ -131,7 +129,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             return None
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The prediction on a question, of which it is told all but the gold answer."""
+        """The prediction on a question."""
         with asking(files=question.get("files")):
             prediction: dspy.Prediction = await self.acall(**question.inputs())
         return prediction
@@ -140,9 +138,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def describe(self) -> Described:
-        """The constructor's settings as JSON; with prompts and demos, all that makes this
-        program.
-        """
+        """All that makes this program as JSON: settings, prompts and demos."""
         name = type(self).__name__
         raise NotImplementedError(
             f"{name} has no describe(): return named() and the constructor's settings"
@@ -167,13 +163,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """The protocol's figures about its evaluated rows, beside scores; numbers in nested
-        dicts.
-        """
+        """The protocol's figures about its evaluated rows."""
         return {}
 
     def turns(self) -> list[SeatTurns]:
-        """The fewest and most turns of each seat, for plans: one call per turn, two if unreadable.
+        """The fewest and most turns of each agent, for plans: a call per turn, two if unreadable.
 
         A protocol that does not say counts with at least one turn in all, and with one turn of each
         seat and of each predictor outside of seats.
@@ -187,9 +181,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def exchange(self) -> Exchange | None:
-        """The first answers of its agents and how they answer again, for `fm.controls`; None
-        where the protocol does not say.
-        """
+        """How its agents answer again, for `fm.controls`, or None."""
         return None
 
     def most_turns(self) -> int:
@@ -197,9 +189,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every seat by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`,
-        ….
-        """
+        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …."""
         seats = [seat for _, seat in self.parts(Seat)]
         return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
@@ -214,12 +204,11 @@ class Program(dspy.Module):  # type: ignore[misc]
     def save(
         self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
     ) -> None:
-        """Write the program into a folder, for `fm.load_program`: JSON, and safetensors for what is
-        learned.
+        """Write the program into a folder for `fm.load_program`.
 
-        Settings, prompts, demonstrations and the LMs of seats, by name and sampling, are kept;
-        addresses and keys are not. A path that ends in `.json` gets DSPy's own state file, for
-        `load`: prompts, demonstrations and what is learned.
+        Settings, prompts, demonstrations and the LMs of agents, by name and sampling, are kept, as
+        JSON and safetensors; addresses and keys are not. A path that ends in `.json` gets DSPy's
+        own state file, for `load`: prompts, demonstrations and what is learned.
 
         Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave
         out, and a folder that cannot be written.
@@ -246,16 +235,17 @@ class Program(dspy.Module):  # type: ignore[misc]
         return ()
 
     def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
-        """Give seats instructions of the user's own, and say where instructions stand, here and in
+        """Give agents instructions of the user's own, and say where instructions stand, here and in
         every program inside.
 
-        Args: prompts: seat → instructions, or the path of a YAML file with them. A seat is
-            called by its name, its name without numbers, or the last parts of that. A seat that
-            only other programs have is passed over.
-            prompt_layout: `role_last`, behind all that seats share, or `role_first`, in the system
+        Args:
+            prompts: agent → instructions, or the path of a YAML file with them. An agent is called
+                by its name, its name without numbers, or the last parts of that. One that only
+                other programs have is passed over.
+            prompt_layout: `role_last`, behind all that agents share, or `role_first`, in the system
                 message; None leaves it as it is.
 
-        Raises UserError for a seat that no program has, no instructions, and another layout.
+        Raises UserError for an agent that no program has, no instructions, and another layout.
         """
         if prompt_layout not in (None, *LAYOUTS):
             raise UserError(
@@ -314,10 +304,9 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
-        """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
-        `NAME.split`, ….
+        """Give agents LMs of their own; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, ….
 
-        Raises UserError naming the seats when a name is not one of them.
+        Raises UserError naming the agents when a name is not one of them.
         """
         seats = self.seats()
         for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
@@ -361,8 +350,7 @@ def prediction_of(
     **extra: Any,
 ) -> dspy.Prediction:
     """The prediction that every protocol returns; `answers` holds each agent's answer per round.
-
-    Without an answer, nothing decided: `decided_by` is then `none`.
+    Without an answer, `decided_by` is `none`.
     """
     return dspy.Prediction(
         answer=answer,

@@ -35,15 +35,16 @@ _NAME = re.compile(r"[^\W\d][\w-]*")
 
 @dataclass(frozen=True)
 class Role:
-    """Who takes a seat. `ROLES["mine"] = Role(MySignature)` is all it takes to add one.
+    """What an agent is asked as. `ROLES["mine"] = Role(MySignature)` adds one.
 
-    Args: signature: the docstring is the instruction, and `answer` is the last of its outputs,
-        which are text. A worker or supervisor has the instruction, and outputs of its seat. A
-        role with the outputs `thought` and `action` is a worker alone.
-        tools: environments, or functions of a query, where it looks things up; the text
-            `environment` stands for the program's.
-        lm: the LM of its seat, where no other is given.
-        repeats: how many seats it takes.
+    Args:
+        signature: its docstring is the instruction, and `answer` is the last of its outputs, which
+            are text. Workers and supervisors take its instruction alone; one with the outputs
+            `thought` and `action` is a worker.
+        tools: environments, or functions of a query; the text `environment` stands for the
+            program's.
+        lm: its LM, where no other is given.
+        repeats: how many agents have it.
     """
 
     signature: type[Any] = field(repr=False)
@@ -67,7 +68,7 @@ class Role:
         return SeveralEnvironments(places) if len(places) > 1 else next(iter(places), None)
 
     def describe(self) -> dict[str, object]:
-        """The role as JSON, without its LM, which is saved with its seat."""
+        """The role as JSON, without its LM."""
         outputs = self.signature.output_fields.items()
         return {
             "instruction": self.signature.instructions,

@@ -48,35 +48,34 @@ class SingleAgent(
 ):
     """A single agent: the baseline of every protocol, and a member of ensembles and networks.
 
-    Args: strategy: name of a prompting strategy in `STRATEGIES`: `simple` (answer only),
-        `zero_shot`, `few_shot` (after examples), `cot` (reasoning first), `self_consistency`
-        (the majority of several `cot` answers), `complexity` (the majority of the longer half of
-        such chains), `self_ask` (sub-questions and their answers first), `decomposition`
-        (independent subtasks, then the answer from their results), `least_to_most` (ever harder
-        sub-questions, each with the earlier answers), `plan_and_solve` (a plan, then its steps).
-        None is `simple`.
-        role: instead of a strategy, a role of the deliberation, asked once without other agents.
-        own_roles: roles of your own by name, as `Deliberation` takes them.
-        samples: how many answers a strategy of one call draws, of which the most frequent is
-            taken; None is 10 for `self_consistency` and `complexity`, else one.
-        tie_break: of their equally frequent answers, `first` takes the earliest sample's,
-            `random` draws.
-        seed: of drawn ties, with the question's id.
-        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
-            `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote, solved in the
-            strategy's own way; None is zero-shot.
-        lm: LM of its own; None takes the one of the run. lms: LMs of single seats, such as
-            `decomposition.split`.
-        environment: where a `retriever` looks things up.
-        retrieval: `queries`, which the retriever writes, or `question`, the only query.
-        max_queries: most queries.
-        sampling: LM settings such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
-            message.
-        prompts: agent → your instructions, or the path of a YAML file with them.
+    Args:
+        strategy: a prompting strategy of `STRATEGIES`: `simple` (the default; answer only),
+            `zero_shot`, `few_shot` (after examples), `cot` (reasoning first), `self_consistency`
+            (the majority of several `cot` answers), `complexity` (the majority of the longer half
+            of such chains), `self_ask` (sub-questions first), `decomposition` (independent subtasks
+            first), `least_to_most` (ever harder sub-questions, each with the earlier answers),
+            `plan_and_solve` (a plan, then its steps).
+        role: instead of a strategy, a role of the deliberation.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
+        samples: how many answers a strategy of one call draws, of which the most frequent is taken;
+            None is 10 for `self_consistency` and `complexity`, else one.
+        tie_break: of equally frequent answers, `first` takes the earliest, `random` draws.
+        seed: settles draws, together with the question's id.
+        demonstration: Show a worked question before every call: one of folkmoot's by name, or a
+            file that fm.worked wrote.
+        lm: an LM of its own; None takes the one of the run.
+        lms: LMs of single steps, such as `decomposition.split`.
+        environment: where a `retriever` looks things up; without one it answers from memory.
+        retrieval: `queries`, which an agent writes itself, or `question`, the only query.
+        max_queries: most queries that an agent writes.
+        sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
+        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
+            `role_first`, in the system message.
+        prompts: your instructions by agent, or a YAML file with them.
 
-    Raises: UserError: unknown strategy, role or demonstration, or strategy and role together;
-        samples below 1, or for a strategy of several steps.
+    Raises UserError for an unknown strategy, role or demonstration, strategy and role together, and
+    samples below 1 or for a strategy of several steps.
     """
 
     def __init__(

@@ -124,16 +124,16 @@ def _counted(task: Task, turns: Sequence[Turn], voting: Sequence[Turn]) -> dspy.
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way of prompting. `STRATEGIES["mine"] = Strategy(MySignature)` is all it takes to add one.
+    """A way of prompting. `STRATEGIES["mine"] = Strategy(MySignature)` adds one.
 
-    Args: signature: the instructions of the answering call; its inputs are those of `Answering`,
-        and `answer` is its last output.
+    Args:
+        signature: the instructions of the answering call; its inputs are those of `Answering`, and
+            `answer` is its last output.
         flow: the calls between question and answer; by default one.
-        steps: the instructions of the calls before the answering one, by the step's name.
-        sampling: LM settings of the strategy, which those of the agent override.
-        samples: how many answers are drawn unless the agent sets another number; None: one.
-        turns: fewest and most turns of each step and, as `answer`, of the seat that answers; by
-            default one each, times the samples.
+        steps: the instructions of the calls before the answering one, by name.
+        sampling: LM settings, which those of the agent override.
+        samples: how many answers are drawn unless the agent says; None is one.
+        turns: fewest and most turns of each step and of `answer`; by default one per sample.
 
     Raises UserError when `answer` is not the signature's last output.
     """

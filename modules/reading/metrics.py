@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from numbers import Number
+from threading import RLock
 from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dspy
 import numpy as np
@@ -37,19 +39,21 @@ from .row import CHECK, ResultRow
 JUDGE = "judge"
 
 _PLAIN = (str, int, float, bool, type(None))
+_SOURCES: WeakKeyDictionary[type, str] = WeakKeyDictionary()
+_READING_SOURCE = RLock()
 
 
 class Metric:
-    """A metric with a name: what `metric=` takes where a function alone does not say enough.
+    """A metric with a name, for `metric=`.
 
-    Args: function: `(example, prediction)`, also with `trace`, or GEPA's five arguments; sync or
-        async. It returns True or False, a number, or a `dspy.Prediction` with `score` and, maybe,
-        `feedback`. The example is the question, with what its `meta` holds as fields of their own.
+    Args:
+        function: `(example, prediction)`, also with `trace`, or GEPA's five arguments; sync or
+            async. It returns True or False, a number, or a `dspy.Prediction` with `score` and,
+            maybe, `feedback`. The example is the question, with its `meta` as further fields.
         name: what its scores are called; None takes the function's name.
-        low: the least that it can be, which a question without an answer scores; None is 0 or more.
-        high: the most that it can be, or None. A score outside is an error.
-        rate: True says that every answer is right (1) or wrong (0), False that scores are numbers;
-            None: an answer is right or wrong where True, False or a whole 0 or 1 is returned.
+        low: the lowest score, which a question without an answer gets; None is 0 or more.
+        high: the highest score, or None. A score outside is an error.
+        rate: whether answers are right (1) or wrong (0); None goes by what the function returns.
 
     Raises UserError for a function that cannot be called so, and for limits without room between
     them.
@@ -122,7 +126,7 @@ class Metric:
         return Graded(self.scale.least, None if self.rate is False else False)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of a prediction. Raises MetricError where the metric gives none."""
+        """The score of a prediction. Raises MetricError where there is none."""
         if prediction.get("answer") is None:
             return self.lost
         if self.builtin:
@@ -393,6 +397,17 @@ def values_held_by(function: FunctionType) -> list[Any]:
 
 def source_of(thing: Any) -> str:
     """The source of a class or function; its bytecode where there is none, and of a lambda."""
+    if not isinstance(thing, type):
+        return _read_source(thing)
+    # Python parses a file to find a class in it. That takes long, and before Python 3.11.8 it fails
+    # when two threads do it at once.
+    with _READING_SOURCE:
+        if thing not in _SOURCES:
+            _SOURCES[thing] = _read_source(thing)
+        return _SOURCES[thing]
+
+
+def _read_source(thing: Any) -> str:
     with suppress(OSError, TypeError):  # typed into a prompt
         if getattr(thing, "__name__", "") != "<lambda>":
             return inspect.getsource(thing)

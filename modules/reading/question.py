@@ -27,19 +27,16 @@ _INPUT_KEYS = frozenset(INPUTS)
 class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     """One question, ready for programs, optimizers and `dspy.Evaluate`.
 
-    Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them; a list
-    of texts is labelled A, B, …) or None; `answer`, the gold, or None when unlabelled (for choices
-    always a label: the text of exactly one option is turned into its label, and a label wins over a
-    text; several accepted answers may be a list, of which `answer` is the first, `accepted` are
-    all, and any is right); `context` (a passage, a list of passages, or None); `kind` (choice,
-    boolean, number, span, open or task; inferred when not given, but never open: free text, which
-    needs a metric to be scored by); `meta` (dict). A task has no answer, since a check decides
-    (`fm.evaluate(…, check=…)`), and may have `files`, which a program finds in its folder, and
-    `tests`, which are laid beside them when it has ended, both path → text.
+    Fields: `id`; `question`; `choices` (label → text, 2 to 26 of them; a list of texts is labelled
+    A, B, …) or None; `answer`, the gold, or None; `context`, a passage, a list of passages, or
+    None; `kind` (choice, boolean, number, span, task, or open: free text, which needs a metric;
+    inferred when not given, but never open); `meta`, a dict. For choices the answer is a label; the
+    text of exactly one option is turned into its label. Of several accepted answers, a list,
+    `answer` is the first, `accepted` are all. A task has no answer; it may have `files`, which a
+    program finds in its folder, and `tests`, which are added when it has ended, both path → text.
 
-    `inputs()` holds question, choices, context and kind. A whole question stays a `Question` under
-    `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a
-    plain `dspy.Example`, because it no longer has what a question must have.
+    `copy`, `with_inputs` and `Question(base)` give a `Question`; `inputs`, `labels` and `without` a
+    plain `dspy.Example`.
 
     Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
     """
@@ -87,8 +84,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
 
     def shown(self) -> Question:
-        """What a program, a command and a tool are shown: never a gold answer, and of `meta` only
-        what the user named.
+        """What a program or tool is shown: no gold answer, and of `meta` only what the user
+        named.
         """
         fields = {name: self[name] for name in ("id", *INPUTS, "files") if name in self}
         meta = {name: self.meta[name] for name in self._shown if name in self.meta}
@@ -109,7 +106,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 
     @property
     def gold(self) -> str | list[str] | None:
-        """The gold answer; where several are accepted, all of them."""
+        """The gold answer, or all that are accepted."""
         accepted = self.get("accepted")
         return list(accepted) if accepted else self.answer
 

@@ -81,35 +81,25 @@ class CheckFields(TypedDict):
 class ResultRow(TypedDict):
     """A line of `results.jsonl`: one repeat of one question.
 
-    A run scores the mean over questions of the mean over their repeats.
-
     Attributes:
-        repeat: number of the repeat, from 0 on.
         answer: None if none could be read or the question failed.
-        correct: False in these cases, too; None if the metric's score is neither right nor wrong.
+        correct: False in these cases, too; None if the score is neither right nor wrong.
         score: what the metric gave, 1 or 0 for right and wrong; None for an error.
         em, f1: 0 … 1 for questions of the kind `span`, else None.
         strict: of a number, whether it is right and stated in the data's own form.
-        transcript: the turns.
-        usage: what the question's calls cost; answers from a record or cache cost nothing.
+        usage: the cost of the question's calls; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
-        error: why the question failed, or why the metric gave no score (then `answer` is kept).
-        meta: the fields of the question's `meta` that are text or numbers.
+        error: why the question failed, or why the metric gave no score.
         truncated: whether any reply was cut off at a token limit.
-        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off,
-            None for a failed question. Rows of imported logs have neither of the last two.
-        program: the beginning of the hash of the program that answered.
-        model: the names under which endpoints answered, where they say so.
-        reasoning: the thoughts before the last reply, where the LM gave them.
+        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off.
+        program: the beginning of the program's hash.
+        model: the names under which endpoints answered.
         raw: what a user's own program returned, where no answer could be read in it.
-        feedback: what the metric said beside the score.
-        check: of a task, how its check ended.
-        metric_usage: what the metric's own LM calls cost, which `usage` leaves out.
+        metric_usage: the cost of the metric's own LM calls.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.
-        shown: of a question asked with its options in another order, the question's own label of
-            each label that was shown. The rest of the row has the question's own labels, but for
-            texts of the transcript.
+        shown: where options were asked in another order, the question's own label of each label
+            that was shown, as texts of the transcript have them.
     """
 
     id: str

@@ -20,24 +20,23 @@ AUTO = "auto"
 class TrainingSettings(ConsensusBonus):
     """Settings of the training of policies; defaults are the paper's where it has them.
 
-    - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which only
-      says that predictions are trained on the consensus and the gold answer: choices become more
-      likely when the consensus is right, and less likely when it is wrong.
-    - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor`
-      as in `ConsensusBonus`) or `difference`, the agent's contribution to the group.
+    - `learning`: `reinforce`, or `supervised` (an interpretation of the paper's Table 2): choices
+      become more likely when the consensus is right, and less likely when it is wrong.
+    - `reward`: `base`, `consensus_aware` (Table 3, with the deltas of `ConsensusBonus`) or
+      `difference`, the agent's contribution to the group.
     - `baseline` subtracted from rewards: `none`, or the running `mean` of the agent's own.
     - `full_information`: every strategy of every agent is asked about each question, and the policy
-      follows the gradient of the expected reward instead of the drawn choice's reward. A baseline
-      has no effect then. Only for replay, where answers are free.
-    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` of Adam,
-      `batch` questions per update, `epochs` passes over all questions.
-    - `buffer`: each agent keeps state, action and reward of this many last episodes and learns from
-      a random `batch` of them; with None, or at most one batch, from the episodes just answered.
-    - `epochs="auto"`: the fewest that come near the best accuracy on held-out questions, by
-      cross-validation over `folds`; at most `max_epochs`, and stopped when `patience` more epochs
-      bring no gain. Needs `full_information`.
-    - `checkpoint_every`: the number of batches between checkpoints. Raises UserError for an invalid
-      value, or options that exclude each other.
+      follows the gradient of the expected reward, without a baseline. Only for replay, where
+      answers are free of charge.
+    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` of Adam, `batch` questions
+      per update, `epochs` over all questions, `checkpoint_every` so many batches.
+    - `buffer`: each agent learns from a random `batch` of this many last episodes; None: from those
+      just answered.
+    - `epochs="auto"`, with `full_information`: the fewest that come near the best held-out
+      accuracy, by cross-validation over `folds`; at most `max_epochs`, stopped after `patience`
+      epochs without a gain.
+
+    Raises UserError for an invalid value, or options that exclude each other.
     """
 
     learning: Literal["reinforce", "supervised"] = "reinforce"

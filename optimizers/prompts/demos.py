@@ -15,8 +15,11 @@ from ...modules.reading.question import Question
 def labelled_demos(
     program: Program, train: Sequence[Question], k: int, *, seed: int | None = None
 ) -> Program:
-    """A copy of the program in which every agent is shown k labelled training questions before its
-    own. Args: program: the program; it is not changed.
+    """A copy of the program in which every agent is shown labelled training questions before its
+    own.
+
+    Args:
+        program: the program, which is not changed.
         train: labelled questions.
         k: how many of them.
         seed: draws them; None takes the first k.

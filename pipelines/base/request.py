@@ -263,9 +263,8 @@ Cache = Annotated[
 ProgressOption = Annotated[
     bool | Callable[[Any], None] | None,
     Doc(
-        "one line of live progress: None shows it on a terminal and in a notebook, False never; "
-        "True also writes a line every 25 questions or 30 seconds elsewhere. A function is called "
-        "with the state instead."
+        "one line of live progress: None shows it on a terminal and in a notebook, True elsewhere, "
+        "too, False never; a function is called with the state instead."
     ),
 ]
 

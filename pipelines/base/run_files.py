@@ -205,10 +205,9 @@ class Manifest(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class TrialEntry(ByKey):
-    """A trial as `study.json` has it; what is None does not stand there.
+    """A trial as `study.json` has it; what is None is left out there.
 
-    `told_by` is the place whose run answered, if no run of its own did, `same_as` the number of a
-    trial with the same setting, `training` the folder of its network.
+    `same_as` is the number of a trial with the same setting.
     """
 
     trial: int
@@ -226,7 +225,7 @@ class TrialEntry(ByKey):
     scores: dict[str, ScoreFields] = field(default_factory=dict)
 
     def value(self, objective: str) -> float:
-        """What it reached in an objective."""
+        """Its score in an objective."""
         return self.scores[objective]["value"]
 
 

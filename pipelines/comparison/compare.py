@@ -80,18 +80,13 @@ class ComparisonPlan:
 def _compare(request: CompareRequest) -> Comparison:
     """Compare every pair of runs over the questions that all runs answered.
 
-    Questions that are not in every run are left out; `notes` say how many. Unreadable answers and
-    errors count as wrong. There is no verdict on a run that failed on at least half of the
-    questions, or whose unreadable answers are above 5% or could undo a difference. The folder of an
-    import stands for all its runs. A baseline that was matched to the run in a folder is compared,
-    too.
+    Unreadable answers and errors count as wrong. There is no verdict on a run that failed on at
+    least half of the questions, or whose unreadable answers are above 5% or could undo a
+    difference. p-values are Holm-corrected over all pairs.
 
-    Returns a Comparison: the verdict, and one Pair for each two runs. The pairs of the other runs
-    (`a`) against the reference (`b`) come first; p-values are Holm-corrected over all pairs.
-
-    Raises: UserError: fewer than two runs, something that is not a run, a folder without a run,
-        names that do not fit, no shared question, a question that differs between the runs in its
-        text, its options or its gold answer, or a cluster field that a question lacks.
+    Raises UserError for fewer than two runs, something that is not a run, a folder without a run,
+    names that do not fit, no shared question, a question that differs between the runs in its text,
+    its options or its gold answer, and a cluster field that a question lacks.
     """
     return carry_out_comparison(plan_comparison(request))
 

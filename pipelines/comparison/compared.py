@@ -19,17 +19,13 @@ class Compared:
     """One run of a comparison. Every figure is over the shared questions alone.
 
     Attributes:
-        questions, rows: how many questions the run has to answer, and how many rows it has.
         left_out: how many questions with a row are not shared.
         score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
-        f1: of span questions; None without any.
+        cut_off: how many answers had a reply that ended at the token limit; `unread` are these and
+            the unreadable.
+        takes: as `usage`, with answers from records and caches counted at their price.
+        seconds: the mean per answer, or None.
         repeats: answers per question, on average.
-        errors, unreadable, cut_off: how many answers failed, could not be read, or had a reply that
-            ended at the token limit. `unread` answers are of one of the last two kinds.
-        usage: what the calls really made took.
-        takes: the same, with answers from records and caches counted at their price.
-        seconds: the mean per answer; None where an imported log does not say it.
-        metric_usage: the LM usage of the metric itself, over all rows of the run.
         program: the full description, where the name is short.
     """
 
@@ -55,14 +51,12 @@ class Compared:
 
     @property
     def answers(self) -> int:
-        """How many answers the compared questions have, over all repeats."""
+        """The number of answers to these questions."""
         return round(self.repeats * self.score["n"])
 
     @property
     def accuracy(self) -> ScoreFields | None:
-        """The share of right answers; None where the metric's scores are neither right nor
-        wrong.
-        """
+        """The share of right answers, or None."""
         return self.score if self.is_rate else None
 
     def to_dict(self) -> dict[str, object]:
@@ -70,7 +64,7 @@ class Compared:
 
     @property
     def failed(self) -> bool:
-        """Whether so many of the compared answers failed that the scores are not the program's."""
+        """Whether so many answers failed that the scores are not the program's."""
         return too_many_failed(self.errors, self.answers)
 
     @property

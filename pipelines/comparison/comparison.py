@@ -20,16 +20,13 @@ if TYPE_CHECKING:
 
 
 class Comparison(Sequence[Pair]):
-    """Runs compared over their shared questions: a sequence of all pairs. The pairs of the other
-    runs (`a`) with the reference (`b`) come first, then those among the other runs.
+    """Runs compared over their shared questions: a sequence of all pairs.
 
     Attributes:
         runs: every run, the reference first.
-        pairs: all pairs.
-        verdict: the conclusion from all pairs; every sentence and plot is derived from it.
+        pairs: the other runs (`a`) with the reference (`b`), then among one another.
         notes: sentences about what the figures leave out.
-        panel: whether a majority vote of some runs beats the best of them; None where fewer than
-            three can vote.
+        panel: whether a majority vote of some runs beats the best of them, or None.
     """
 
     def __init__(
@@ -55,7 +52,7 @@ class Comparison(Sequence[Pair]):
 
     @property
     def against(self) -> list[Pair]:
-        """The pairs of the other runs against the reference, in order."""
+        """The pairs against the reference, in order."""
         return self.pairs[: len(self.runs) - 1]
 
     @property
@@ -65,7 +62,7 @@ class Comparison(Sequence[Pair]):
 
     @property
     def recommendation(self) -> Recommendation | None:
-        """Which program to take: the cheapest that nothing is shown to beat."""
+        """The cheapest program that nothing is shown to beat."""
         return self.verdict.recommendation
 
     @property
@@ -102,7 +99,7 @@ class Comparison(Sequence[Pair]):
 
     @property
     def sentences(self) -> list[str]:
-        """The headline, which program to take, and what to do next: three sentences at most."""
+        """The headline, which program to take, and what to do next."""
         take = [self.recommendation.sentence] if self.recommendation else []
         return [line for line in (self.headline, *take, say("next_step", self)) if line]
 
@@ -176,9 +173,7 @@ class Comparison(Sequence[Pair]):
         return len(self.pairs)
 
     def to_pandas(self, what: str = "pairs") -> pd.DataFrame:
-        """A row for each of the `pairs`, or of the `runs`; nested names are joined by a dot, such
-        as `score.low`.
-        """
+        """A row for each of the `pairs` or `runs`, with columns such as `score.low`."""
         import pandas as pd
 
         rows: dict[str, Sequence[Pair | Compared]] = {"pairs": self.pairs, "runs": self.runs}

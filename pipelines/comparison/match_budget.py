@@ -163,20 +163,17 @@ class MatchPlan:
 
 @entry(MatchRequest)
 def match_budget(request: MatchRequest) -> Evaluation:
-    """Run one agent on a run's questions, as often as the run's bill pays for: self-consistency,
-    or, where answers cannot be voted on (open answers and tasks), a pick. On tasks, `single` is a
-    run of the agent that is asked.
+    """Run one agent on a run's questions, as often as the run's bill allows: self-consistency, or a
+    pick where answers cannot be voted on (open answers and tasks).
 
-    `lm` is the LM to sample from, one that the run used; None takes DSPy's configured LM. In a list
-    of several, each LM is run alone for the whole bill, and the result is the one most often right:
-    the fair opponent of a team of different LMs. Without a `budget`, the ceiling for each LM is
-    120% of what the run took. A baseline that a budget ends early has `summary.stopped`; the same
-    call resumes it.
+    `lm` is one that the run used; None takes DSPy's. In a list, each is run alone for the whole
+    bill, and the result is the one most often right: the fair opponent of a team of different LMs.
+    Without a `budget`, each LM may cost 120% of what the run took.
 
-    Raises: UserError: other questions than those of the run, another LM or metric, unknown tokens
-        (a replayed or cached run), a sample that costs more than the run spent per question (unless
-        a budget is given), a budget that cannot be enforced or ends before there is a baseline, and
-        whatever `evaluate` raises.
+    Raises UserError for other questions than those of the run, another LM or metric, unknown tokens
+    (a replayed or cached run), a sample that costs more than the run per question (unless a budget
+    is given), a budget that cannot be enforced or ends before there is a baseline, and whatever
+    `evaluate` raises.
     """
     return run_match(plan_match(request))
 

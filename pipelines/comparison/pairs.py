@@ -33,24 +33,23 @@ class Pair:
     Attributes:
         n: the number of questions; each counts once, by the mean over its repeats.
         score_a, score_b: mean scores, 0 to 1 where answers are right or wrong (`is_rate`).
-        difference, low, high: of the scores, with the ends of its 95% interval: Tango's, or
-            Student's for other scores and means over repeats.
-        p: of `test`: McNemar's mid-p or exact test where each question is right or wrong in both
-            (`right_or_wrong`), else the paired t-test; with `clustered`, the cluster-robust test.
-        p_adjusted: p after Holm's correction over all pairs that were compared.
-        f1: the difference in F1 over span questions; None without any.
-        call_ratio, token_ratio, cost_ratio: usage per answer of a divided by that of b, with
-        answers from records and caches at their price; None where b's is zero or unknown.
-        seconds_ratio: of the time per answer; None also where answers came from a cache.
-        only_a, only_b: ids of the questions that only one of them had right, or had better.
-        cluster, clustered: the field of `meta` that says which questions belong together, and the
-        difference over its clusters, which decides where it is not None. failure, other_metric,
-        unread: reasons why there is no verdict; empty where there is one.
+        difference, low, high: of the scores, with its 95% interval: Tango's, or Student's for other
+            scores and means over repeats.
+        p: of `test`: McNemar's where each question is right or wrong in both (`right_or_wrong`),
+            else the paired t-test, or with `clustered` the cluster-robust test.
+        p_adjusted: p after Holm's correction over all pairs.
+        f1: the difference in F1 over span questions, or None.
+        call_ratio, token_ratio, cost_ratio, seconds_ratio: usage per answer, a's by b's, with
+            answers from records and caches at their price, or None.
+        only_a, only_b: ids of the questions that only one had right, or better.
+        cluster, clustered: the field of `meta` by which questions belong together, and the
+            difference over these clusters, which then decides.
+        failure, other_metric, unread: reasons why there is no verdict.
         confounds: what differs beside the programs.
-        unchecked_judge: whether the answers were graded by an LM that was not checked against
-        people. price_a, price_b: the price per question of each in `price_unit`; None where not
-        known. margin, least: the difference that does not matter, and the lower bound of the
-        difference that is to lie above it; None where no margin is given.
+        unchecked_judge: whether an LM graded that was not checked against people.
+        price_a, price_b: the price per question of each in `price_unit`, or None.
+        margin, least: the difference that does not matter, and the lower bound that is compared
+            with it, or None.
     """
 
     a: str
@@ -97,14 +96,12 @@ class Pair:
 
     @property
     def cause(self) -> str:
-        """Why there is no verdict, and what to do about it; empty where there is one."""
+        """Why there is no verdict; empty where there is one."""
         return self.failure or self.other_metric or self.unread
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides: the one over clusters where there are clusters. Where the test
-        shows nothing, after the correction for all pairs, it reaches 0.
-        """
+        """The interval that decides. It reaches 0 where the corrected test shows nothing."""
         low, high = (self.low, self.high) if self.clustered is None else self.clustered[1:3]
         if self.p_adjusted >= SURE:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -112,7 +109,7 @@ class Pair:
 
     @property
     def outcome(self) -> str:
-        """`a` or `b` for the run that is shown to be better, `undecided`, or `not_comparable`."""
+        """`a` or `b`, whichever is shown to be better, `undecided`, or `not_comparable`."""
         if self.cause:
             return NOT_COMPARABLE
         low, high = self.interval
@@ -122,9 +119,7 @@ class Pair:
 
     @property
     def no_worse(self) -> bool | None:
-        """Whether a is shown to be at most the margin worse than b; None where nobody asked, or
-        there is no verdict.
-        """
+        """Whether a is shown to be at most `margin` worse than b, or None."""
         if self.margin is None or self.least is None or self.cause:
             return None
         return self.least > -self.margin
@@ -143,9 +138,8 @@ class Pair:
 
     @property
     def smallest(self) -> float:
-        """The smallest true difference (0 … 1) that this many questions show with 80% power at the
-        same share of discordant pairs; 1 where they are too few. For other scores: at the same
-        variance; infinite where unknown.
+        """The smallest true difference (0 … 1) that this many questions show with 80% power; 1 or
+        infinite where none.
         """
         most = 1.0 if self.is_rate else math.inf
         if self.clustered is None and self.right_or_wrong:
@@ -186,7 +180,7 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """The outcome in figures that claim no more than the interval allows."""
+        """The outcome in figures."""
         return say("pair_verdict", self)
 
     @property
@@ -212,7 +206,7 @@ class Pair:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on why there is no verdict, and on what differs beside the programs."""
+        """Why there is no verdict, and what differs beside the programs."""
         judge = "The judge was not checked against people." if self.unchecked_judge else ""
         cause = f"{self.cause}." if self.cause else ""
         notes = (cause, say("confounds", self), judge, self.few_clusters)

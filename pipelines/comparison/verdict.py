@@ -85,11 +85,10 @@ class Rivals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cheapest program that nothing is shown to beat: `run`. Ties in price go to the program
-    most often right, then to the first. `unbeaten` are all programs that nothing is shown to beat,
-    the cheapest first, and `leader` is the one of them most often right. `front` has the
-    recommended program and each cheaper program that is shown to beat all still cheaper ones, by
-    price. Prices are in `unit` per question, None where not known.
+    """The cheapest program that nothing is shown to beat, `run`; at equal prices the one most often
+    right, then the first. `unbeaten` are all such programs, the cheapest first, and `leader` is the
+    one most often right. `front` has the recommended program and each cheaper one that is shown to
+    beat all still cheaper ones. Prices are in `unit` per question, or None.
     """
 
     run: str
@@ -102,7 +101,7 @@ class Recommendation:
 
     @property
     def sentence(self) -> str:
-        """Which program to take and why, and the price of the program that is ahead of it."""
+        """Which program to take and why."""
         return say("take", self)
 
     def to_dict(self) -> dict[str, object]:
@@ -116,16 +115,15 @@ class Verdict:
     Attributes:
         outcome: `better` (the recommended program is a team that is shown to beat one prompt, and
             one prompt asked as often as the team's bill allows), `beats` (the subject is shown to
-            beat the reference), `undecided` (nothing is shown to beat the reference; the subject is
-            the most often right of the programs that may), `worse` (the reference is shown to beat
-            all others) or `not_comparable` (there is no subject).
-        subject: the run that the outcome is about.
+            beat the reference), `undecided` (nothing is; the subject is the most often right that
+            may), `worse` (the reference is shown to beat all others) or `not_comparable`.
+        subject: the run that the outcome is about, or None.
         reference: the run that the others are compared with.
         beaten: all runs that the subject is shown to beat.
         recommendation: None where nothing can be compared with the reference, or metrics differ.
-        unit, prices: the prices per question, by program, that *cheapest* refers to.
+        unit, prices: the prices per question, by program.
         rivals: for a team that beats the reference, the two kinds of rival and the runs of each.
-            rival_usd: the cost in dollars of a missing rival asked k times; None where not known.
+        rival_usd: the cost in USD of a missing rival asked k times, or None.
     """
 
     outcome: str
@@ -139,7 +137,7 @@ class Verdict:
     rival_usd: float | None = None
 
     def fails(self, rule: str | None) -> bool:
-        """Whether a build fails by this rule of FAIL_IF; never without one."""
+        """Whether a build fails by this rule of `--fail-if`."""
         return rule is not None and self.outcome in FAIL_IF[rule]
 
     @property

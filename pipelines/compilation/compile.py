@@ -49,22 +49,18 @@ COMPILATION = RunFolder(
 
 @entry(CompileRequest)
 def compile(request: CompileRequest) -> Any:
-    """Let an optimizer improve instructions and demonstrations; the program that was given stays as
-    it is.
+    """Let an optimizer improve instructions and demonstrations in a copy of the program.
 
-    The metric chooses and compares candidates. What it says of an answer with a trace decides
-    whether that may be shown as a demonstration (a number: from 0.8 up), and what it says to GEPA's
-    five arguments may have `feedback`. Without one it is accuracy, of spans their F1.
+    The metric, by default accuracy, of spans their F1, compares candidates. With a trace it decides
+    which answers may be shown as demonstrations (a number: from 0.8 up); with GEPA's five arguments
+    it may give `feedback`.
 
     Returns a new program, or a module of the class that was given, with the result as its
-    `compilation`. When the budget is spent, that is the best so far, and `compilation.stopped` says
-    so. The same call with the same folder goes on where it was stopped, and asks nothing again that
-    was answered.
+    `compilation`. When the budget is spent, that is the best so far.
 
-    Raises: UserError: an unknown optimizer or preset, unusable questions, training questions that
-        are held out, too, a budget, seed or concurrency of another type, a folder of another
-        compilation, and as `evaluate`. The best so far is in the folder.
-        KeyboardInterrupt: likewise.
+    Raises UserError for an unknown optimizer or preset, unusable questions, training questions that
+    are held out, too, a budget, seed or concurrency of another type, a folder of another
+    compilation, and as `evaluate`. The best so far is in the folder, also at a KeyboardInterrupt.
     """
     plan = plan_compilation(request)
     for warning in plan.warnings:

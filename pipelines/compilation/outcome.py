@@ -43,14 +43,12 @@ class HeldOut(TypedDict):
 
 @dataclass(repr=False)
 class Compilation(ShownResult):
-    """How a compilation went: the content of `compile.json` beside what it was of.
+    """How a compilation went: the content of `compile.json`.
 
     `winner` is `compiled`, or `given` where no candidate did better on the selection questions;
-    `selection` has the scores of both on those, `comparison` the difference on held-out questions
-    (None without any), and `gain` whether it is one beyond chance (None: not known). Scores have
-    `value`, `low` and `high` in 0 … 1. `verdict` says all that in a sentence. `calls_made` were
-    paid for, over all attempts; `spent` is the budget that ended it, if one did;
-    `calls_saved` of this attempt came from records or cache.
+    `selection` has the scores of both, `comparison` the difference on held-out questions, or None,
+    and `gain` whether it is one beyond chance. Scores have `value`, `low` and `high` in 0 … 1.
+    `verdict` is a sentence. `calls_made` were paid for, `calls_saved` came from records or cache.
     """
 
     folder: Path

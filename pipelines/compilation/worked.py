@@ -29,18 +29,18 @@ have, the later one's stands."""
 
 
 def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "worked.yaml") -> Path:
-    """Let an LM work a labelled question in the way of every method, for `demonstration=`.
-
-    Each method solves the question with its own prompts, as in the CaCo-CoT paper: about 11 calls.
-    `folkmoot evaluate PROGRAM --demonstration FILE` then shows all programs the same question.
+    """Let an LM solve a labelled question with the prompts of every method, for `demonstration=`
+    (CaCo-CoT): about 11 calls.
 
     Args:
-        question: labelled, and none of those that programs will be asked.
+        question: labelled, and none that programs will be asked.
         lm: who works it: a name, or an LM.
-        out: the YAML file to write, a new one.
+        out: the new YAML file.
 
-    Returns the path of the file. Raises UserError for a question without an answer, and where the
-    LM's answer is another one: then nothing is written.
+    Returns the path of the file.
+
+    Raises UserError for a question without an answer, and where the LM's answer is another one:
+    then nothing is written.
     """
     if question.answer is None:
         raise UserError(f"question {question.id!r} has no answer: give a labelled question")

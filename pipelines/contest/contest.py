@@ -69,12 +69,11 @@ def contest(request: ContestRequest) -> Contest:
     """Let programs answer the same questions in rounds until it is clear which one to take.
 
     The default programs are one prompt; step-by-step reasoning; one prompt with examples; one
-    prompt asked as often as the dearest team costs; a panel of three; and two agents who talk. The
-    same call with the same folder continues a stopped contest, and pays for nothing twice.
+    prompt asked as often as the dearest team costs; a panel of three; and two agents who talk.
 
-    Raises: UserError: unusable questions, programs or settings, a budget that cannot be enforced,
-        and a program whose first answers all fail or cannot be read. KeyboardInterrupt: finished
-        work is kept.
+    Raises UserError for unusable questions, programs or settings, a budget that cannot be enforced,
+    and a program whose first answers all fail or cannot be read. At a KeyboardInterrupt finished
+    work is kept.
     """
     plan = plan_contest(request)
     for warning in plan.warnings:

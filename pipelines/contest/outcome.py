@@ -32,11 +32,10 @@ CONFIRM = "confirm"
 class Contest(ContestResult, ShownResult):
     """A contest: which program won, why, and what it cost.
 
-    `outcome` is `better`, `not worth it` or `undecided`, and `reason` says why in a sentence.
-    `winner` is the program to take, ready to be asked. `standings` has a line for each program, and
-    `runs` its evaluation by name. `confirmed` compares the winner with the reference on questions
-    that the race had not used; None without a confirmation. `stopped` says why the contest stopped
-    early, against the user's will; None if it did not.
+    `outcome` is `better`, `not worth it` or `undecided`, and `reason` a sentence. `winner` is the
+    program to take, ready to be asked. `standings` is a DataFrame with a row for each program, and
+    `runs` has its evaluation by name. `confirmed` compares the winner with the reference on fresh
+    questions, or is None.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Contest(ContestResult, ShownResult):
         return report(self.folder, out=out, tracking=False)
 
     def resume(self, budget: str | None = None) -> Contest:
-        """Continue the contest, with another budget if one is given; nothing is paid twice.
+        """Continue the contest, with another budget if one is given.
 
         Raises UserError for a contest that was read from its folder: give its command again.
         """

@@ -40,12 +40,12 @@ FOLDER = RunFolder(
 
 @entry(ControlsRequest)
 def controls(request: ControlsRequest) -> Controls:
-    """Find out where a recorded team's gain over one of its agents comes from. Arms branch from the
-    recorded first answers: agents answer again alone, or are shown what peers said about another
-    question. The same call with the same folder resumes after a stop.
+    """Find out where a recorded team's gain over one of its agents comes from. Agents answer again
+    after the recorded first answers, alone, or after what peers said about another question.
 
-    Raises: UserError: no run of two or more agents, other questions, another LM than the team's, an
-    unknown arm, and a budget that cannot be enforced. KeyboardInterrupt: finished work is kept.
+    Raises UserError for no run of two or more agents, other questions, another LM than the team's,
+    an unknown arm, and a budget that cannot be enforced. At a KeyboardInterrupt finished work is
+    kept.
     """
     plan = plan_controls(request)
     for warning in plan.warnings:

@@ -38,10 +38,9 @@ class Controls(ShownResult):
     """The parts of a team's gain over one of its agents, over `questions` questions.
 
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
-    `low` and `high`; they sum to `total`. A part that needs an arm that was not asked is missing.
-    Then `talk`, the whole step from the vote of first answers to the vote of last answers, replaces
-    the three parts in the middle. `levels` are the scores along the path, `scores` those of the
-    other arms, and `arms` the team's gain over each of these. `sentence` is the conclusion.
+    `low` and `high`; they sum to `total`. Where an arm of the middle three was not asked, `talk`
+    stands for them. `levels` are the scores along the path, `scores` those of the other arms,
+    `arms` the team's gain over each of these; `sentence` is the conclusion.
     """
 
     folder: Path
@@ -67,7 +66,7 @@ class Controls(ShownResult):
 
     @property
     def steps(self) -> dict[str, Estimate]:
-        """The known parts, in order; `talk` in place of unknown middle parts."""
+        """The known parts, in order."""
         if "content" in self.parts or self.talk is None:
             return self.parts
         middle = {"sampling": self.parts["sampling"], "talk": self.talk}
@@ -92,7 +91,7 @@ class Controls(ShownResult):
         )
 
     def plot(self, path: str | Path) -> Path:
-        """Draw the parts as a waterfall with intervals, as PNG or SVG."""
+        """Draw the parts with intervals, as PNG or SVG."""
         waterfall_plot(self.levels["first"], self.steps, Path(path), rate=self.rate)
         return Path(path)
 

@@ -38,12 +38,12 @@ Vectors = npt.NDArray[np.float32]
 class Embedder:
     """Turns texts into unit vectors with a sentence-transformers model.
 
-    Args: model: a folder, or a model's name, found among the installed packages (the extra
-        `minilm`; for all-mpnet-base-v2 see docs/dependencies.md) and then on the Hugging Face hub.
+    Args:
+        model: a folder, or a name that is looked up among the installed packages (the extra
+            `minilm`), then on the Hugging Face hub. Only safetensors weights are read.
         cache: folder of the vectors made so far; None takes that of the settings.
 
-    A model is loaded when a vector is first missing from the cache. Only safetensors weights are
-    read. Raises UserError when the model is nowhere to be found.
+    Raises UserError when the model is nowhere to be found.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL, *, cache: str | Path | None = None) -> None:

@@ -62,21 +62,25 @@ def load(
 ) -> list[Question]:
     """The questions of a known data set, of a file, or of an object in Python.
 
-    A name (any case, dashes or underscores, or the hub's own id) is searched for among the shipped
-    samples, then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging
-    Face hub. A path leads to delimited text (CSV, TSV, …), JSON (an object per line, or an array),
-    Parquet, Excel, or a saved `datasets` folder. Or give an open file, a DataFrame, a
-    `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions. `split` defaults to the
-    one the data set is evaluated on; for a workbook it names the sheet, and other files have none.
-    `limit` keeps the first questions, or with a `seed` a random sample in the order of the file;
-    samples of one seed are nested. For HotpotQA a seeded sample holds as many bridge as comparison
-    questions.
+    Args:
+        name_or_path: a name, searched for among the shipped samples, as NAME-SPLIT.jsonl in
+            `data_dir` and on the Hugging Face hub; a path to delimited text, JSON (lines, or an
+            array), Parquet, Excel, or a `datasets` folder; or an open file, a DataFrame, a
+            `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions.
+        split: by default the one that is evaluated; of a workbook, the sheet.
+        limit: keeps the first questions, or with a `seed` a random sample in the order of the file.
+            Samples of one seed are nested.
+        seed: draws the sample.
+        columns: columns by field, such as {"question": "text", "choices": "first,second", "answer":
+            "gold:from0"}, where positions of options are counted from 0.
+        kind: the kind of every row.
+        data_dir: by default FOLKMOOT_DATA.
 
-    `columns` names columns ({"question": "q_text"}; {"choices": "first,second"} for options in
-    columns of their own; {"answer": "gold:from0"} for places of options counted from 0); `kind`
-    overrides the kind of every row. One line to the log `folkmoot` tells what was guessed. A
-    question without an id gets a hash of its content, and `meta.row`, its row. Raises UserError,
-    naming the source and each line (the first 20), for anything that is not right.
+    What was guessed is logged to `folkmoot`. A question without an id gets a hash of its content,
+    and `meta.row`, its row.
+
+    Raises UserError, naming the source and each line (the first 20), for anything that is not
+    right.
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
     questions, spec = _checked(reading), reading.spec

@@ -37,11 +37,10 @@ DAMAGED_REPORT = (
 
 
 class Evaluation:
-    """A finished evaluation: its `summary`, and its `rows`, a sequence that is read from disk on
-    access.
+    """A finished evaluation: its `folder`, `summary` and `rows`.
 
     `summary.scores["accuracy"]`, or that of the run's metric, has `value`, `low` and `high`, the
-    ends of the 95% interval; `score` is the value alone; `folder` holds all files.
+    ends of the 95% interval; `score` is the value alone.
     """
 
     folder: Path
@@ -69,8 +68,8 @@ class Evaluation:
 
     @property
     def program(self) -> Any:
-        """The program that answered, ready to be asked; for an earlier run, loaded from its folder.
-        Raises UserError where the folder has no program, as for imported logs and functions.
+        """The program that answered, ready to be asked. Raises UserError where the folder has no
+        program, as for imported logs and functions.
         """
         return self.program_with(None)
 
@@ -161,7 +160,7 @@ class Evaluation:
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
+        """The rows as a DataFrame, with columns such as `usage.calls`."""
         return self.rows.to_pandas()
 
     @property
@@ -220,9 +219,8 @@ def _runs_below(folder: Path) -> list[Path]:
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:
-    """The evaluation in a folder that `evaluate` wrote, finished or not; an evaluation is returned
-    unchanged. Scores are computed from the rows, since the summary of a killed run lags behind
-    them.
+    """The evaluation in a folder that `evaluate` wrote, finished or not, with scores computed from
+    its rows; an evaluation is returned unchanged.
 
     Raises UserError for something that is neither an evaluation nor the name of a folder, no such
     folder, no run in it, a damaged file, and no finished row yet.

@@ -42,14 +42,12 @@ from .sheet import AnswerSheet
 
 @entry(EvaluateRequest)
 def evaluate(request: EvaluateRequest) -> Evaluation:
-    """Answer every question with the program and score the answers. The same call with the same
-    folder resumes a run: finished rows are kept, and answered calls are not made again.
+    """Answer every question with the program and score the answers.
 
-    Raises: UserError: something that is not a program or not questions; no questions, unlabelled or
-        repeated ones; an `out` folder of another run; a wrong key or unknown model; too many
-        failures; a disk that cannot be written. Finished rows are
-        kept.
-        KeyboardInterrupt: likewise, after the summary so far has been written.
+    Raises UserError for something that is not a program or not questions; no questions, unlabelled
+    or repeated ones; an `out` folder of another run; a wrong key or unknown model; too many
+    failures; a disk that cannot be written. Finished rows are kept, also at a KeyboardInterrupt,
+    with a summary so far.
     """
     plan = plan_evaluation(request)
     for warning in plan.warnings:
@@ -60,9 +58,11 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
 def recheck(run: Any, check: Any, questions: Any = None, **options: Any) -> Evaluation:
     """Check the kept answers of a run of tasks once more, without a call.
 
-    Args: run: the run, or its folder. check: a command or a function, as for `evaluate`. questions:
-        the tasks, where the run does not note their source. options: `out`, `answer_file`,
-        `sandbox` and other arguments of `evaluate`.
+    Args:
+        run: the run, or its folder.
+        check: a command or a function, as for `evaluate`.
+        questions: the tasks, where the run does not note their source.
+        options: `out`, `answer_file`, `sandbox` and other arguments of `evaluate`.
     """
     return evaluate(run, questions, recheck=True, check=check, **options)
 

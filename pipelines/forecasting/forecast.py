@@ -42,7 +42,7 @@ class Forecast:
     """The mean gain of a vote of n agents over one of them.
 
     `effective` is the number of independent agents that these are worth, `ceiling` the share of
-    questions on which any of them is right, and `accuracy` their mean accuracy.
+    questions on which any is right, and `accuracy` their mean accuracy.
     """
 
     agents: tuple[str, ...]
@@ -120,6 +120,7 @@ class Forecast:
 @entry(ForecastRequest)
 def forecast(request: ForecastRequest) -> Forecast:
     """Forecast the gain of a vote of agents from a few agents on a few questions; no LM is asked.
+
     Raises UserError for fewer than 2 agents or 10 questions that all of them have answered, and for
     files that are neither runs nor outcome tables.
     """

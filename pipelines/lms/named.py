@@ -47,41 +47,38 @@ def lm(
     price: Sequence[float | None] | None = None,
     **sampling: Any,
 ) -> dspy.LM:
-    """A language model by name, ready for any folkmoot or DSPy program.
+    """A language model by name, for any folkmoot or DSPy program.
 
-    Args: name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`),
-        any other LiteLLM name, `local/MODEL` (embedded, see below), or `replay/DIR` (answers of a
-        recorded run). Default: FOLKMOOT_LM, else `local/gemma-3-270m`.
-        api_base: the endpoint, up to and including `/v1`.
-        api_key: the key, where it is not to come from the environment (`OPENAI_API_KEY`, or the
-            provider's own variable). It is sent to the endpoint and kept nowhere: a saved program,
-            and a process on another machine, find theirs in the environment.
-        concurrency: most calls in flight to this LM; an embedded LM has as many as `slots`.
-        timeout: seconds that one attempt may take; None takes 120, and 1800 for an embedded LM.
+    Args:
+        name: `openai/MODEL` (OpenAI, or any compatible endpoint with `api_base`), any other LiteLLM
+            name, `local/MODEL`, or `replay/DIR` (answers of a recorded run). Default: FOLKMOOT_LM,
+            else `local/gemma-3-270m`.
+        api_base: Address of an OpenAI-compatible endpoint, up to /v1.
+        api_key: the key; None takes it from the environment (`OPENAI_API_KEY`, or the provider's
+            own variable). It is kept nowhere.
+        concurrency: most calls in flight to this LM.
+        timeout: Seconds that one attempt of an LM call may take. Default: 120, embedded 1800.
         threads: CPU threads of an embedded LM; None takes FOLKMOOT_THREADS or 1.
         context: longest prompt and reply of an embedded LM together, in tokens; None takes 8192, or
-            what the model was made for.
+            the model's own.
         slots: calls that an embedded LM answers side by side; above 1 its answers do not repeat bit
             for bit.
         profile: how the LM wants to be asked; `answer_form` and `list_options` change single
             settings of it.
         price: USD per prompt token and per completion token, where the price table does not know
-            the model; a third price is that of prompt tokens from the provider's cache.
-        sampling: temperature (default 0), max_tokens (default: what the endpoint allows, since
-            thoughts count as tokens of a reply; an embedded LM has 1024), top_p, top_k, seed, stop.
-            OpenAI's reasoning models take a seed alone of these. What follows is sent as it is:
-            reasoning_effort, thinking (a budget, in the provider's words), max_completion_tokens,
-            verbosity, service_tier, frequency_penalty, presence_penalty, logit_bias, and extra_body
-            for fields that only the endpoint knows; logprobs=True asks for the LM's own probability
-            of its answers, which votes and routers may use.
+            the model; a third price is that of cached prompt tokens.
+        sampling: temperature (default 0), max_tokens (default: what the endpoint allows; embedded
+            1024), top_p, top_k, seed, stop; OpenAI's reasoning models take a seed alone of these.
+            Sent as they are: reasoning_effort, thinking, max_completion_tokens, verbosity,
+            service_tier, frequency_penalty, presence_penalty, logit_bias, and extra_body for other
+            fields; logprobs=True asks for the LM's own probability of its answers.
 
     `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and
     `qwen2.5-coder-0.5b`, a `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub
-    (`ORG/REPO@REVISION` pins it), which is fetched now. `folkmoot lms get NAME` fetches the weights
-    of the first three.
+    (`ORG/REPO@REVISION` pins it).
 
-    Raises:
-        UserError: unknown name, missing key, missing extra, unusable address or setting.
+    Raises UserError for an unknown name, a missing key or extra, and an unusable address or
+    setting.
     """
     name = name or default_lm()
     unknown = [key for key in sampling if key not in SETTINGS]

@@ -72,24 +72,23 @@ def import_log(
 ) -> Imported:
     """Read logs of others into run folders and an outcome table, without a call.
 
-    Args: log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
-        Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, and plain
-        tables with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet). Of
-        agents that act on tasks: results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent,
-        and tables with a row an agent and a column a task.
-        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The
-            same import again changes nothing. None writes to a folder that goes with the result.
-        score: the name of the score that says what is right, of logs of Inspect and MLflow with
-            several.
+    Args:
+        log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
+            Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, tables
+            with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet); of
+            agents that act, results of Terminal-Bench, Harbor, SWE-bench and mini-SWE-agent, and
+            tables with a row an agent and a column a task.
+        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`.
+            None writes to a temporary one.
+        score: the score that says what is right, in logs of Inspect and MLflow with several.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log
-    calls right; a log of scores between makes a run of scores, whose answers are not in the outcome
-    table. An answer that is called right without a text is right, and takes part in no vote.
-    Samples without a score or of a cancelled run are left out and counted; of several logs of one
-    task, the newest counts.
+    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores between
+    right and wrong makes a run of scores alone. A right answer without a text takes part in no
+    vote. Samples without a score or of a cancelled run are left out and counted; of several logs of
+    one task, the newest counts.
 
-    Raises: UserError: no log, a damaged or unknown one, the same answer twice, an answer neither
-        right nor wrong, a folder that holds something else; with file and line.
+    Raises UserError for no log, a damaged or unknown one, the same answer twice, an answer neither
+    right nor wrong, and a folder that holds something else; with file and line.
     """
     logs = [log] if isinstance(log, str | Path) else list(log)
     paths = list(dict.fromkeys(path for each in logs for path in logs_in(Path(each).expanduser())))

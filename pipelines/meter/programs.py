@@ -207,22 +207,21 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
 
 
 class Command(Metered):
-    """A command that is started once for each question and asks its LM through the meter.
+    """A command that is started for each question and asks its LM through the meter.
 
-    It gets the question's fields as a JSON object on its standard input, and an environment in
-    which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
-    prints: text, or a JSON object with `answer`. A task it does in the task's folder, in a sandbox,
-    and its answer is what it left there, as a unified diff. When the question ends, all its
-    processes are stopped.
+    It gets the question's fields as a JSON object on its standard input, and environment variables
+    by which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
+    prints: text, or a JSON object with `answer`. A task is done in its folder, in a sandbox; what
+    is left there, as a unified diff, is the answer. An exit code other than 0 or a time-out makes
+    an error row.
 
     Args:
-        command: the command line, such as `"python crew.py"`; it is not run by a shell.
+        command: such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take.
-        pass_env: names of further environment variables that it gets (`PASSED` has the others).
+        pass_env: names of further environment variables that it gets, beside those of `PASSED`.
         cwd: the folder that it is started in; by default this one.
 
-    A command that exits with a code other than 0, or takes too long, makes an error row. Raises
-    UserError for a command that is empty or cannot be started.
+    Raises UserError for a command that is empty or cannot be started.
     """
 
     protocol = Protocol("command")

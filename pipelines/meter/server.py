@@ -62,12 +62,12 @@ GRACE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The endpoint at which a program asks its LM while it works on one question.
+    """Where a program asks its LM while it works on one question.
 
-    Args:
-        base_url: the address up to `/v1`, for OpenAI's client and compatible ones. api_key: a token
-            that is valid for this question; never the user's key. model: the name of the run's LM,
-            which also answers requests for any other name.
+    Attributes:
+        base_url: the address up to `/v1`, for OpenAI's client and compatible ones.
+        api_key: a token that is valid for this question; never the user's key.
+        model: the name of the run's LM, which also answers requests for any other name.
     """
 
     base_url: str

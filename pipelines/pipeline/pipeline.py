@@ -41,10 +41,8 @@ FOLDER = RunFolder(
 
 @dataclass
 class Pipeline(ShownResult):
-    """A pipeline's result. `winner` names the program that came out, which `program` loads;
-    `sentences` has a line for each step; `registered` is its name in MLflow's registry. `stopped`
-    says why it ended early; None if it did not. `paused` says whether an endpoint or account
-    failed, so that steps are left to do.
+    """A pipeline's result. `winner` names the `program` that came out; `sentences` has a line for
+    each step; `registered` is its name in MLflow's registry.
     """
 
     folder: Path
@@ -92,12 +90,11 @@ class Pipeline(ShownResult):
 def pipeline(request: PipelineRequest) -> Pipeline:
     """Go from data to a registered winner by one file, or by its content as a dict.
 
-    The steps are `compile`, `tune` and `contest`, each with the options of its command. What a step
-    makes is what the next one starts from. The same call with the same folder continues, and pays
-    for nothing twice.
+    Its steps are `compile`, `tune` and `contest`, with the options of these commands; each starts
+    from what the one before it made.
 
-    Raises: UserError: an unknown key, and what the steps raise; finished work is kept.
-        KeyboardInterrupt: likewise.
+    Raises UserError for an unknown key, and for what the steps raise. Finished work is kept, also
+    at a KeyboardInterrupt.
     """
     plan = plan_pipeline(request)
     for warning in plan.warnings:

@@ -24,10 +24,11 @@ INSTEAD = (
 def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     """Roles of your own by name, for `own_roles`.
 
-    Args: given: the path of a YAML file, or what such a file holds: by name, `instruction`,
-        `outputs` (field: description; `answer` is the last), `tools` (such as `corpus:PATH`, or
-        `environment` for the program's own), `lm` and `repeats`. In Python also signatures, and
-        functions of a query as tools.
+    Args:
+        given: a YAML file, or what it holds: by name, `instruction`, `outputs` (field: description;
+            `answer` is the last), `tools` (such as `corpus:PATH`, or `environment` for the
+            program's own), `lm` and `repeats`. In Python also signatures, and functions of a query
+            as tools.
 
     Raises UserError naming the file and the role.
     """

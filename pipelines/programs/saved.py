@@ -49,22 +49,22 @@ def load_program(
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
-    """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile`
-    did.
+    """The program that `program.save(folder)` wrote, or your own module that `fm.compile` did.
 
-    Args: folder: what it was saved in; also what compile, tune or train wrote, whose result
-        it is then. lms: LMs, or their names, by seat, in place of the saved ones. Addresses and
-        keys are never saved: a seat whose LM had an address of its own needs one here, or by
-        OPENAI_BASE_URL.
-        environment: where agents look things up, in place of what was saved: an environment or its
-            text form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
-        embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where
-            that was a function, or a model in a folder.
+    Args:
+        folder: what it was saved in, or what compile, tune or train wrote.
+        lms: LMs, or their names, by agent, in place of the saved ones. Addresses and keys are never
+            saved: give an address here, or by OPENAI_BASE_URL.
+        environment: where agents look things up: an environment or its text form, such as
+            `corpus:PATH`.
+        embedding: what embeds a strategy network's questions, where that was a function or in a
+            folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
-    Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
-    loads nothing, for a missing folder, and for a file that is damaged, newer, of an unknown
-    protocol, or not a saved program.
+    Warns when it was saved with other versions of what writes the prompts.
+
+    Raises UserError, and loads nothing, for a missing folder, and for a file that is damaged,
+    newer, of an unknown protocol, or not a saved program.
     """
     program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols

@@ -65,20 +65,18 @@ def report(
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
     price.
 
-    Args: runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune` or `import` wrote;
-        at least one. The first is what the others over the same data are measured against; runs
-        over other data are shown apart.
+    Args:
+        runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune` or `import` wrote;
+            at least one. Others over the same data, also baselines of `match_budget`, are compared
+            with the first; runs over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
-        names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is
-            down gives a warning.
+        names: Names for the runs. Default: the names of their programs.
+        tracking: also add the page to the runs' MLflow runs.
         seed, exact, cluster, panel, margin: as in `compare`.
         export: also write the plots as SVG files and the tables as CSV files into this folder.
 
-    A baseline that `match_budget` made of one of the runs is shown beside it.
-
-    Raises: UserError: no run, something that is not a run, a folder without a run, no finished row,
-        names that do not fit, or a file that cannot be written.
+    Raises UserError for no run, something that is not a run, a folder without a run, no finished
+    row, names that do not fit, and a file that cannot be written.
     """
     sources = (
         list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]

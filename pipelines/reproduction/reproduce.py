@@ -24,12 +24,11 @@ from .request import ReproduceRequest
 def reproduce(request: ReproduceRequest) -> Reproduction:
     """Run rows of a published table, and put what was measured beside what was published.
 
-    The folder gets a sub-folder for each run; the same call with the same folder resumes. A budget
-    holds for all rows together. What ends it early, or that every question of a run failed, is in
-    `stopped`; the finished rows are shown.
+    The folder gets a sub-folder for each run. A budget holds for all rows together. `stopped` also
+    says that every question of a run failed.
 
-    Raises: UserError: anything that is not right, before any LM is called where it can be known
-        then. KeyboardInterrupt: finished questions are kept.
+    Raises UserError for anything that is not right, before any LM is called where it can be known
+    then. At a KeyboardInterrupt finished questions are kept.
     """
     return reproduce_as_planned(plan_reproduction(request))
 

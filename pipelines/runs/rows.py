@@ -298,8 +298,7 @@ class _RowCheck:
 
 class Rows(Sequence[ResultRow]):
     """The rows of an evaluation, a dict per question as in `results.jsonl`, read from disk on
-    access. Supports `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`. Only the
-    place of each row in the file is kept in memory, so 100,000 rows take less than a megabyte.
+    access. Supports `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`.
     """
 
     def __init__(self, path: Path, keep: Any = None) -> None:
@@ -341,7 +340,7 @@ class Rows(Sequence[ResultRow]):
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
+        """All rows as a DataFrame, with columns such as `usage.calls`."""
         import pandas as pd
 
         return pd.DataFrame([_flat(row) for row in self])

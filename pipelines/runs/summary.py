@@ -54,29 +54,25 @@ class Summary:
     """`summary.json`: scores, counts, the bill and the manifest of a run.
 
     Attributes:
-        scores: by name, the run's metric first. A question counts once, by the mean over its
-            repeats. Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's
-            with repeats; other scores have a bootstrap interval of their mean.
-        counts: numbers of questions, rows, errors and unreadable answers.
+        scores: by name, the run's metric first, over questions by the mean of their repeats. Rates,
+            such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with repeats;
+            other scores have a bootstrap interval.
         usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
-            nothing here.
+            nothing.
+        takes: as `usage`, but with these answers at their original price.
+        paid: what was spent in this folder, also by killed attempts.
+        lost: what calls without an answer may have cost besides.
         seconds: mean and percentiles of the time per question.
         groups: the score by the values of `meta.subject` and other fields.
         report: the protocol's own report.
         run: the manifest, as in `run.json`.
-        takes: as `usage`, but with every answer from a record or cache at its original price; None
-            for unknown parts. paid: the amount paid in this folder according to its ledger,
-            including killed attempts. lost: what calls without an answer may have cost besides.
-            stopped: why the run ended early; None if it did not. spent: the budget that ended it.
-            ending: how it ended.
-            metric_usage: the cost of the metric's own LM calls; None without any.
+        spent: the budget that ended it.
         refused: how many replies an LM or its provider refused, by the reason.
         models: the names under which endpoints answered.
         requests: what was changed about requests, since an endpoint refused it as it was.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
-        spread: the variances of scores `within` a question and `between` questions; None without
-            repeats.
-        forensics: how dialogues changed answers, see `modules.reports.forensics`.
+        spread: the variances of scores `within` a question and `between` questions, or None.
+        forensics: how dialogues changed answers.
     """
 
     scores: dict[str, ScoreFields]

@@ -51,19 +51,18 @@ class _Ran(NamedTuple):
 class Check(Metric):
     """A metric for tasks: what a program left is right where the check says so.
 
-    The check runs in a folder with the task's files, the answer and the task's tests. Exit code 0
-    is right. Where its last line is a JSON object with `score` (0 to 1), that counts, with its
-    `feedback`.
+    It runs in a folder with the task's files, the answer and the task's tests. Exit code 0 is
+    right; a last line that is a JSON object with `score` (0 to 1) and maybe `feedback` counts
+    instead.
 
     Args:
-        check: a command, such as `"python -m pytest -q"`, which is not run by a shell; or a
-            function (task, folder) that returns True or False, a score, or (score, feedback), and
-            runs in this process.
-        answer_file: where the text of a program that answers with a text goes: its last fenced
-            block, else all of it. Without it such an answer must be a unified diff.
+        check: a command, not run by a shell, or a function (task, folder) that returns True or
+            False, a score, or (score, feedback).
+        answer_file: where the text of an answer goes: its last fenced block, else all of it.
+            Without it a text must be a unified diff.
         sandbox: what runs programs and checks: `bwrap` (the default), `docker:IMAGE`,
             `podman:IMAGE` or `none`.
-        seconds: that one check may take; an answer whose check takes longer is wrong.
+        seconds: that one check may take; after that the answer is wrong.
 
     Raises UserError for a command that is not there, and a sandbox that cannot be used.
     """
@@ -104,8 +103,8 @@ class Check(Metric):
         return {"name": CHECK, "spec": None, "code": code, "low": 0.0, "high": 1.0, "rate": None}
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of an answer. Raises MetricError where it cannot be put into the folder, and
-        where the check cannot be run; UserError where it runs on no task.
+        """The score of an answer. Raises MetricError where the check cannot be run; UserError where
+        it runs on no task.
         """
         if prediction.get("answer") is None:
             return self.lost

@@ -95,13 +95,13 @@ def log_program(
 
     Args:
         program: a program, any `dspy.Module`, or the folder of a saved one.
-        name: the name of the model, under which a version of it is registered, too.
-        run_id: a run of the store that MLflow uses here; by default your active run, else a new
-            one.
-        lm: the LM of seats without their own, stored by name and sampling settings.
+        name: the name of the model, and of its registered version.
+        run_id: a run of MLflow's store; by default your active run, else a new one.
+        lm: the LM of agents without their own, stored by name and sampling settings.
 
-    Returns the model's address. Calls no LM. Raises UserError for a program that cannot be saved,
-    and whatever MLflow raises.
+    Returns the model's address.
+
+    Raises UserError for a program that cannot be saved, and whatever MLflow raises.
     """
     check_model_name(name)
     own = None if lm is None else saved_lm(lm)

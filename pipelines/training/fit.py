@@ -29,17 +29,13 @@ def train(request: TrainRequest) -> StrategyNetwork:
     """Teach a strategy network which agent should use which strategy on which question, and whom to
     trust.
 
-    Training uses either `outcomes`, without a call, or `train`, by asking. No call is made twice,
-    and the same call with the same folder resumes a stopped training. A network that was trained
-    before continues to learn.
-
     Returns a network with `training`, which has `folder`, `log` and `scores`; if `program` is an
     `fm.StrategySelector`, returns a selector. Outcomes with strategies that are not in
     `fm.STRATEGIES` make a network that can only be scored, not asked.
 
-    Raises: UserError: neither or both of `outcomes` and `train`; settings that do not fit; unusable
-    outcomes or questions; a folder of another training; a budget that cannot be enforced, or is
-    spent; a call that failed for good. Finished work is kept in the folder.
+    Raises UserError for neither or both of `outcomes` and `train`; settings that do not fit;
+    unusable outcomes or questions; a folder of another training; a budget that cannot be enforced,
+    or is spent; a call that failed for good. Finished work is kept in the folder.
     """
     plan = plan_training(request)
     for warning in plan.warnings:

@@ -96,10 +96,10 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 
 @dataclass
 class Study(ShownResult):
-    """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
+    """A study as it stands: `report` is what `study.json` holds, `best` the winning program, and
+    `study` the Optuna study itself.
 
-    `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow;
-    None when it has none, and `study` the Optuna study itself.
+    `best` raises UserError as long as no trial is finished.
     """
 
     folder: Path
@@ -168,7 +168,7 @@ class Study(ShownResult):
 
     @property
     def effects(self) -> pd.DataFrame:
-        """What each choice changes: a row for each value of a choice against the first one tried.
+        """What each choice changes: a row for each value of a choice against the first one.
 
         `difference` is in scores, paired over the same questions and averaged over what else was
         tried, with `low` and `high` (95%); `cost_ratio` is how many times the price it has. They
@@ -180,8 +180,8 @@ class Study(ShownResult):
         return pd.DataFrame(self.report.effects, columns=names)
 
     def plot(self, path: str | Path) -> Path:
-        """Draw how the study went, as PNG or SVG; with an extension `.html` the settings and scores
-        of all trials side by side, interactively, which needs plotly.
+        """Draw how the study went, as PNG or SVG; as `.html` all trials, interactively, with
+        plotly.
 
         Raises UserError where there is nothing to draw, or no plotly.
         """
@@ -205,12 +205,12 @@ class Study(ShownResult):
 def tune(request: TuneRequest) -> Study:
     """Search a protocol's settings on training questions, and evaluate the winner once on others.
 
-    A budget holds for all that this folder pays; a fifth is kept for the validation. Other machines
-    have budgets of their own. The same call with the same folder goes on.
+    A budget holds for all that is spent in this folder; a fifth is kept for the validation. Other
+    machines have budgets of their own.
 
-    Raises: UserError: bad space, questions, objectives or budget, another study in the folder or
-        storage, an LM that cannot be used. What was finished is kept.
-        KeyboardInterrupt: likewise, after the report so far has been written.
+    Raises UserError for a bad space, questions, objectives or budget, another study in the folder
+    or storage, and an LM that cannot be used. What was finished is kept, also at a
+    KeyboardInterrupt, with a report so far.
     """
     plan = plan_study(request)
     for warning in plan.warnings:

@@ -78,42 +78,39 @@ class Deliberation(
 ):
     """Agents of Commonsense (sections 3.1 and 3.2).
 
-    In every round each agent, in order, gets the question, its options and everything said so far
-    in all rounds, and gives an argument and an answer. A round in which all answers are valid and
-    equal ends the dialogue by consensus. After `max_rounds` without consensus the tie-break
+    In every round each agent, in order, reads everything said so far, and gives an argument and an
+    answer. Equal answers of all in a round are the consensus; after `max_rounds` the tie-break
     decides.
 
-    Args: roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
-        critic) and of `own_roles`, each at most once; or these roles themselves by name, such as
-        `{"lawyer": Lawyer, "critic": "critic"}`.
+    Args:
+        roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
+            critic) and of `own_roles`, each at most once; or roles by name, such as `{"lawyer":
+            Lawyer, "critic": "critic"}`.
         tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM says which of the
-        last answers is best, in the seat `pick`), `majority` (the most
-        frequent answer of the last round; ties go to the earliest speaker, or with
-        `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
-        `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
-        of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of
-        one of them, or None.
+            last answers is best), `majority` (of the last round; ties go to the earliest speaker,
+            with `majority:random` to a drawn one, with `majority:strongest=ROLE` to that agent),
+            `strongest:ROLE` (that agent's last readable answer), or a function of the turns (dicts
+            with `agent`, `round`, `answer` and `text`) that returns an answer or None.
         max_rounds: at least 1; the paper's value is 3.
-        own_roles: roles of your own by name: signatures, `Role`s or mappings, as `fm.roles` reads
-            them from a file. One that is called `judge` takes the judge's seat.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
-            others of that round said, and all are asked at the same time.
-        seed: with the question's id it decides a tie that is drawn.
-        lms: LMs for single agents, by role name or `judge`.
-        environment: where the retriever looks things up; without one it answers from memory.
-        retrieval: `queries`, which an agent that looks things up writes itself in every round, from
-            the question and the discussion, or `question`, the only query.
-        max_queries: how many of them at most.
-        sampling: LM settings of every agent, such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
-            message.
-        prompts: agent → your instructions, or the path of a YAML file with them.
+            others say.
+        seed: settles draws, together with the question's id.
+        lms: LMs by role, or of `judge`.
+        environment: where a `retriever` looks things up; without one it answers from memory.
+        retrieval: `queries`, which an agent writes itself, or `question`, the only query.
+        max_queries: most queries that an agent writes.
+        sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
+        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
+            `role_first`, in the system message.
+        prompts: your instructions by agent, or a YAML file with them.
 
-    `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break
-    itself had no valid answer) or `none`.
+    `decided_by` is `consensus`, the tie-break, `fallback:majority` (the tie-break had no readable
+    answer) or `none`.
 
-    Raises: UserError: unknown, repeated, missing, unusable or too many roles; unknown tie-break or
-        opening; max_rounds below 1.
+    Raises UserError for unknown, repeated, missing, unusable or too many roles, an unknown
+    tie-break or opening, and max_rounds below 1.
     """
 
     def __init__(

@@ -28,20 +28,19 @@ def replay(
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
-    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue,
-    without an LM call; its usage is that of the turns it is made of.
+    """The outcome of a recorded dialogue under a smaller round limit or another tie-break, without
+    an LM call; its usage is that of the turns it is made of.
 
     Args:
-        result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own
-            `max_rounds`.
+        result: a prediction of `Deliberation`, or a row of `results.jsonl`.
         max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue
             ended by consensus.
         tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
-        opening: the recorded one, or None: what agents saw cannot be changed afterwards.
-        seed: of a tie that is drawn, which takes a row, since it also needs the question's id.
+        opening: the recorded one, or None.
+        seed: of a tie that is drawn, which takes a row.
 
-    Raises: UserError: more rounds than were recorded, another opening, or a judge that was never
-        asked at this point.
+    Raises UserError for more rounds than were recorded, another opening, and a judge that was never
+    asked at this point.
     """
     kind: Kind = result["kind"]
     began = OPENINGS[any(turn.get("blind") for turn in result["transcript"])]

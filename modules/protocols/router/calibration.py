@@ -68,12 +68,11 @@ class Stage(_Strict):
 
 
 class RouterCalibration(_Strict):
-    """The promise of a router, and what it was tested on.
+    """The promise of a router: with probability `confidence`, at most `max_error` of the accepted
+    answers are wrong.
 
-    With probability `confidence`, at most `max_error` of the accepted answers are wrong. `stages`
-    are by part, `cheap` and `team`, and `rule` is the router's rule, as JSON. `usage` is the bill
-    of all `questions`, asked as the router asks them. `scores` counts the scores of the part that
-    is asked first, to detect drift.
+    `stages` are by part, `cheap` and `team`. `usage` is the bill of all `questions`, asked as the
+    router asks them. `scores` counts the scores of the part that is asked first, to detect drift.
     """
 
     max_error: Annotated[float, Field(gt=0, lt=1)]
@@ -97,13 +96,13 @@ class RouterCalibration(_Strict):
 
     @property
     def error(self) -> float | None:
-        """The share of wrong answers among those that stand; None where none does."""
+        """The share of wrong answers among those that stand, or None."""
         kept = sum(stage.kept for stage in self.stages.values())
         return sum(stage.errors for stage in self.stages.values()) / kept if kept else None
 
     @property
     def bound(self) -> float | None:
-        """The upper limit of the error of answers that stand; None where none does."""
+        """The upper limit of that share, or None."""
         return max((stage.bound for stage in self.stages.values() if stage.kept), default=None)
 
     @property

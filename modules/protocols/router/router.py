@@ -49,19 +49,19 @@ agree.
 class Router(Program):
     """Asks the cheap program, and the team only if the rule expects it to do better.
 
-    Args: cheap: the program that is asked first, or the name of a single agent's strategy. team:
-        the program that the rule asks; its answer is then taken, unless it cannot be read.
-        rule: `never`, `always` (the cheap program is not asked at all), or `{"weights": {SIGN:
-            number}, "bias": number, "threshold": number}`: the team is asked where bias + Σ weight
-            × sign, its expected gain in accuracy, is at least the threshold. None asks it where the
-            cheap program's samples do not all agree. The signs are those of `signs_of`.
-        prompt_layout: of both parts; None leaves theirs.
-        prompts: agent → your instructions, or the path of a YAML file with them.
-        calibration: the result of `calibrate`, as JSON; a saved router contains it.
+    Args:
+        cheap: the program that is asked first, or the name of a strategy.
+        team: the program that the rule asks, whose answer is then taken if it can be read.
+        rule: `never`, `always` (the cheap program is not asked), or `{"weights": {SIGN: number},
+            "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign,
+            its expected gain in accuracy, reaches the threshold. The signs are those of `signs_of`.
+            None asks it where the cheap program's samples do not all agree.
+        prompt_layout: as elsewhere; None leaves that of each member.
+        prompts: your instructions by agent, or a YAML file with them.
+        calibration: the result of `calibrate`, as JSON.
 
     `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`; once calibrated,
-    also `person`, with no answer. The transcript holds the turns of both programs, each with its
-    `part`, `cheap` or `team`.
+    also `person`, with no answer. Each turn has its `part`, `cheap` or `team`.
 
     Raises UserError for parts that are no programs, and for a rule or calibration that cannot be
     followed.

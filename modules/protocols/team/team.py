@@ -82,37 +82,35 @@ class SupervisedTeam(
 ):
     """Reasoning as a Team (section 3).
 
-    Every worker looks for the answer on its own, all at the same time. The supervisor sees their
-    traces, never the environment, and accepts one worker's answer or sends one worker back with a
-    suggestion, at most `max_retries` times; after that it has to accept.
+    Every worker looks for the answer on its own. The supervisor sees their traces and accepts one
+    worker's answer, or sends one worker back with a suggestion.
 
-    Args: workers: any number of names of `ROLES` (bold, cautious, neutral) and of `own_roles`;
-        equal ones become `NAME.0`, `NAME.1`, ….
+    Args:
+        workers: names of `ROLES` (bold, cautious, neutral) and of `own_roles`; equal ones become
+            `NAME.0`, `NAME.1`, ….
         environment: where workers without tools of their own look things up.
-        own_roles: roles of your own by name, as `Deliberation` takes them. A role that answers
-            guides a worker by its instruction, and one called `supervisor` the supervisor.
-        max_steps: most steps of one attempt; the paper
-        studies 5, 8, 10 and 15. max_retries: the paper's value is 3. A single worker that cannot be
-        sent back has no supervisor. demonstration: one-shot with a worked trace, `hotpotqa` or one
-        in a file; None is zero-shot. styles: whether the supervisor is told how each worker goes
-        about it. limits: whether long thoughts, observations and traces are cut; the paper cuts
-        none. tie_break: whose answer is taken where the supervisor could not be read twice and most
-        workers share none: `first`, `strongest:WORKER`, or `random`, with the question's id and
-        `seed`.
-        seed: see `tie_break`.
-        lms: LMs for agents: a worker's name or `supervisor`.
-        sampling: LM settings of every agent; temperature 0 unless given.
-        prompt_layout: `role_last`, after what all agents share, or `role_first`, in the system
-            message.
-        prompts: agent → your instructions, or the path of a YAML file with them.
+        own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
+            `supervisor` take these parts.
+        max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
+        max_retries: how often a worker is sent back; the paper's value is 3. With one worker and 0
+            there is no supervisor.
+        demonstration: the worked trace that is shown: `hotpotqa` or a file.
+        styles: whether the supervisor reads how each worker works.
+        limits: whether long thoughts, observations and traces are cut, unlike the paper's.
+        tie_break: whose answer is taken where the supervisor could not be read twice and most
+            workers share none: `first`, `strongest:WORKER` or `random`.
+        seed: settles draws, together with the question's id.
+        lms: LMs by worker, or of `supervisor`.
+        sampling: LM settings of all agents; temperature 0 unless given.
+        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
+            `role_first`, in the system message.
+        prompts: your instructions by agent, or a YAML file with them.
 
-    `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
-    `fallback:first` (the supervisor could not be read twice: the answer most workers share, else
-    the first worker's), `fallback:strongest` or `fallback:random` (as `tie_break` says), or `none`.
-    `rounds` is 1 and the retries; a turn's `round` is the attempt of that worker.
+    `decided_by` is `supervisor:WORKER`, `alone:WORKER` (without a supervisor), or `none`; where the
+    supervisor could not be read twice, `fallback:majority` (most workers share the answer), or
+    `fallback:` and the tie-break. A turn's `round` is the attempt of that worker.
 
-    Raises:
-        UserError: no or unknown workers, no environment, or a limit out of range.
+    Raises UserError for no or unknown workers, no environment, and a limit out of range.
     """
 
     sampling = GREEDY

@@ -2,8 +2,6 @@
 refused.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -90,7 +88,6 @@ def test_a_verdict_can_fail_a_build(
 
 
 # The budget-matched baseline
-# --------------------------------------------------------------------------------
 
 
 def test_the_address_is_never_taken_from_the_run(
@@ -109,9 +106,7 @@ def test_the_address_is_never_taken_from_the_run(
 
 
 @pytest.mark.nightly
-def test_an_interrupted_baseline_is_taken_up_again(
-    two: tuple[str, str], scripted: ScriptedServer
-) -> None:
+def test_an_interrupted_baseline_goes_on(two: tuple[str, str], scripted: ScriptedServer) -> None:
     scripted.delay = 0.15
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
     process = Child(command, *words)

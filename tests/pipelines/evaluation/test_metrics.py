@@ -2,13 +2,13 @@
 studies.
 """
 
-from __future__ import annotations
-
+import inspect
 import json
 import math
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from mortal import open_questions as asked
 
 import folkmoot as fm
+from folkmoot.modules.reading.metrics import source_of
 
 
 def says(answer: Callable[[int], str]) -> Callable[[dict[str, Any]], str]:
@@ -235,3 +236,28 @@ def test_compilations_and_studies_go_by_the_metric(scripted: Any, tmp_path: Path
     assert study.report.objectives == ["overlap"]
     with pytest.raises(fm.UserError, match="no objective 'accuracy'"):
         fm.tune("single:cot", train, held_out, objectives="accuracy", **own)
+
+
+def test_the_source_of_a_class_is_read_once_and_by_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, readers, most = inspect.getsource, [], []
+
+    def watched(thing: Any) -> str:
+        readers.append(thing)
+        most.append(len(readers))
+        time.sleep(0.01)
+        source = read(thing)
+        readers.remove(thing)
+        return source
+
+    class Mine:
+        """Read for the first time here."""
+
+    monkeypatch.setattr(inspect, "getsource", watched)
+    with ThreadPoolExecutor(4) as pool:
+        sources = set(pool.map(source_of, [Mine, fm.Question] * 4))
+    assert len(sources) == 2
+    assert "Read for the first time here." in "".join(sources)
+    assert len(most) <= 2
+    assert set(most) == {1}

@@ -2,8 +2,6 @@
 sentence.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -79,11 +77,7 @@ def test_short_specs(spec: str, same: Any) -> None:
     ],
 )
 def test_what_is_wrong_with_a_spec_a_parameter_or_a_yaml_file_is_named(
-    source: str,
-    sets: dict[str, Any],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, sets: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(fm.UserError, match=words) as caught:

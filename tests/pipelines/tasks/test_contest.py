@@ -1,7 +1,5 @@
 """A contest of programs that act: the fair opponent picks, and tasks have limits of their own."""
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import replace
@@ -43,8 +41,10 @@ def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
     return contest, says
 
 
-def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(tmp_path: Path) -> None:
-    contest, says = raced(tmp_path)
+def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contest, says = raced(tmp_path, progress=True)
     places = {place["name"]: place for place in contest.result["standings"]}
     (picked,) = [name for name in places if "3 times, picked" in name]
     assert set(places) >= {"solo", "crew", picked}
@@ -58,6 +58,17 @@ def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(tmp_path: Path)
     rows = fm.load_run(contest.folder / "runs" / contest.result["runs"][picked]).rows
     assert len({turn["answer"] for turn in rows[0]["transcript"][:3]}) == 2
     assert rows[0]["usage"]["calls"] == 4
+    # The price of a task is said as soon as the pilot is answered, and when it goes on.
+    first = capsys.readouterr().err.splitlines()[0]
+    assert re.match(
+        r"try  3/6 questions.* a task costs \S+ USD \(median\), .*; 3 left: about", first
+    )
+    solo, crew = programs(tmp_path)
+    request = ContestRequest(
+        six_tasks(), lm=fm.lm("openai/m", api_key="k"),
+        baseline=solo, added={"crew": crew}, check="true", out=contest.folder,
+    )  # fmt: skip
+    assert "so far: a task costs" in "\n".join(plan_contest(request).lines())
 
 
 def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) -> None:
@@ -66,23 +77,6 @@ def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) ->
     for winner in (replace(picked, spec=None), replace(picked, program=command)):
         assert not save_winner(winner, tmp_path / "winner")
         assert "which no file can hold" in (tmp_path / "winner" / "WINNER.txt").read_text()
-
-
-def test_prices_of_tasks_are_said_as_soon_as_the_pilot_is_answered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    contest, _ = raced(tmp_path, progress=True)
-    first = capsys.readouterr().err.splitlines()[0]
-    assert first.startswith("try  3/6 questions")
-    assert re.search(
-        r"a task costs \S+ USD \(median\), .* \(90th percentile\); 3 left: about", first
-    )
-    solo, crew = programs(tmp_path)
-    request = ContestRequest(
-        six_tasks(), lm=fm.lm("openai/m", api_key="k"),
-        baseline=solo, added={"crew": crew}, check="true", out=contest.folder,
-    )  # fmt: skip
-    assert "so far: a task costs" in "\n".join(plan_contest(request).lines())
 
 
 def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
@@ -96,6 +90,7 @@ def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
     assert task_prices(unpriced, 2).startswith("a task costs 2 calls (median), 24 calls")
 
 
+@pytest.mark.nightly
 def test_a_visible_check_takes_the_first_that_passes(tmp_path: Path) -> None:
     contest, says = raced(tmp_path, visible_check=f"{sys.executable} -c {CHECKS!r}")
     (name,) = [one["name"] for one in contest.result["standings"] if one["fair"]]
