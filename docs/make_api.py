@@ -55,7 +55,7 @@ GROUPS = {
 """Arguments that are taken together: an entry names their group instead of them."""
 
 ALIKE = {
-    r"^out: .*temporary one\.$": "Folder of the result, which the same call continues, without "
+    r"^out: Folder .*temporary one\.$": "Folder of the result, which the same call continues, without "
     "paying for anything twice. Default: a temporary one.",
     r"^tracking: Log the \w+ to MLflow\.$": "Log to MLflow.",
     r"^\w*limit: Use at most this many": "Use at most this many questions, drawn by the seed.",
@@ -298,8 +298,7 @@ def taken_apart(documented: str, names: Sequence[str]) -> tuple[str, list[Item]]
 
 def of_python(item: Item, names: Sequence[str]) -> Item:
     """The item in the words of Python, and in those that it shares with other functions."""
-    words = re.sub(r"In Python (\w)", lambda found: found[1].upper(), item.words)
-    words = words.replace(" (repeat it)", "")
+    words = item.words.replace("In Python also", "Also").replace(" (repeat it)", "")
     for name in names:
         words = re.sub(rf"--{name.replace('_', '-')}\b(?!-)", f"`{name}`", words)
     for pattern, shared in ALIKE.items():
