@@ -26,7 +26,7 @@ def runs(tmp_path: Path) -> Any:
     programs(tmp_path)
     with ScriptedServer(Says()) as server:
         options = ["--check", CHECK, "--api-base", server.url, "--price", "openai/m=1,10"]
-        options += ["--lm", "openai/m"]
+        options += ["--lm", "openai/m", "--sandbox", "none"]
         for name in ("solo", "crew"):
             spec = f"cmd:{sys.executable} {tmp_path / name}.py"
             given = [*options, "--no-track", "--no-cache", "--out", str(tmp_path / name)]
