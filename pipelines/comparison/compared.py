@@ -56,6 +56,7 @@ class Compared:
     @property
     def answers(self) -> int:
         """How many answers the compared questions have, over all repeats."""
+        # `repeats` is a mean: its product may miss the whole number by a rounding error.
         return round(self.repeats * self.score["n"])
 
     @property
