@@ -55,8 +55,8 @@ GROUPS = {
 """Arguments that are taken together: an entry names their group instead of them."""
 
 ALIKE = {
-    r"^out: Folder .*temporary one\.$": "Folder of the result, which the same call continues, without "
-    "paying for anything twice. Default: a temporary one.",
+    r"^out: Folder .*temporary one\.$": "Folder of the result, which the same call continues, "
+    "without paying for anything twice. Default: a temporary one.",
     r"^tracking: Log the \w+ to MLflow\.$": "Log to MLflow.",
     r"^\w*limit: Use at most this many": "Use at most this many questions, drawn by the seed.",
     r"^\w*split: Split of ": "Split of a data set. Default: the one that the argument names; for "
