@@ -550,9 +550,8 @@ PAGE = """# The atlas of agents that act
 - **A decider**: an LM that picks one of four runs gets {headroom} of what a perfect pick would
   add to one run.
 
-These are public records of what agents did. No LM was asked for this page. [`folkmoot
-import`](import.md#agents-that-act-on-tasks) reads such records of yours, and `compare` and
-`report` judge them.
+These are public records of what agents did. [`folkmoot
+import`](import.md#agents-that-act-on-tasks) reads such records of yours.
 
 ## 1. A team against one agent, same LM
 
@@ -561,12 +560,11 @@ import`](import.md#agents-that-act-on-tasks) reads such records of yours, and `c
 {teams}
 
 An Orchestrator sends subtasks to agents with the same LM. 80 tasks, 5 trials each; intervals
-are Student's, over tasks. A third team, with Qwen 3 Coder, has no single agent with its LM on
-the board. Tokens are means over the trials that recorded any, half to two thirds of the team's,
-so they say little about a bill. Where both recorded them, k is how many trials of the single
-agent the team's tokens would have bought, and *any of k right* is what a perfect pick among
-them would solve: a ceiling, not a result. Trials that failed in the harness count as failed
-here, as on the board.
+are Student's, over tasks. Tokens are means over the trials that recorded any, half to two thirds
+of the team's, so they say little about a bill. Where both recorded them, k is how many trials of
+the single agent the team's tokens would have bought, and *any of k right* is what a perfect pick
+among them would solve: a ceiling, not a result. Trials that failed in the harness count as failed,
+as on the board.
 
 ## 2. A harness against the plain one, same LM
 
@@ -574,9 +572,9 @@ here, as on the board.
 
 {harnesses}
 
-The picture has all pairs, the table those that are shown to differ. LMs are the same whose
-names are, but for a date. The plain harness is Terminus 2, which gives
-the LM a terminal and little else. p is adjusted for all pairs by Holm.
+The picture has all pairs, the table those that are shown to differ. LMs are the same if their
+names are, except for a date. The plain harness is Terminus 2, which gives the LM a terminal and
+little else. p is adjusted for all pairs by Holm.
 
 ## 3. How many ranks are shown
 
@@ -584,10 +582,9 @@ the LM a terminal and little else. p is adjusted for all pairs by Holm.
 
 {ranks}
 
-SWE-bench Pro is not among the records. Neighbours and first places are tested in pairs over the
-same tasks, adjusted by Holm. *Clustered*: tasks of one repository resemble one another.
-*Flaky*: of cells with 5 trials, those that neither always nor never succeed. A row for each
-entrant: [agents-atlas.csv](agents-atlas.csv).
+Pairs are tested over the same tasks, adjusted by Holm. *Clustered*: tasks of one repository
+resemble one another. *Flaky*: of cells with 5 trials, those that neither always nor never
+succeed. A row for each entrant: [agents-atlas.csv](agents-atlas.csv).
 
 ## 4. How many tasks a verdict needs
 
@@ -596,17 +593,14 @@ entrant: [agents-atlas.csv](agents-atlas.csv).
 {watch}
 
 200 pairs of the 80 best entrants of SWE-bench Verified, asked in one random order until [the
-rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 tasks. With 12
-repositories as clusters the rule waits for as good as all of them. The same for
+rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 tasks. The same for
 mini-SWE-agent's four LMs, whose prices are known:
 
 {dollars}
 
-Published methods that choose tasks instead claim more:
-[tinyBenchmarks](https://arxiv.org/abs/2402.14992) estimates a score within about 2 points from
-100 chosen examples, [Anchor Points](https://arxiv.org/abs/2309.08638) rank LMs by up to 30.
-They need the answers of earlier LMs to all tasks, and give no error rate for a verdict between
-two.
+Methods that choose tasks ([tinyBenchmarks](https://arxiv.org/abs/2402.14992), [Anchor
+Points](https://arxiv.org/abs/2309.08638)) claim to need at most 100. They take the answers of
+earlier LMs to all tasks, and give no error rate for a verdict between two.
 
 ## 5. The price of a point
 
@@ -621,21 +615,18 @@ two.
 {picks}
 
 General-AgentBench ran each agent four times and let the LM pick. 0% is one run at random, 100%
-the best of the four. Intervals are clustered by task. Sets in which every run failed look
-incomplete and are left out.
+the best of the four. Intervals are clustered by task. Sets in which every run failed are left out.
 
 ## What to bear in mind
 
 - Entrants chose their own prompts, limits and tools. A difference between harnesses is not the
   difference that a team makes.
-- Most entrants recorded no tokens, and few recorded a price, so equal bills can rarely be
-  compared.
+- Most entrants recorded no tokens, and few a price, so equal bills can rarely be compared.
 - Leaderboards select: who did badly may not have entered, and who entered often shows the best
   of several tries.
-- Tasks of one repository are alike: of 500 tasks of SWE-bench Verified, 231 are Django's.
-  Intervals without clusters are too narrow.
-- `folkmoot compare` of repeated trials adds half a win and half a loss, so that few tasks do not
-  look too sure; its intervals are a little wider than those here.
+- Of 500 tasks of SWE-bench Verified, 231 are Django's. Intervals without clusters are too narrow.
+- `folkmoot compare` of repeated trials adds half a win and half a loss, so its intervals are a
+  little wider than those here.
 
 ## Sources and licences
 
@@ -651,8 +642,7 @@ incomplete and are left out.
 - **General-AgentBench**:
   [cxcscmu/General-AgentBench](https://github.com/cxcscmu/General-AgentBench), MIT
 
-Only figures are shown here. `python benchmarks/agents_atlas.py FOLDER --write` makes this page
-anew, where FOLDER has the records.
+`python benchmarks/agents_atlas.py FOLDER --write` makes this page from the records in FOLDER.
 """
 
 

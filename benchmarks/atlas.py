@@ -232,9 +232,8 @@ def page(sets: Sequence[DataSet], talk: list[list[str]]) -> str:
 
 ![Best panel less best single program on each data set](images/{PICTURE}.svg)
 
-These are answers that others have recorded and published, {len(sets)} data sets in all. No LM was
-asked for this page. To see it for your own logs: `python benchmarks/atlas.py FOLDER LOG`, or
-[`folkmoot report`](import.md) on what you import.
+These are answers that others have recorded and published, {len(sets)} data sets in all.
+For your own logs: `python benchmarks/atlas.py FOLDER LOG`, or [`folkmoot import`](import.md).
 
 ## Two contests at one bill
 
@@ -244,7 +243,8 @@ Reflexion's logs on 100 questions of HotpotQA: after a wrong try a second agent 
 wrong, and the first one tries again. It is right on 48% after 3 tries, alone on 34% after 5, at
 the larger bill. The check is the reference answer. By the authors' code the LM is
 text-davinci-003 at temperature 0, so that a lone agent hardly changes its answer: against one
-that samples, the gain may be smaller.
+that samples, the gain may be smaller. It was chosen after all of Reflexion's configurations and
+numbers of tries had been seen; the interval is not corrected for that choice.
 
 ![Four who talk against a vote of five: no difference, -1.0 to +0.9](images/team-does-not.svg)
 
@@ -256,15 +256,12 @@ DyLAN's four, who read each other, against the vote of five first answers of its
 {table(HEAD, [one.cells() for one in sets])}
 
 - **best single** and **best panel**: share of questions right. Both are chosen on one half of the
-  questions and judged on the other, in five ways, so that the luck of choosing among many is not
-  counted as a gain; of five such estimates the middle one is shown. A panel is 2 to {MOST}
-  programs and a majority vote.
-- **price**: programs of the panel that all questions choose, so how many times the calls of one
-  program it makes.
+  questions and judged on the other; of five such estimates the middle one is shown. A panel is 2
+  to {MOST} programs and a majority vote.
+- **price**: how many times the calls of one program the panel makes.
 - **worth in voters**: how many independent programs these are worth, by how alike their right and
   wrong answers are.
-- **any agent right**: the share of questions on which at least one of them is right, which no
-  choice among their answers can exceed.
+- **any agent right**: on this share any of them is right; no choice among answers exceeds it.
 - **–**: no panel can be judged, because the source has scores without answers (LLMRouter), or two
   agents (BIG-Bench Hard). There, best single is chosen and judged on the same questions.
 
@@ -282,18 +279,15 @@ answer less that vote.
 
 - The programs of Faithful-CoT are 5 prompts of up to 4 older LMs; ZeroEval and MMLU-Pro have one
   prompt of many LMs. Data sets of one source share LMs and are not independent.
-- MMLU-Pro is a sample of 1,400 of 12,032 questions, 100 from each subject; one subject alone is
-  too few to judge a panel on.
-- Of DyLAN's questions, those are kept that could be recognised in MMLU, 2,504 of 2,809, which are
-  slightly easier.
+- MMLU-Pro is a sample of 1,400 of 12,032 questions, 100 from each subject.
+- Of DyLAN's 2,809 questions, the 2,504 that could be recognised in MMLU are slightly easier.
 - An answer that could not be read counts as wrong.
 
 ## Sources and licences
 
 {sources}
 
-Only figures are shown here, no answers. `python benchmarks/atlas.py FOLDER --write` makes this
-page anew, where FOLDER has the recorded answers.
+`python benchmarks/atlas.py FOLDER --write` makes this page from the recorded answers in FOLDER.
 """
 
 

@@ -2,8 +2,6 @@
 unique.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -38,14 +36,7 @@ MAY_USE = {
     *(("pipeline", "compilation"), ("pipeline", "tuning")),
 }
 HEAVY = {
-    *(
-        "torch",
-        "torch_geometric",
-        "sentence_transformers",
-        "mlflow",
-        "matplotlib",
-        "datasets",
-    ),
+    *("torch", "torch_geometric", "sentence_transformers", "mlflow", "matplotlib", "datasets"),
     *(
         "litellm",
         "pyarrow",

@@ -25,12 +25,13 @@ def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitRe
     scheme, and for one without a host or with a port that cannot be.
     """
     parts = SplitResult("", "", "", "", "")
-    with suppress(ValueError):  # of brackets and ports
+    with suppress(ValueError):  # brackets without an end, and a port that is no number
         parts = urlsplit(address)
         user = parts.netloc.rpartition("@")[0]
         plain = _PRINTED.fullmatch(address) and "@" not in user and not _LIKE_A_HOST.fullmatch(user)
         if plain and parts.scheme in schemes and parts.hostname and parts.port != 0:
             return parts
+    # An error never shows what stands before the @: it may be a password.
     host = one_line(parts.netloc.rpartition("@")[2])
     shown = f"{parts.scheme}://{host}" if parts.scheme else "what is given"
     raise UserError(f"{shown} is not a usable address as it is written: give {wanted}")

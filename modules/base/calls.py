@@ -66,6 +66,7 @@ class ContextLengthError(CallError, ContextWindowExceededError):  # type: ignore
     """The request is longer than the LM's context. DSPy's agents shorten their memory on it."""
 
     def __init__(self, message: str) -> None:
+        # DSPy's own constructor takes keywords only, which pickling and copying would not give it.
         LMError.__init__(self, message)
 
 
@@ -206,7 +207,7 @@ def counted_once() -> Iterator[None]:
     before = 0 if meter is None else meter.usage.calls
     yield
     if meter is not None and meter.usage.calls == before:
-        record_call(Usage(1, None, None, 0, None, None, None, None))
+        record_call(Usage.unknown(calls=1))
 
 
 class asking:  # noqa: N801

@@ -49,6 +49,7 @@ class SingleFlight:
         """The result of `make`, and whether it was called for this caller."""
         loop = asyncio.get_running_loop()
         place = id(loop), key
+        # A loop, because a call may be cancelled: the first of its waiters to wake makes it anew.
         while (flight := self._flights.get(place)) is not None:
             await asyncio.wait([flight])
             if not flight.cancelled():
@@ -61,7 +62,7 @@ class SingleFlight:
         except BaseException as problem:
             if isinstance(problem, Exception) and not isinstance(problem, self._own):
                 flight.set_exception(problem)
-                flight.exception()  # nobody may be waiting, and that is fine
+                flight.exception()  # read once, or asyncio logs that nobody has retrieved it
             else:
                 flight.cancel()
             raise
@@ -143,6 +144,7 @@ def back_off(
     """
     if retry_after is not None:
         return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
+    # Spread out, so that callers who were refused together do not come back together.
     ceiling = min(longest, first * 2**attempt)
     return random.uniform(ceiling / 2, ceiling)
 
@@ -176,6 +178,7 @@ async def read_body(
     """
     body = bytearray()
     async for chunk in response.content.iter_any():
+        # Counted after unpacking: a few compressed bytes can hold gigabytes.
         body += chunk
         if len(body) > most_bytes:
             raise AnswerTooLargeError(f"more than {most_bytes >> 20} MB")

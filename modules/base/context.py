@@ -1,5 +1,5 @@
 """All context variables: what travels with a call without being handed on, since code of users, of
-DSPy or of LiteLLM lies between. Where a type is of a room above, it is told where it is read.
+DSPy or of LiteLLM lies between. A type that belongs to a room above is named where it is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Asker:
-    """The asker of a call: the seat's name and the question's id, each None where unknown.
+    """The asker of a call: the agent's name and the question's id, each None where unknown.
     `requests` has the keys of all requests of the question; None without a question. `paid` has the
     keys that an earlier attempt has paid for. By `turn`, accounts know the question. A task has
     `files`, and the `place` where it is done (`tasks.folder.Workplace`).
@@ -62,7 +62,7 @@ WATCHED: ContextVar[Any] = ContextVar("folkmoot_watched", default=None)
 OPEN_BOOKS: ContextVar[Any] = ContextVar("folkmoot_open_books", default=None)
 """The books of the runs around a call; read by `lms.store.books_around`."""
 OF_A_CALL: tuple[ContextVar[Any], ...] = (ASKER, ROLLOUTS, METER, REFUSED, WATCHED, OPEN_BOOKS)
-"""What DSPy's own threads are told of a program's call."""
+"""What DSPy's own threads take along of a program's call."""
 
 GUARD: ContextVar[Any] = ContextVar("folkmoot_guard", default=None)
 """The guard of the current call (`lms.hosted`); LiteLLM calls of other code pass unchanged."""

@@ -45,7 +45,7 @@ def did_you_mean(name: Any, names: Iterable[str]) -> str:
 
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The known name that is most like this one, in capitals or not; None where none is."""
-    spelled = {each.casefold(): each for each in names}
+    spelled = {known.casefold(): known for known in names}
     close = difflib.get_close_matches(name.casefold(), spelled, n=1)
     return spelled[close[0]] if close else None
 

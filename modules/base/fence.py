@@ -18,12 +18,9 @@ ELLIPSIS = "…"
 _LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 # C0/C1 controls (but \n), every bidi and zero-width character, variation selectors and tags (both
-# used to
-# smuggle text past a reader), characters drawn as nothing, halves of surrogate pairs and
-# non-characters. The
-# ranges follow Unicode's Default_Ignorable_Code_Point, which is stable: new characters only enter
-# ranges
-# listed here.
+# used to smuggle text past a reader), characters drawn as nothing, halves of surrogate pairs and
+# non-characters. The ranges follow Unicode's Default_Ignorable_Code_Point, which is stable: new
+# characters only enter ranges listed here.
 _UNSEEN = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -34,8 +31,8 @@ _UNSEEN = re.compile(
     + "]"
 )
 
-# What can be read as "<" or ">", with how many of them it is read as. Those written as
-# escapes would become others wherever a text is normalised (NFC).
+# What can be read as "<" or ">", with how many of them it is read as. Those written as escapes
+# would become others wherever a text is normalised (NFC).
 _LESS = (
     dict.fromkeys("<˂‹❮❬ᐸᚲ〈⟨\u2329⦑⧼﹤＜︿≮≺\u2280⪦\U0001d236", 1)
     | dict.fromkeys("«≪《⟪❰︽⪡⫷", 2)
@@ -54,8 +51,7 @@ _STICKY = re.compile(f"^[{_GAP}{re.escape(''.join(_LESS | _MORE))}]+")
 # speaker.
 _TOKEN = re.compile(r"<(/?[|｜]?[\w▁:/.-]{1,64}[|｜]?)>")
 # `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[|user|]`, `[gMASK]`; `]~b]` and `[e~[`; and the field
-# headers
-# `[[ ## answer ## ]]` of DSPy's chat adapter.
+# headers `[[ ## answer ## ]]` of DSPy's chat adapter.
 _BRACKETS = re.compile(r"\[(/?[gs]?[A-Z_]{3,32}|[|｜]\w{1,32}[|｜])\]")
 _TILDES = re.compile(r"[\[\]](~!?b|e~)[\[\]]")
 _HEADER_OPENS = re.compile(r"\[(?=\s{0,8}#\s{0,8}#)")
@@ -104,19 +100,16 @@ def disarm(text: str) -> str:
 
 def _shortened(text: str, brackets: dict[str, int], single: str) -> str:
     def shorter(run: re.Match[str]) -> str:
-        return (
-            single
-            if sum(brackets.get(character, 0) for character in run[0]) >= len(OPEN)
-            else run[0]
-        )
+        read_as = sum(brackets.get(character, 0) for character in run[0])
+        return single if read_as >= len(OPEN) else run[0]
 
     return _run_of("".join(brackets)).sub(shorter, text)
 
 
 @cache
 def _run_of(brackets: str) -> re.Pattern[str]:
-    one = f"[{re.escape(brackets)}]"
-    return re.compile(f"{one}(?:[{_GAP}]*{one})*")
+    bracket = f"[{re.escape(brackets)}]"
+    return re.compile(f"{bracket}(?:[{_GAP}]*{bracket})*")
 
 
 def fence(text: str, label: str, max_chars: int) -> str:

@@ -28,6 +28,7 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
     With `sync` that holds for a power cut, too. Lone halves of surrogate pairs are written as
     escapes.
     """
+    # Beside the file, since a rename is atomic only within one file system.
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
@@ -52,6 +53,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
         if problem.errno == errno.ELOOP and path.is_symlink():
             raise OSError(errno.ELOOP, "it is a link to another place", str(path)) from None
         raise
+    # What was opened is asked: by now, the path may name something else.
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -83,6 +85,7 @@ def own_folder(path: Path) -> None:
     Raises OSError for a link, and for a folder that another user owns or may write to.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Not stat, which follows a link into a folder that somebody else has prepared.
     state = path.lstat()
     if stat.S_ISLNK(state.st_mode):
         raise OSError(errno.ELOOP, "it is a link to another place", str(path))
@@ -90,6 +93,7 @@ def own_folder(path: Path) -> None:
         raise OSError(errno.EPERM, "it belongs to another user", str(path))
     if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OSError(errno.EPERM, "other users may write to it", str(path))
+    # A folder that was there before may still be open to readers.
     path.chmod(0o700)
 
 
@@ -101,7 +105,7 @@ def read_regular(path: Path, most: int = MOST_BYTES, *, links: bool = True) -> b
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
-        return file.read(size)  # room is made for all that is asked for
+        return file.read(size)  # not `most`: Python reserves memory for all that is asked for
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -127,8 +131,8 @@ def cut_torn_line(file: Path | int) -> None:
     if isinstance(file, int):
         os.ftruncate(file, sum(len(line) for _, line in whole_lines(file)))
         return
-    with open(open_regular(file, os.O_RDWR, links=False), "rb") as opened:
-        cut_torn_line(opened.fileno())
+    with open(open_regular(file, os.O_RDWR, links=False), "rb") as written:
+        cut_torn_line(written.fileno())
 
 
 def check_inside(path: str, where: str) -> None:
@@ -144,6 +148,7 @@ def texts_below(folder: Path) -> dict[str, str]:
     """
     texts = {}
     for file in sorted(folder.rglob("*")):
+        # A link to a folder is refused below and not passed over: its files would be missing.
         if file.is_dir() and not file.is_symlink():
             continue
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .files import open_regular
 
-BUSY_SECONDS = 0.2  # the event loop waits with it
+BUSY_SECONDS = 0.2  # short, since the event loop stands still while another process writes
 MOST_PENDING = 4096
 _TABLE = """
 CREATE TABLE IF NOT EXISTS entries
@@ -60,8 +60,7 @@ class KeyValue:
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             # A rollback journal works on network folders too, where a write-ahead log does not;
-            # what a power
-            # cut may cost is only a cache.
+            # what a power cut may cost is only a cache.
             self._base.execute("PRAGMA synchronous=OFF")
             self._base.executescript(_TABLE)
         except (OSError, sqlite3.Error) as problem:
@@ -75,6 +74,7 @@ class KeyValue:
             try:
                 value, checksum = self._base.execute(_GET, (key,)).fetchone() or (None, 0)
                 if value is not None and zlib.crc32(value) != checksum:
+                    # Left there, it would keep out a good value: the first one for a key stays.
                     self._base.execute("DELETE FROM entries WHERE key = ?", (key,))
                     return None
                 return value
@@ -108,6 +108,7 @@ class KeyValue:
             try:
                 rows = ((key, value, zlib.crc32(value)) for key, value in values.items())
                 self._base.executemany(_PUT, rows)
+                # Pages in use, not the size of the file, which deleting never makes smaller.
                 if self._base.execute(_USED).fetchone()[0] > self._most_bytes:
                     self._base.execute(_DROP)
             finally:
@@ -121,10 +122,8 @@ class KeyValue:
     def _warn(self, problem: Exception) -> None:
         if not self._warned:
             self._warned = True
-            text = (
-                f"the {self._what} {self.path} cannot be used ({problem}): {self._without}; "
-                f"fix or delete it"
-            )
+            trouble = f"the {self._what} {self.path} cannot be used ({problem})"
+            text = f"{trouble}: {self._without}; fix or delete it"
             warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 

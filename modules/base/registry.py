@@ -102,11 +102,9 @@ class Registry(MutableMapping[str, T]):
     @property
     def what(self) -> str:
         """One of them, in words."""
-        return (
-            "strategy"
-            if self.kind == "strategies"
-            else self.kind.removesuffix("s").replace("_", "-")
-        )
+        if self.kind == "strategies":
+            return "strategy"
+        return self.kind.removesuffix("s").replace("_", "-")
 
     def names(self) -> list[str]:
         """All known names (without `module:Name`), those of installed packages last."""
@@ -157,10 +155,9 @@ class Registry(MutableMapping[str, T]):
         module, attribute = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
         name = f"{module}:{attribute or type(thing).__qualname__}"
         name = next((point.name for point in self._installed() if point.value == name), name)
-        importable = (
-            module != "__main__" and getattr(sys.modules.get(module), attribute, None) is thing
-        )
-        if importable and name not in self._entries:
+        # `__main__` is another module in every process, so nothing in it can be named.
+        named = None if module == "__main__" else getattr(sys.modules.get(module), attribute, None)
+        if named is thing and name not in self._entries:
             self._entries[name] = self._checked(name, thing)
         return name
 
@@ -178,11 +175,13 @@ class Registry(MutableMapping[str, T]):
         refuse_from_file(f"the {self.what} {name}{meant}, which is code")
         here = str(Path.cwd())
         if not {here, ""} & set(sys.path):
+            # Last, so that a file in the working folder takes the place of no installed package.
             sys.path.append(here)
         try:
             imported = self._loaded(name, lambda: import_module(module))
         except UserError as problem:
             cause = problem.__cause__
+            # It, or a package around it, is missing. A module that it imports in turn is an error.
             if isinstance(cause, ModuleNotFoundError) and f"{module}.".startswith(f"{cause.name}."):
                 return None
             raise
@@ -198,9 +197,8 @@ class Registry(MutableMapping[str, T]):
         except (Exception, SystemExit) as problem:  # of somebody else's module
             reason = " ".join(str(problem).split())[:300]
             raise UserError(
-                f"the {self.what} {name} cannot be imported ({type(problem).__name__}: "
-                f"{reason}): fix its "
-                "package, or drop it"
+                f"the {self.what} {name} cannot be imported "
+                f"({type(problem).__name__}: {reason}): fix its package, or drop it"
             ) from problem
 
 

@@ -31,9 +31,8 @@ def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".pkl", ".pickle"))
     if pickles:
         raise UserError(
-            f"{folder} holds a pickle ({pickles[0]}), which could run anything: save the program "
-            f"with "
-            "program.save('folder/')"
+            f"{folder} holds a pickle ({pickles[0]}), which could run anything: "
+            "save the program with program.save('folder/')"
         )
     path = folder / file
     if not os.path.lexists(path):
@@ -44,11 +43,8 @@ def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
     try:
         document = json.loads(content.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError) as problem:
-        what = (
-            "nested too deeply"
-            if isinstance(problem, RecursionError)
-            else f"not valid JSON ({problem})"
-        )
+        deep = isinstance(problem, RecursionError)
+        what = "nested too deeply" if deep else f"not valid JSON ({problem})"
         raise UserError(f"{path} is {what}: save the program again") from None
     if not isinstance(document, dict):
         raise UserError(f"{path} holds no program: save the program again")
@@ -75,33 +71,28 @@ def check_document(document: Any, where: str) -> None:
     """
     waiting = [(document, 1, False, False)]
     while waiting:
-        value, depth, demo, free = waiting.pop()
+        value, depth, demo, any_names = waiting.pop()
         if depth > MAX_DEPTH:
             raise UserError(
                 f"{where} is nested too deeply: a saved program has {MAX_DEPTH} levels at most"
             )
         if isinstance(value, list):
-            waiting += [(item, depth + 1, demo, free) for item in value]
+            waiting += [(item, depth + 1, demo, any_names) for item in value]
         elif isinstance(value, dict):
-            named = set() if free else ADDRESSES.intersection(value)
+            named = set() if any_names else ADDRESSES.intersection(value)
             if named:
                 raise UserError(
-                    f"{where} has {min(named)!r}, a foreign address or key: take it out, and "
-                    f"give addresses "
-                    "when loading, with lms={…} or --api-base SEAT=URL"
+                    f"{where} has {min(named)!r}, an address or key of an LM: take it out, and "
+                    "give addresses when loading, with lms={…} or --api-base AGENT=URL"
                 )
-            waiting += [
-                (
-                    item,
-                    depth + 1,
-                    demo or key == "demos",
-                    free or (demo and key in ("choices", "meta")),
-                )
-                for key, item in value.items()
-            ]
+            for key, item in value.items():
+                users_own = demo and key in ("choices", "meta")
+                below = (item, depth + 1, demo or key == "demos", any_names or users_own)
+                waiting.append(below)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+    # JSON readers differ in which of two equal keys they take, so a check could miss one.
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a key stands twice")

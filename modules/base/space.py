@@ -154,6 +154,7 @@ def _coded_options(values: Distribution) -> Sequence[Any] | None:
         return [values.low]
     if values.step is None:
         return None
+    # Rounding must not lose the last step: 0.3 / 0.1 is a little less than 3.
     steps = math.floor((values.high - values.low) / values.step + 1e-9)
     return [round(values.low + number * values.step, 12) for number in range(steps + 1)]
 
@@ -175,12 +176,15 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
             if not items:
                 continue
             if not space[parameter.among].values.single():
+                # One name and one order for each set of items, in whatever order they were drawn.
                 items = dict.fromkeys(sorted(items, key=str))
                 key = f"{name} of {'+'.join(map(str, items))}"
             values = choice(*items)
         possible = _coded_options(values)
-        one = possible is not None and len(possible) == 1
-        setting[name] = decoded(possible[0] if one and possible else draw(key, values))
+        if possible is not None and len(possible) == 1:
+            setting[name] = decoded(possible[0])
+        else:
+            setting[name] = decoded(draw(key, values))
     return setting
 
 
@@ -205,6 +209,7 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
             return possible[path[len(sizes) - 1]]
 
         yield point(draw)
+        # Wheels at their end are taken off: which parameters follow depends on the wheel before.
         while path and path[-1] + 1 == sizes[len(path) - 1]:
             path.pop()
         if not path:
@@ -241,9 +246,11 @@ def located(space: Space, described: Described) -> Setting | None:
             ranges = allowed is None and isinstance(value, int | float)
             if ranges and isinstance(values, FloatDistribution) and _within(values, value):
                 return value
-        if allowed is None or None not in allowed:
+        unset = allowed is not None and None in allowed
+        if not unset:
             outside.append(name)
-        return None if allowed is None or None in allowed else coded(allowed[0])
+        # Some value has to be drawn: parameters that depend on it are still asked for.
+        return None if allowed is None or unset else coded(allowed[0])
 
     setting = draw_setting(space, draw)
     agrees = all(
@@ -268,7 +275,9 @@ def _described(space: Space, name: str, described: Described) -> list[Any]:
     if value is None:
         return [parameter.default]
     completed = any(other.joins == name for other in space.values())
-    return [value, value.partition(":")[0]] if completed and isinstance(value, str) else [value]
+    if completed and isinstance(value, str):
+        return [value, value.partition(":")[0]]
+    return [value]
 
 
 def parameter_name(key: str) -> str:

@@ -88,6 +88,7 @@ class finishing:  # noqa: N801
 
 
 _LOOP = _SharedLoop()
+# A forked child has a copy of the loop and its lock, but not the thread that serves it.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_LOOP.__init__)  # type: ignore[misc]
 
@@ -102,6 +103,7 @@ class _Cancelling:
 
     def watch(self, call: Future[Any]) -> None:
         with self._lock:
+            # Whoever cancelled before there was a call could not cancel it.
             self._call, late = call, self.cancelled
         if late:
             call.cancel()
@@ -193,9 +195,8 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
             return await function(*args)
         except (Exception, asyncio.CancelledError, GeneratorExit):
             raise
-        except (
-            BaseException
-        ) as error:  # let through, such as a budget's end, it would end the shared loop
+        except BaseException as error:
+            # Such as a budget's end: let through, it would end the loop that all calls share.
             raise _CarriedError(error) from error
         finally:
             ended.set()
@@ -210,6 +211,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     except _CarriedError as carried:
         if isinstance(carried.error, _Interrupted):
             raise KeyboardInterrupt from carried.error
+        # With its own cause, so that no traceback shows what carried it.
         raise carried.error from carried.error.__cause__
     except BaseException:
         cancelled = future.cancelled()
@@ -238,6 +240,7 @@ def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, 
         cancelling = _Cancelling()
         token = CANCELLING.set(cancelling)
         thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        # The thread's task has a copy of the context; what this task does next is not its business.
         CANCELLING.reset(token)
         try:
             return await asyncio.shield(thread)

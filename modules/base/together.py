@@ -30,9 +30,9 @@ async def those_who_answer(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | C
     raised.
     """
 
-    async def attempt(one: Coroutine[Any, Any, T]) -> T | CallError:
+    async def attempt(part: Coroutine[Any, Any, T]) -> T | CallError:
         try:
-            return await one
+            return await part
         except (FatalCallError, GivenUpError):  # which concern the others, too
             raise
         except CallError as problem:

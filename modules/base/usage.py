@@ -38,8 +38,7 @@ class Usage:
     `cached_prompt_tokens` of the `prompt_tokens` came from the provider's cache and
     `cache_write_tokens` went into it, and `reasoning_tokens` are the hidden part of the
     `completion_tokens`. `truncated_calls` ended at a token limit. `finish_reason` is not part of
-    the
-    bill: how the calls ended, and of several ways the worst. Nor is `probability`: that of the
+    the bill: how the calls ended, and of several ways the worst. Nor is `probability`: that of the
     last answer, where the LM gave one.
     """
 
@@ -61,9 +60,18 @@ class Usage:
     def of(cls, fields: Mapping[str, Any]) -> Usage:
         """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
         calls = fields.get("calls", 0)
+        # Calls that were all cached cost nothing, so what was not noted of them is 0, not unknown.
         paid = calls is None or calls > fields.get("cached_calls", 0)
         unknown: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
         return cls(**unknown | {name: fields[name] for name in _SUMS if name in fields})
+
+    @classmethod
+    def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:
+        """The usage of calls that were paid for and of which no more is known."""
+        values: dict[str, Any] = dict.fromkeys(_SUMS)
+        return cls(
+            **values | {"calls": calls, "cached_calls": 0, "truncated_calls": truncated_calls}
+        )
 
     @property
     def tokens(self) -> int | None:
@@ -100,8 +108,8 @@ def _badness(finish_reason: str | None) -> tuple[int, str]:
     """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
     calls.
     """
-    usual = (None, "stop").index(finish_reason) if finish_reason in (None, "stop") else 2
-    return (3 if finish_reason in CUT_OFF else usual), finish_reason or ""
+    badness = {None: 0, "stop": 1, **dict.fromkeys(CUT_OFF, 3)}
+    return badness.get(finish_reason, 2), finish_reason or ""
 
 
 CUT_OFF = ("length", "max_tokens")

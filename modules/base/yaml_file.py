@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,14 @@ class StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # a list or mapping as a key, which the loader below refuses
+            # `<<` may stand twice: it merges a mapping, and names no value.
             if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key.value!r} stands twice", key.start_mark
                 )
-            seen.add(key.value if isinstance(key.value, str) else None)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -70,14 +74,13 @@ def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
     itself.
     """
     if id(node) not in sizes:
-        sizes[id(node)] = MOST_VALUES + 1  # of one that holds itself
-        parts = (
-            [part for pair in node.value for part in pair]
-            if isinstance(node, yaml.MappingNode)
-            else node.value
-        )
-        inner = [] if isinstance(node, yaml.ScalarNode) else parts
-        sizes[id(node)] = 1 + sum(_unfolded(part, sizes) for part in inner)
+        sizes[id(node)] = MOST_VALUES + 1  # which it keeps if it holds itself
+        parts: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            parts = list(chain.from_iterable(node.value))
+        elif isinstance(node, yaml.SequenceNode):
+            parts = node.value
+        sizes[id(node)] = 1 + sum(_unfolded(part, sizes) for part in parts)
     return sizes[id(node)]
 
 

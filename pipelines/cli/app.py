@@ -91,7 +91,6 @@ PANELS = {
         *("as_json", "quiet", "verbose", "debug"),
     ),
 }
-OPTIONS = {name: command.options for name, command in COMMANDS.items()}
 
 
 class Defaulted(TyperGroup):
@@ -99,9 +98,9 @@ class Defaulted(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        if name in OPTIONS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
+        if name in COMMANDS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
-                ctx.obj = defaults(name, OPTIONS, COMMANDS[name].request.own_defaults)
+                ctx.obj = defaults(name, COMMANDS)
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
         return name, command, rest
 
@@ -140,10 +139,31 @@ ALL = "folkmoot.all"
 """The place in a context that says whether help is to show all options."""
 
 
-class ManyOptions(TyperCommand):
-    """A command whose help shows the options of COMMON, or all of them in groups."""
+class RequestCommand(TyperCommand):
+    """A command whose options are described when they are needed: the list of all commands, which
+    is what `folkmoot --help` shows, needs none.
+
+    The help of a command with many options shows those of COMMON, or all of them in groups.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        del self.params, self.callback  # those of a placeholder
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("params", "callback"):
+            raise AttributeError(name)
+        assert self.name is not None
+        alone = typer.Typer(add_completion=False)
+        alone.command()(_callback(COMMANDS[self.name]))
+        described = typer.main.get_command(alone)
+        self.params, self.callback = described.params, described.callback
+        return getattr(self, name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        if len(self.params) < MANY_OPTIONS:
+            super().format_help(ctx, formatter)
+            return
         everything = ctx.meta.get(ALL, False)
         options: list[Any] = [
             parameter for parameter in self.params if isinstance(parameter, TyperOption)
@@ -169,13 +189,23 @@ HelpAll = Annotated[
 
 
 def add(app: typer.Typer, name: str, command: Command) -> None:
-    """Add a command whose options are the fields of its request, and those of its view.
+    """Add a command, whose help is the request's docstring."""
+    paragraphs = inspect.cleandoc(command.request.__doc__ or "").split("\n\n")
+    app.command(
+        name,
+        cls=RequestCommand,
+        # Typer keeps the line breaks of a docstring, which are those of the source.
+        help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
+        epilog=f"Example: folkmoot {command.request.example}",
+    )(lambda: None)
 
-    Its help is the request's docstring; of an option, the words before "In Python". A field without
-    a default is required.
+
+def _callback(command: Command) -> Callable[..., None]:
+    """The function that typer makes a command of: its parameters are the fields of the request, and
+    those of the view. An option's help is what its field says before "In Python". A field without a
+    default is required.
     """
-    options = command.options  # computed once, since each access builds typer's descriptions again
-    many = len(options) >= MANY_OPTIONS
+    options = command.options
 
     def callback(ctx: typer.Context, **values: Any) -> None:
         def on_line(field: str) -> bool:
@@ -197,13 +227,10 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
                 request.progress = view.progress
             command.run(request, view)
 
-    paragraphs = inspect.cleandoc(command.request.__doc__ or "").split("\n\n")
-    # Typer keeps the line breaks of a docstring, which are those of the source.
-    callback.__doc__ = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ]
-    if many:
+    if len(options) >= MANY_OPTIONS:
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter("all_help", keyword, default=False, annotation=HelpAll))
     for field, (declared, kind, info) in options.items():
@@ -223,12 +250,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
         )
     callback.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     callback.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    shown = app.command(
-        name,
-        cls=ManyOptions if many else None,
-        epilog=f"Example: folkmoot {command.request.example}",
-    )
-    shown(callback)
+    return callback
 
 
 def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:

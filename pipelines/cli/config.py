@@ -18,6 +18,7 @@ from typer.models import OptionInfo
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import read_regular
 from ..base.request import CommandOption, Default, Request, Seats
+from .command import Command
 
 FILE = "folkmoot.toml"
 MOST_BYTES = 2**20
@@ -39,15 +40,13 @@ _SECRET = re.compile(
 _PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")
 
 
-def defaults(
-    command: str, commands: Mapping[str, Mapping[str, CommandOption]], own: Collection[str] = ()
-) -> dict[str, Default]:
-    """The values of a command's options in the user's own file, by field name. `own` are the
-    options that it sets for this command only. Raises UserError, naming file and key, for unknown
-    options, for values that are invalid or not allowed in a file, and for keys and passwords.
+def defaults(command: str, commands: Mapping[str, Command]) -> dict[str, Default]:
+    """The values of a command's options in the user's own file, by field name. Raises UserError,
+    naming file and key, for unknown options, for values that are invalid or not allowed in a file,
+    and for keys and passwords.
     """
     contents = _contents(own_file())
-    return {} if contents is None else _options(own_file(), contents, command, commands, own)
+    return {} if contents is None else _options(own_file(), contents, command, commands)
 
 
 def own_file() -> Path:
@@ -61,11 +60,11 @@ def _options(
     path: Path,
     contents: Mapping[str, object],
     command: str,
-    commands: Mapping[str, Mapping[str, CommandOption]],
-    own: Collection[str],
+    commands: Mapping[str, Command],
 ) -> dict[str, Default]:
     """One file's values of a command's options: for all commands, then in the command's table."""
-    named = {name: _named(options) for name, options in commands.items()}
+    own = commands[command].request.own_defaults
+    named = {name: _named(each.options) for name, each in commands.items()}
     everywhere = {key: one for options in named.values() for key, one in options.items()}
     shown = str(path)
     tables = {key: text for key, text in contents.items() if key in named and type(text) is dict}

@@ -52,6 +52,7 @@ class Compared:
     @property
     def answers(self) -> int:
         """The number of answers to these questions."""
+        # `repeats` is a mean: its product may miss the whole number by a rounding error.
         return round(self.repeats * self.score["n"])
 
     @property

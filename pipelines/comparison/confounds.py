@@ -31,7 +31,7 @@ them.
 
 
 def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> list[str]:
-    """The differences of two runs beside their programs: LM (of any seat), data, prompt layout,
+    """The differences of two runs beside their programs: LM (of any agent), data, prompt layout,
     sampling. Each is worded to follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
     """
     differences, described = [], [run.summary.run for run in runs]
@@ -42,6 +42,7 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
         if lms[0] == lms[1]:  # of one name, at two addresses
             lms = [_seated(run["lms"], "endpoint") for run in described]
         differences.append(_each("LM", names, lms))
+    # A provider may answer with another model than the name asked for, such as a newer snapshot.
     models = [", ".join(run.summary.models) for run in runs]
     same_name = _places(described[0]["lms"]) == _places(described[1]["lms"])
     if same_name and all(models) and models[0] != models[1]:
@@ -82,9 +83,10 @@ def rivals_of(
     samples = {name: _program(run).get("samples") for name, run in agents.items()}
     one_prompt = [name for name in agents if samples[name] is None]
     rivals = {}
-    for each in compared:
-        calls, lms = each.takes["calls"], _endpoints(runs[each.name])
-        if each.name in agents or calls is None or calls < 2 * each.answers:
+    for team in compared:
+        calls, lms = team.takes["calls"], _endpoints(runs[team.name])
+        # The bill of one call pays for one sample, which is the one prompt itself.
+        if team.name in agents or calls is None or calls < 2 * team.answers:
             continue
         k_times = [
             name
@@ -92,9 +94,9 @@ def rivals_of(
             if isinstance(k := samples[name], int)
             and (lms <= _tried(run) or (len(lms) == 1 and lms == _endpoints(run)))
             # As often as the bill allows: one more sample would not fit.
-            and prices.each[name] * (k + 1) >= ROUGHLY * k * prices.each[each.name]
+            and prices.each[name] * (k + 1) >= ROUGHLY * k * prices.each[team.name]
         ]
-        rivals[each.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
+        rivals[team.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
     return rivals
 
 
@@ -109,6 +111,7 @@ def _program(run: Evaluation) -> Described:
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     """Why answers of a run could not be read, and what to do about it, without a full stop."""
     lms = evaluation.summary.run["lms"].values()
+    # LMs with different limits have no number in common that the sentence could name.
     limits = {(lm.get("settings") or {}).get("max_tokens") for lm in lms} - {None}
     limit = f"{limits.pop():,} tokens" if len(limits) == 1 else "the token limit"
     return say("unread_reason", run, limit)
@@ -121,7 +124,7 @@ def _endpoints(run: Evaluation) -> set[str]:
 
 def _tried(run: Evaluation) -> set[str]:
     """The LMs that a matched baseline was chosen from."""
-    return set(run.summary.run["settings"].get("alone") or ())
+    return set(run.summary.run["settings"].get(ARMS) or ())
 
 
 def _places(lms: Mapping[str, LMFields]) -> dict[str, str] | str:

@@ -101,7 +101,10 @@ class Pair:
     @property
     def interval(self) -> Interval:
         """The interval that decides. It reaches 0 where the corrected test shows nothing."""
-        low, high = (self.low, self.high) if self.clustered is None else self.clustered[1:3]
+        deciding = self if self.clustered is None else self.clustered
+        low, high = deciding.low, deciding.high
+        # Test and interval are not one computation: an interval beside 0 under "undecided" would
+        # claim what the test does not show.
         if self.p_adjusted >= SURE:
             low, high = min(low, 0.0), max(high, 0.0)
         return Interval(low, high)
@@ -144,8 +147,10 @@ class Pair:
         if self.clustered is None and self.right_or_wrong:
             discordant = (len(self.only_a) + len(self.only_b)) / self.n
             fewest = FEWEST_EXACT if self.test == EXACT else FEWEST
+            # No discordant pair seen does not mean that there are none: one is assumed.
             return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
         low, high = self.interval
+        # Clusters that all differ by the same have an interval without width.
         if low == high:
             low, high = self.low, self.high
         return min(most, _POWER * (high - low) / 2) if high > low else most

@@ -39,10 +39,9 @@ def lm_of_run(
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one agent: give --lm and --api-base without an agent's name")
     recorded = run.summary.run["lms"]
-    used = {
-        each["name"]: each
-        for each in [*recorded.values(), *([recorded["*"]] if "*" in recorded else [])]
-    }
+    used = {each["name"]: each for each in recorded.values()}
+    if "*" in recorded:  # the LM of most agents, where others have it with settings of their own
+        used[recorded["*"]["name"]] = recorded["*"]
     named = name or lms.seated.get(EVERY)
     if named is None and "*" not in recorded and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
@@ -59,12 +58,15 @@ def lm_of_run(
     }
     if not other:
         changed["api_base"] = lms.addresses.get(EVERY)
+    # The folder may be somebody else's: only the known settings of sampling are taken from it.
     settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}
     settings |= {key: value for key, value in changed.items() if value is not None}
     if wanted not in lms.priced and (price := noted_prices(run).get(wanted)):
         settings["price"] = price
     profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
     made = lms.make(wanted, profile=profile, **settings)
+    # The same name at another address may be another LM, whose answers would not be comparable. A
+    # run of DSPy's own LM knows no address: its endpoint is the name.
     identity = lm_identity(made)
     endpoint = identity and identity["endpoint"]
     if (named is None or not other) and used[wanted]["endpoint"] not in (endpoint, wanted):

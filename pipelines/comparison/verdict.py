@@ -62,7 +62,10 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
         return None if (spent := amounts[unit]) is None else spent / given
 
     unit = price_unit(usable, price)
-    each = {run.name: math.inf if (one := price(run, unit)) is None else one for run in runs}
+    each = {}
+    for run in runs:  # an unknown price stands behind all that are known
+        known = price(run, unit)
+        each[run.name] = math.inf if known is None else known
     return QuestionPrices(NAMES[unit], each)
 
 
@@ -174,6 +177,7 @@ class Verdict:
     @property
     def not_tried_k_times(self) -> bool:
         """Whether the fair opponent is missing."""
+        # The last kind of rival is one prompt asked k times; without rivals nobody asks for one.
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:

@@ -64,7 +64,7 @@ def cheapest_survivors(race: Race) -> list[Entrant]:
     watch = race.watch
     if watch is None:
         return []
-    left = sorted(watch.racing, key=lambda one: (watch.prices[one], one))
+    left = sorted(watch.racing, key=lambda place: (watch.prices[place], place))
     entrants = [race.lanes[race.order[place]].entrant for place in left]
     return [entrant for entrant in entrants if not isinstance(entrant.program, Foreign)][:SURVIVORS]
 
@@ -79,6 +79,7 @@ def _made(
 ) -> list[Entrant | str]:
     """The programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
+    # Time is the contest's own: its clock goes on in the books around the compilation.
     ceilings = replace(plan.budget or Budget(), seconds=None).part(share)
     if isinstance(entrant.program, Deliberation):
         made += _tuned(entrant, entrant.program, race)
@@ -110,6 +111,8 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
     rows = {row["id"]: row for row in read if not row["repeat"]}
+    # The best of several settings on the questions that chose it looks better than it is: whether
+    # it is, the unseen questions say.
     own = sum(bool(row["correct"]) for row in rows.values())
     best = max(
         talks_of(entrant, program, rows),

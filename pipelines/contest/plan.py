@@ -114,6 +114,7 @@ class ContestPlan:
             for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
                 for row in read_rows(file):
                     bills[row["id"]].append(taken(row))
+        # Only tasks that all programs have answered: others would look too cheap.
         asked_by = max(map(len, bills.values()), default=0)
         whole = [each for each in bills.values() if len(each) == asked_by]
         return task_prices(whole, len(self.race) - len(whole))
@@ -206,6 +207,7 @@ class ContestPlan:
         likely = "its price is not known before the first questions"
         if self.cost is not None:
             low, high = self.cost
+            # The ends may be a factor of ten apart: the geometric mean lies between them in size.
             likely = f"about {rounded_money((low * high) ** 0.5)} if no program leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
@@ -226,9 +228,9 @@ class ContestPlan:
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:
-        """The LMs of every seat, for replays; None where programs have different ones."""
+        """The LMs of every agent, for replays; None where programs have different ones."""
         first, *others = (lms_of(each.program, each.lm) for each in self.field)
-        return first if all(place == first for place in others) else None
+        return first if all(other == first for other in others) else None
 
     def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
@@ -310,7 +312,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, metric, lms, demos, seating)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
-    if not any(predictor.demos for entrant in field for predictor in entrant.program.predictors()):
+    if not _show_examples(field):  # the user left that program out
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
         raise UserError(
@@ -341,8 +343,14 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
     account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    plan.warnings = tuple(dict.fromkeys(w for p in plan.plans.values() for w in p.warnings))
+    warnings = [warning for each in plan.plans.values() for warning in each.warnings]
+    plan.warnings = tuple(dict.fromkeys(warnings))
     return plan
+
+
+def _show_examples(field: Sequence[Entrant]) -> bool:
+    predictors = [predictor for entrant in field for predictor in entrant.program.predictors()]
+    return any(predictor.demos for predictor in predictors)
 
 
 def _visible(request: ContestRequest, metric: Metric) -> Check | None:
@@ -366,6 +374,7 @@ def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     """The questions, their name, and remarks about what the reader guessed."""
+    # What a reader guesses it says to the log; the plan shows it, before anything is paid.
     notes: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("folkmoot")
     handler.emit = lambda record: notes.append(record.getMessage())  # type: ignore[method-assign]
@@ -401,11 +410,11 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
         if run.get("data_fingerprint") == asked and own and own <= names:
             runs.append(file.parent)
     try:
-        forecast = FUNCTIONS.find("forecast")
-        words = "" if forecast is None else forecast(runs, sizes=[5]).lines()[0]
-    except UserError:
-        words = ""
-    if not words:
+        forecast = FUNCTIONS.find("forecast")  # its room is attached, and may be missing
+        if forecast is None:
+            return ""
+        words = forecast(runs, sizes=[5]).lines()[0]
+    except UserError:  # too few runs
         return ""
     return f"forecast from {len(runs)} earlier runs in {RUNS}/: {words}"
 
@@ -468,11 +477,10 @@ def _field(
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     """The names in an option, apart at commas but for those of programs that have one."""
     whole = {entrant.name.casefold() for entrant in entrants}
-    return [
-        name
-        for option in options
-        for name in ([option] if option.casefold() in whole else split_items([option]))
-    ]
+    names: list[str] = []
+    for option in options:
+        names += [option] if option.casefold() in whole else split_items([option])
+    return names
 
 
 def _baseline(

@@ -14,6 +14,7 @@ from functools import cache
 from importlib.util import find_spec
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError, missing_extra, said_by
@@ -27,6 +28,9 @@ T = TypeVar("T")
 
 SHARE = 0.5
 """The part of a core that a program or a check takes: one that waits for its LM needs none."""
+
+
+CONNECT_SECONDS = 10
 
 
 class LostWorker(FatalCallError):  # noqa: N818
@@ -81,7 +85,11 @@ def join_cluster(host: str) -> None:
     """
     import ray
 
+    # Ray itself keeps trying for minutes where nothing listens.
+    address = urlsplit(f"//{os.environ.get('RAY_ADDRESS', '').rpartition('/')[2]}")
     try:
+        if address.hostname and address.port:
+            socket.create_connection((address.hostname, address.port), CONNECT_SECONDS).close()
         if not ray.is_initialized():
             # Ray's workers would look for all modules in the working folder first
             with contextlib.chdir(sys.prefix):

@@ -2,8 +2,6 @@
 given.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,22 +18,10 @@ from folkmoot.pipelines.tuning.storage import open_storage
 
 ODD = [
     *("http:/\t/evil.test/v1", "http:/\n/evil.test", "http:\r//evil.test", " http://evil.test"),
-    *(
-        "http://localhost: @evil.test",
-        "http://localhost:8000@evil.test",
-        "http://api.openai.com@evil.test",
-    ),
-    *(
-        "http://[::1]@evil.test",
-        "http://127.0.0.1\\@evil.test",
-        "http://a@b@evil.test",
-        "http://evil.test\x7f",
-    ),
-    *(
-        "http://\N{CIRCLED LATIN SMALL LETTER E}vil.test",
-        "http://\u202eevil.test",
-        "http://evil.test:99999",
-    ),
+    *("http://localhost: @evil.test", "http://localhost:8000@evil.test"),
+    *("http://api.openai.com@evil.test", "http://[::1]@evil.test", "http://a@b@evil.test"),
+    *("http://127.0.0.1\\@evil.test", "http://evil.test\x7f", "http://\u202eevil.test"),
+    *("http://\N{CIRCLED LATIN SMALL LETTER E}vil.test", "http://evil.test:99999"),
 ]
 
 
@@ -56,21 +42,16 @@ READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
     ),
     "OPENAI_BASE_URL": in_environment("OPENAI_BASE_URL", lambda: fm.lm("openai/x")),
     "storage=": lambda address, patch: open_storage(address.replace("http", "postgresql"), Path()),
-    "storage= of a database": lambda address, patch: open_storage(
-        address.replace("http", "postgresql"), Path()
-    ),
     "MLFLOW_TRACKING_URI": in_environment("MLFLOW_TRACKING_URI", open_client),
 }
 
 
-@pytest.mark.parametrize("address", ODD)
 @pytest.mark.parametrize("reader", READERS)
-def test_an_odd_address_is_refused_by_every_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, address: str
-) -> None:
+def test_odd_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
     isolate(tmp_path, monkeypatch)
-    with pytest.raises(fm.UserError, match=r"address|not a URL|SQLAlchemy URL"):
-        READERS[reader](address, monkeypatch)
+    for address in ODD:
+        with pytest.raises(fm.UserError, match=r"address|not a URL|SQLAlchemy URL"):
+            READERS[reader](address, monkeypatch)
 
 
 @pytest.mark.nightly
@@ -94,8 +75,7 @@ def test_a_program_file_names_no_server(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HUGGINGFACE_API_KEY", "none")
     path = tmp_path / "program.yaml"
     for line, why in {
-        "lms: {simple: {name: openai/x, api_base: 'http://evil.test/v1'}}": "'api_base', a "
-        "foreign address",
+        "lms: {simple: {name: openai/x, api_base: 'http://x.test'}}": "'api_base', a foreign",
         "lms: {simple: {name: openai/x, api_key: k}}": "'api_key', a foreign address or key",
         "lms: {simple: huggingface/https://evil.test}": "has an address in the LM's name",
         "environment: wikipedia:evil.test": "a foreign address",

@@ -3,8 +3,6 @@
 An attack is a function of a place to work in. To add one, decorate a function with `attack`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -302,22 +300,6 @@ def ctrl_c_awaits_what_was_sent(place: Place) -> None:
     sent = place.calls
     assert totals(place.folder / "run").calls == sent
     assert lost_in(place.folder / "run").calls == 0
-
-
-@attack
-def a_kill_loses_a_tenth_at_most(place: Place) -> None:
-    place.server.delay = 0.3
-    process = Forked(target=sixty_questions, args=(place.server.url, place.folder))
-    process.start()
-    while place.calls < 10 and process.is_alive():
-        time.sleep(0.02)
-    process.kill()
-    process.join(30)
-    assert lost_in(place.folder / "run").calls <= 10
-    place.server.delay = 0
-    result = place.evaluate(budget="100 calls")
-    assert result.summary.counts.rows == 60
-    assert place.calls <= 100
 
 
 @attack

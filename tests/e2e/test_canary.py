@@ -2,8 +2,6 @@
 it.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -216,9 +214,7 @@ def check_that_all_was_written(place: Place) -> None:
 
 
 @pytest.mark.nightly
-def test_all_commands_leave_no_trace_of_key_and_store(
-    place: Place, scripted: ScriptedServer
-) -> None:
+def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: ScriptedServer) -> None:
     scripted.reply = repeating(scripted)
     asked, refused = lm(scripted), lm(scripted, "refused")
     one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
@@ -268,9 +264,7 @@ def test_all_commands_leave_no_trace_of_key_and_store(
 
 
 @pytest.mark.nightly
-def test_keys_given_in_python_and_to_litellm_leave_no_trace(
-    place: Place, scripted: ScriptedServer
-) -> None:
+def test_keys_in_python_and_of_litellm_leave_none(place: Place, scripted: ScriptedServer) -> None:
     scripted.reply = repeating(scripted)
     place.run({"url": scripted.url, "key": KEY}, HOSTED_VLLM_API_KEY=KEY)
     assert {request["headers"]["Authorization"] for request in scripted.requests} == {

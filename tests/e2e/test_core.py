@@ -2,8 +2,6 @@
 so.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -101,9 +99,9 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     ]
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
 def test_the_core_runs_without_the_attached_rooms(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bool
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Programs, contests and pages need none of them; their commands are left out, and said."""
     isolate(tmp_path, monkeypatch)
@@ -122,8 +120,6 @@ def test_the_core_runs_without_the_attached_rooms(
         ["show", "runs/two"],
         ["ask", "runs/four/winner", "What holds soup?", *asked],
     ]
-    if not whole:
-        works = [works[0], ["report", "runs/one", "--out", "page.html"], works[6]]
     lines = [*works, ["controls", "runs/one"]]
     done = subprocess.run(
         [sys.executable, str(CHILD), json.dumps(lines), *attached_rooms()],

@@ -4,8 +4,6 @@ By day they run inside the test's process, with a stand-in for the embedded LM; 
 as a reader runs it, in a process of its own.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib
 import importlib.metadata
@@ -24,7 +22,7 @@ import pytest
 from children import code as run_code
 from children import run as run_child
 from cli_helpers import folkmoot as command
-from cli_helpers import isolate
+from cli_helpers import isolate, write
 from embedded_weights import skip_without_weights
 from recorded import unpack
 from stores import new_store
@@ -36,25 +34,8 @@ from folkmoot.pipelines.testing.server import first_option, wanted_fields
 
 ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
-READ_FIRST = {
-    "README.md",
-    "cli.md",
-    "coding-agents.md",
-    "index.md",
-    "ship-it.md",
-    "your-data.md",
-    "your-dspy-program.md",
-    "your-team.md",
-}
-ROWS = [
-    {
-        "id": str(i),
-        "question": f"Where is thing {i} kept?",
-        "choices": {"A": "bank", "B": "mall"},
-        "answer": "A",
-    }
-    for i in range(6)
-]
+READ_FIRST = {"README.md", "cli.md", "index.md", "ship-it.md", "your-data.md"}
+"""Pages whose commands run by day, too; those of all others are parsed."""
 needs_local = pytest.mark.skipif(
     importlib.util.find_spec("xllamacpp") is None,
     reason="the extra `local` (embedded LM) is not installed",
@@ -137,29 +118,23 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folkmoot.STRATEGIES.update(known)
 
 
-def write_questions(folder: Path, rows: list[dict[str, Any]]) -> None:
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+def rows_of(name: str, count: int) -> list[dict[str, Any]]:
+    fixed = {"choices": {"A": "bank", "B": "mall"}, "answer": "A"}
+    return [
+        {"id": f"{name}{i}", "question": f"Where is {name} {i} kept?", **fixed}
+        for i in range(count)
+    ]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """What the commands of the docs find in the folder that they run in."""
-    write_questions(tmp_path, ROWS)
-    others = [
-        {**row, "id": f"h{row['id']}", "question": f"Where is tool {row['id']} kept?"}
-        for row in ROWS
-    ]
-    (tmp_path / "held-out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
-    for name, count in (("train", 20), ("test", 12)):
-        rows = [
-            {**ROWS[0], "id": f"{name}{number}", "question": f"Where is {name} {number} kept?"}
-            for number in range(count)
-        ]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, count in (("questions", 6), ("held-out", 6), ("train", 20), ("test", 12)):
+        write(tmp_path / f"{name}.jsonl", *rows_of(name, count))
     with (tmp_path / "questions.csv").open("w", newline="") as table:
         writer = csv.writer(table)
         writer.writerow(["id", "question", "choices", "answer"])
-        for row in ROWS:
+        for row in rows_of("questions", 6):
             choices = json.dumps(row["choices"])
             writer.writerow([row["id"], row["question"], choices, row["answer"]])
     for number in range(4):
@@ -197,19 +172,24 @@ def test_commands_run(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     write_files(page, folder)
-    if any("cmd:" in line for line in lines):  # each question starts a process
-        write_questions(folder, ROWS[:4])
     scripted.reply = option_or_letter
     for line in lines:
         done = command(*words_of(line))
         assert done.exit_code == 0, f"{page}: {line}\n{done.output}\n{done.exception}"
 
 
+@pytest.mark.parametrize(("page", "lines"), commands())
+def test_commands_are_ones_that_there_are(page: str, lines: list[str]) -> None:
+    for line in lines:
+        done = command(*shlex.split(line)[1:], "--help")
+        assert done.exit_code == 0, f"{page}: {line}\n{done.output}"
+
+
 @pytest.mark.nightly
 @needs_local
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "lines"), commands())
-def test_commands_run_in_processes_of_their_own(
+def test_commands_run_in_processes(
     page: str, lines: list[str], folder: Path, scripted: Any
 ) -> None:
     skip_without_weights(" ".join(lines))
@@ -230,9 +210,8 @@ def test_commands_run_in_processes_of_their_own(
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 
-def test_the_page_ends_its_contest_as_the_contest_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.nightly
+def test_the_page_ends_its_contest_rightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     pictures = importlib.import_module("make_pictures")
@@ -297,16 +276,13 @@ def test_every_dependency_is_explained() -> None:
         assert name in explained, f"{name} is not in docs/dependencies.md"
 
 
-def test_the_api_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("script", "page"), [("make_api", "api.md"), ("make_llms", "llms.txt")])
+def test_built_pages_are_up_to_date(
+    script: str, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    make_api = importlib.import_module("make_api")
-    assert make_api.page() == (ROOT / "docs" / "api.md").read_text(), "run make api"
-
-
-def test_the_list_of_pages_for_lms_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    make_llms = importlib.import_module("make_llms")
-    assert make_llms.page() == (ROOT / "docs" / "llms.txt").read_text(), "run make llms"
+    made = importlib.import_module(script).page()
+    assert made == (ROOT / "docs" / page).read_text(), f"run make {script.removeprefix('make_')}"
 
 
 def test_what_agents_read_is_short_and_names_what_exists() -> None:

@@ -1,7 +1,5 @@
 """The scripts in examples/ run to their end and leave what they say."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 harm.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -82,9 +80,7 @@ def check_said(home: Path, name: str, every: int, *commands: tuple[Any, ...]) ->
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", FILES)
-def test_every_command_refuses_doctored_runs_in_a_sentence(
-    home: Path, name: str, scripted: ScriptedServer
-) -> None:
+def test_commands_refuse_doctored_runs(home: Path, name: str, scripted: ScriptedServer) -> None:
     scripted.reply = mixed(sample_questions())
     check_said(home, name, 2, ("compare", "doctored", "two"))
     check_said(home, name, 9, ("compare", "two", "doctored", "--json"))
@@ -106,9 +102,7 @@ def test_every_command_refuses_doctored_runs_in_a_sentence(
 @pytest.mark.parametrize(
     "name", ["calls.jsonl", "results.jsonl", "ledger.jsonl", ".folkmoot/calls.jsonl", ".folkmoot"]
 )
-def test_a_link_that_was_planted_in_a_run_is_not_followed(
-    home: Path, name: str, scripted: ScriptedServer
-) -> None:
+def test_a_planted_link_is_not_followed(home: Path, name: str, scripted: ScriptedServer) -> None:
     precious = home / "precious.txt"
     precious.write_text("precious")
     place = home / "new" / name
@@ -133,7 +127,6 @@ def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: Scripte
 
 
 # Networks and records
-# --------------------------------------------------------------------------------
 
 
 def network(folder: Path) -> Path:
@@ -144,9 +137,7 @@ def network(folder: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["agents", "hidden", "heads", "min_degree"])
 @pytest.mark.parametrize("size", [10**9, 10**30])
-def test_a_network_of_absurd_size_is_refused_before_anything_is_made(
-    tmp_path: Path, name: str, size: int
-) -> None:
+def test_a_network_of_absurd_size_is_refused_at_once(tmp_path: Path, name: str, size: int) -> None:
     about = json.loads((network(tmp_path) / "network.json").read_text())
     about["config"][name] = size
     (tmp_path / "network.json").write_text(json.dumps(about))
@@ -184,7 +175,6 @@ def test_pages_are_read_from_a_plain_file_only(tmp_path: Path, what: str) -> Non
 
 
 # YAML
-# ------------------------------------------------------------------------------------------------
 
 
 def bomb(merged: bool) -> str:
@@ -226,9 +216,7 @@ WRONG = ("null", "x", "-1", "[]", "{}", "true", "[1, 2]", "{x: {y: [null]}}", ".
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
-def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(
-    tmp_path: Path, protocol: str
-) -> None:
+def test_a_parameter_of_the_wrong_type_is_a_sentence(tmp_path: Path, protocol: str) -> None:
     """For every protocol and parameter, whatever YAML can say."""
     path, wrong = tmp_path / "program.yaml", []
     found = PROTOCOLS.find(protocol)

@@ -1,7 +1,5 @@
 """folkmoot in a real Jupyter kernel: progress, `await`, and results as escaped tables."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re
@@ -49,9 +47,7 @@ len(fm.evaluate(fm.SingleAgent("simple"), questions, lm=lm, tracking=False).rows
     not all(map(importlib.util.find_spec, ("ipykernel", "nbclient"))),
     reason="the Jupyter kernel of the extra `test` is not installed",
 )
-def test_a_notebook_shows_progress_and_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbformat
     from nbclient import NotebookClient
 

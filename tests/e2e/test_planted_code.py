@@ -2,8 +2,6 @@
 file does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -109,7 +107,6 @@ def test_commands_run_none(planted: Path, scripted: ScriptedServer, command: str
 
 
 # Names of code in files
-# ------------------------------------------------------------------------------
 
 CODE = """
 import dspy
@@ -272,9 +269,7 @@ def test_a_file_that_names_code_runs_none(home: Path, server: ScriptedServer, wh
         {"strategy": "cot", "lms.cot": "local/hf:evil/repo:m.gguf"},
     ],
 )
-def test_a_study_that_names_code_or_a_server_is_refused(
-    home: Path, setting: dict[str, Any]
-) -> None:
+def test_a_study_that_names_code_or_server_is_refused(home: Path, setting: dict[str, Any]) -> None:
     space = space_of("single", lms={"cot": [DEFAULT_LM, "local/qwen2.5-coder-0.5b"]})
     space.program({"strategy": "cot", "sampling.temperature": 0.5, "lms.cot": DEFAULT_LM})
     with pytest.raises(fm.UserError, match="the study has a trial with"):
@@ -323,9 +318,7 @@ def test_code_that_the_user_names_is_run(
     assert (home / "ran").exists()
 
 
-def test_a_run_is_matched_by_the_users_own_metric_if_she_names_it(
-    home: Path, server: ScriptedServer
-) -> None:
+def test_a_run_is_matched_by_a_metric_that_she_names(home: Path, server: ScriptedServer) -> None:
     words = ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")
     assert folkmoot(*words, *lm(server)).exit_code == 0
     del METRICS["outsider:metric"]

@@ -2,8 +2,6 @@
 out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -19,10 +17,7 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = "scienceqa-"
-BY_DAY = {
-    *("csqa-simple", "csqa-cot", "csqa-talk", "csqa-samples", "csqa-network", "csqa-tuned"),
-    *("csqa-small-mipro", "csqa-small-worked", "gsm8k-causal", "hotpot-team"),
-}
+BY_DAY = {"csqa-network", "csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
 """One of each kind of program; the others are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(

@@ -1,7 +1,5 @@
 """A task, programs that act on it, and how they are evaluated without an LM of one's own."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter
@@ -68,7 +66,7 @@ def fm_server() -> Iterator[Any]:
 
 def done(program: Any, tasks: Any = None, **options: Any) -> fm.Evaluation:
     """The evaluation of a program whose LM says `hello`."""
-    options = {"check": PYTEST, "tracking": False, "cache": False, **options}
+    options = {"check": CHECK, "tracking": False, "cache": False, **options}
     with fm_server() as lm:
         return fm.evaluate(program, tasks or [add_task()], **{"lm": lm, **options})
 
@@ -79,6 +77,8 @@ def only_row(program: Any, **options: Any) -> Any:
 
 
 CHECKS = "import sys, add; sys.exit(add.add(2, 3) != 5)"
+CHECK = f'{sys.executable} -c "{CHECKS}"'
+"""A check that takes a tenth of what pytest takes."""
 ASK = """
 import json, os, sys, urllib.request
 asked = json.load(sys.stdin)

@@ -2,8 +2,6 @@
 already.
 """
 
-from __future__ import annotations
-
 import atexit
 import multiprocessing
 import os
@@ -95,9 +93,7 @@ class Child:
 
 
 def run(
-    function: Callable[..., Any],
-    *arguments: Any,
-    timeout: float = 120,
+    function: Callable[..., Any], *arguments: Any, timeout: float = 120
 ) -> CompletedProcess[str]:
     """Run a function in a process of its own to its end."""
     child = Child(function, *arguments)

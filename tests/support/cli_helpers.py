@@ -2,8 +2,6 @@
 ask.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

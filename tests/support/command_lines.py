@@ -1,7 +1,5 @@
 """Command lines in turn, in one process."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Replies of an endpoint, as bodies of chat completions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}

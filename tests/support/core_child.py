@@ -2,8 +2,6 @@
 imported, or none of the attached rooms.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

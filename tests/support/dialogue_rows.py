@@ -1,7 +1,5 @@
 """Result rows, written down by what was answered."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

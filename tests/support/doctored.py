@@ -2,8 +2,6 @@
 absurd.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Weights of embedded LMs that not every machine has."""
 
-from __future__ import annotations
-
 import pytest
 
 from folkmoot.pipelines.base.settings import settings

@@ -2,8 +2,6 @@
 part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from http.client import HTTPConnection
 from typing import Any, Literal

@@ -2,13 +2,11 @@
 them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import dspy
 import yaml
@@ -153,7 +151,7 @@ class _Poisoned(Environment):
         self._environment, self._attack, self._targets = environment, attack, targets
         self.source = environment.source
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Poisoned:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
     async def fetch(self, title: str) -> Page | None:

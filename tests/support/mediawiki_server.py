@@ -2,8 +2,6 @@
 order.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Files of questions as people have them, and what `folkmoot data check` says of each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

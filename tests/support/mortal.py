@@ -2,8 +2,6 @@
 there.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

@@ -2,8 +2,6 @@
 model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Sequence

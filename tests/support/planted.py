@@ -2,8 +2,6 @@
 demonstrations.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

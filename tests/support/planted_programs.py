@@ -2,8 +2,6 @@
 right.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

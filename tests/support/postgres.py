@@ -1,7 +1,5 @@
 """A PostgreSQL server of the tests' own, on a socket and a loopback port that nobody else knows."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import pwd

@@ -1,7 +1,5 @@
 """The contests that examples/recorded holds."""
 
-from __future__ import annotations
-
 import atexit
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """Runs whose questions were asked several times, written down by which answers are right."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 two.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -2,8 +2,6 @@
 to run.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -125,13 +123,7 @@ def settings_of(study: Any) -> list[Any]:
     stopped.
     """
     found = [
-        [
-            entry.place,
-            entry.state,
-            entry.setting,
-            entry.scores,
-            entry.told_by,
-        ]
+        [entry.place, entry.state, entry.setting, entry.scores, entry.told_by]
         for entry in study.trials
         if entry.state != "given back"
     ]

@@ -2,8 +2,6 @@
 them.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from importlib import import_module

@@ -1,11 +1,9 @@
 """A server that answers badly: raw bytes, broken connections, silence, and any status."""
 
-from __future__ import annotations
-
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -79,7 +77,7 @@ class Server:
         self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.url = f"{self.origin}/v1"
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 

@@ -1,7 +1,5 @@
 """Seats ask LMs by one request, whoever watches: where nobody does, DSPy's threads are left out."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -2,8 +2,6 @@
 changes them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.base.space import (
-    coded,
-    decoded,
-    draw_setting,
-    grid_settings,
-    lists,
-    options,
-)
+from folkmoot.modules.base.space import coded, decoded, draw_setting, grid_settings, lists, options
 from folkmoot.optimizers.structure.search import grid, parameters_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 

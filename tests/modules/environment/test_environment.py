@@ -60,9 +60,7 @@ def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> CorpusEnvironment:
     )
 
 
-def test_search_shows_the_first_five_sentences_and_lookup_walks_the_page(
-    corpus: CorpusEnvironment,
-) -> None:
+def test_search_shows_five_sentences_and_lookup_walks_the_page(corpus: CorpusEnvironment) -> None:
     async def work() -> None:
         session = corpus.open()
         page = await session.search("Ada Lovelace")
@@ -97,9 +95,7 @@ def test_search_shows_the_first_five_sentences_and_lookup_walks_the_page(
     run(work())
 
 
-def test_a_page_that_is_not_there_shows_close_titles_and_leaves_the_current_page(
-    corpus: CorpusEnvironment,
-) -> None:
+def test_a_missing_page_shows_close_titles_and_changes_nothing(corpus: CorpusEnvironment) -> None:
     async def work() -> None:
         session = corpus.open()
         assert (await session.lookup("engine")).text == "(No page yet)"
@@ -146,9 +142,7 @@ def test_a_title_that_could_mean_several_shows_them_first(corpus: CorpusEnvironm
     assert run(corpus.closest("Mercury", 5))[:2] == ["Mercury (planet)", "Mercury (element)"]
 
 
-def test_evidence_quotes_the_pages_that_fit_a_question_best_first(
-    corpus: CorpusEnvironment,
-) -> None:
+def test_evidence_quotes_the_pages_that_fit_best_first(corpus: CorpusEnvironment) -> None:
     async def work() -> None:
         found = await corpus.evidence(
             "Who designed the Analytical Engine in England?", passages=2, max_chars=30
@@ -267,9 +261,7 @@ print(len(corpus), asyncio.run(corpus.closest("Babbage engine", 2)))
 """
 
 
-def test_processes_that_start_together_build_one_index_and_later_ones_reuse_it(
-    tmp_path: Path,
-) -> None:
+def test_processes_build_one_index_together_and_later_ones_reuse_it(tmp_path: Path) -> None:
     path, folder = write(tmp_path / "corpus.jsonl", DOCUMENTS), tmp_path / "index"
     stale = folder / ".building"
     stale.mkdir(parents=True)

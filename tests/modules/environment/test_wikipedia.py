@@ -1,7 +1,5 @@
 """The Wikipedia environment over real HTTP: pages, titles, retries, cache, event loops."""
 
-from __future__ import annotations
-
 import asyncio
 from asyncio import run
 from collections.abc import Iterator
@@ -51,7 +49,6 @@ def server() -> Iterator[MediaWikiServer]:
 
 
 # --- pages and titles
-# ------------------------------------------------------------------------------------------
 
 
 def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
@@ -129,9 +126,7 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
         "&action=edit&titles=Ada Lovelace",
     ],
 )
-def test_what_is_no_article_is_no_page_and_changes_no_request(
-    server: MediaWikiServer, title: str
-) -> None:
+def test_no_article_is_no_page_and_changes_no_request(server: MediaWikiServer, title: str) -> None:
     assert run(wiki(server).fetch(title)) is None
     for query in server.log:
         assert set(query) == {
@@ -155,7 +150,6 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
 
 
 # --- troubles
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -214,12 +208,9 @@ def test_what_does_not_pass_is_an_error_in_one_sentence(
 
 
 # --- sharing
-# -------------------------------------------------------------------------------------------------
 
 
-def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
-    server: MediaWikiServer,
-) -> None:
+def test_equal_requests_are_made_once_and_few_at_a_time(server: MediaWikiServer) -> None:
     server.delay = 0.05
     environment = wiki(server)
 
@@ -234,12 +225,9 @@ def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
 
 
 # --- the disk cache
-# --------------------------------------------------------------------------------------------
 
 
-def test_answers_are_kept_also_that_there_is_no_page(
-    server: MediaWikiServer, tmp_path: Path
-) -> None:
+def test_answers_are_kept_and_that_a_page_is_not(server: MediaWikiServer, tmp_path: Path) -> None:
     async def work() -> list[object]:
         environment = wiki(server, cache_dir=tmp_path)
         return [

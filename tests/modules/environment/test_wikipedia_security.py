@@ -2,8 +2,6 @@
 bomb.
 """
 
-from __future__ import annotations
-
 import resource
 import socket
 import threading
@@ -88,7 +86,6 @@ def listening(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
 
 
 # --- addresses
-# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -134,7 +131,6 @@ def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -
 
 
 # --- hosts
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -159,7 +155,6 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
 
 
 # --- names that lead into the private network
-# ----------------------------------------------------------------
 
 
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +179,6 @@ def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.M
 
 
 # --- redirects
-# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [301, 308])
@@ -200,13 +194,10 @@ def test_no_redirect_is_followed(server: MediaWikiServer, location: str, code: i
 
 
 # --- answers
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", [body(b'{"x": "' + b"y" * (9 << 20) + b'"}'), bomb(256)])
-def test_a_huge_answer_is_dropped_and_a_bomb_not_unpacked(
-    server: MediaWikiServer, fault: Any
-) -> None:
+def test_a_huge_answer_is_dropped_no_bomb_unpacked(server: MediaWikiServer, fault: Any) -> None:
     server.faults = [fault]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(CallError, match=r"more than 8 MB"):

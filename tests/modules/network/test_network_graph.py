@@ -45,9 +45,7 @@ def check(edges: npt.NDArray[np.bool_], limits: Limits) -> None:
 
 @settings(deadline=None)
 @given(st.integers(1, 14), st.integers(0, 17), st.floats(0, 1), LIMITS, st.integers(0, 99))
-def test_a_small_world_keeps_its_limits(
-    n: int, k: int, p: float, limits: Limits, seed: int
-) -> None:
+def test_a_small_world_has_its_limits(n: int, k: int, p: float, limits: Limits, seed: int) -> None:
     edges = small_world(n, k, p, limits, seed)
     check(edges, limits)
     assert (edges == small_world(n, k, p, limits, seed)).all()

@@ -2,11 +2,7 @@
 
 import numpy as np
 
-from folkmoot.modules.network.rewards import (
-    ConsensusBonus,
-    consensus_addition,
-    difference,
-)
+from folkmoot.modules.network.rewards import ConsensusBonus, consensus_addition, difference
 
 BONUS = ConsensusBonus(delta_plus=0.3, delta_minus=0.2, delta_minor=0.1)
 

@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from folkmoot.modules.network.weights import (
-    expected_votes,
-    fit_conditional,
-    logit_weights,
-)
+from folkmoot.modules.network.weights import expected_votes, fit_conditional, logit_weights
 
 Ints = npt.NDArray[np.int64]
 TABLES = st.tuples(st.integers(0, 5), st.integers(1, 5)).flatmap(

@@ -1,7 +1,5 @@
 """The actions of a worker: what is read as one, and that nothing else is."""
 
-from __future__ import annotations
-
 import time
 
 import pytest
@@ -56,9 +54,7 @@ def test_what_is_an_action(text: str, action: tuple[str, str] | None) -> None:
 
 
 @given(NAMES, PLAIN, st.text(max_size=50), st.sampled_from(["", "Action: ", "Action 7: ", "\n"]))
-def test_the_first_action_counts_whatever_follows(
-    name: str, argument: str, rest: str, prefix: str
-) -> None:
+def test_the_first_action_counts(name: str, argument: str, rest: str, prefix: str) -> None:
     assert read_action(f"{prefix}{name.title()}[{argument}]{rest}") == Action(name, argument)  # type: ignore[arg-type]
 
 

@@ -1,7 +1,5 @@
 """The calibrated router: what it promises, whom it asks, what it notices, and how it is kept."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -68,7 +66,6 @@ def decided(program: Any, numbers: list[int], lm: Any = LM) -> list[str]:
 
 
 # What it promises
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("max_error", "kept"), [(0.2, 14), (0.1, 29), (0.05, 59)])
@@ -208,7 +205,6 @@ def test_the_page_shows_what_the_benchmark_prints_and_the_mark_is_held() -> None
 
 
 # What it notices
-# --------------------------------------------------------------------------------------------------
 
 
 def test_drift_is_said_once_and_every_question_goes_to_the_team() -> None:
@@ -261,7 +257,6 @@ def test_another_program_or_lm_is_not_kept_calibrated(tmp_path: Path) -> None:
 
 
 # What it refuses
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 reading.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json
@@ -76,11 +74,7 @@ class Script:
     def evaluations(self) -> list[tuple[str, str | None, str | None]]:
         """Seat, the answer examined, and the other one, in a fixed order."""
         return sorted(
-            (
-                seat,
-                last_answer(quoted(body, SOLUTION)),
-                last_answer(quoted(body, COUNTERFACTUAL)),
-            )
+            (seat, last_answer(quoted(body, SOLUTION)), last_answer(quoted(body, COUNTERFACTUAL)))
             for seat, body in self.asked
             if seat.startswith("e")
         )
@@ -162,7 +156,6 @@ def test_solution_and_counterfactual_are_drawn() -> None:
 
 
 # Counterfactuals
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,7 +191,6 @@ def test_options_with_one_text_are_one_answer(scripted: Any) -> None:
 
 
 # Against a second reading of Algorithm 1
-# --------------------------------------------------------------------
 
 
 def keyed(answer: str | None) -> str | None:
@@ -309,7 +301,6 @@ def test_every_outcome_is_one_of_algorithm_1(table: dict[str, Any], seed: int) -
 
 
 # Sampling
-# --------------------------------------------------------------------------------------------------
 
 
 def ready(scripted: Any, lm: Mapping[str, Any] | None = None, *counts: int, **settings: Any) -> Any:
@@ -353,7 +344,6 @@ def test_every_turn_is_a_sample_of_its_own(scripted: Any) -> None:
 
 
 # What agents are told
-# ---------------------------------------------------------------------------------------
 
 
 def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:

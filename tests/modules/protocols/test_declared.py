@@ -1,7 +1,5 @@
 """Protocols that `seat` and `solve` declare, such as a moderated debate."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Every clause of the deliberation protocol, checked against what really went over the wire."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any
@@ -103,13 +101,7 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
         ("cir", "majority", {"critic": ["C"]}, ("C", "majority"), "cir" * 3),
         # an abstention equals nothing, not even another one
         ("ir", "majority", {"reasoner": ["???"]}, ("A", "majority"), "irr" * 3),
-        (
-            "ir",
-            "majority",
-            {"intuitive": ["???"], "reasoner": ["???"]},
-            (None, "none"),
-            "iirr" * 3,
-        ),
+        ("ir", "majority", {"intuitive": ["???"], "reasoner": ["???"]}, (None, "none"), "iirr" * 3),
     ],
 )
 def test_without_consensus_the_tie_break_decides_after_the_last_round(
@@ -176,7 +168,6 @@ def test_options_with_the_same_text_are_one_answer(scripted: Any) -> None:
 
 
 # A blind opening
-# --------------------------------------------------------------------------------------------
 
 
 def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scripted: Any) -> None:

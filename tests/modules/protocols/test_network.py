@@ -2,8 +2,6 @@
 input.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any
@@ -96,7 +94,6 @@ def network(scripted: Any, state: NetworkState | None = None, **options: Any) ->
 
 
 # What it answers
-# --------------------------------------------------------------------------------------------
 
 
 def test_agents_choose_ask_and_vote(scripted: Any) -> None:
@@ -204,7 +201,6 @@ def test_agents_share_the_prompt_of_a_strategy_unless_they_have_an_lm_of_their_o
 
 
 # What it chooses
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
@@ -231,7 +227,6 @@ def test_policies_see_questions_with_the_centre_taken_off() -> None:
 
 
 # How it votes
-# -----------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.sampled_from([None, "x", "y", "z"]), min_size=3, max_size=3))

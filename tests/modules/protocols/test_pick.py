@@ -1,7 +1,5 @@
 """The vote `pick`: an LM says which of several answers is best."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -77,9 +75,7 @@ def test_the_order_is_drawn_by_the_seed() -> None:
     ("replies", "calls", "readable"),
     [(["both", "candidate 1"], 4, True), (["1 or 2", "3"], 4, False), (["Candidate 2."], 3, True)],
 )
-def test_a_reply_that_names_no_candidate_is_asked_for_once_more(
-    replies: list[str], calls: int, readable: bool
-) -> None:
+def test_no_candidate_is_asked_once_more(replies: list[str], calls: int, readable: bool) -> None:
     program, _ = ensemble("A", "B", list(replies))
     prediction = program(question="What holds soup?", choices=CHOICES)
     assert prediction.usage["calls"] == calls

@@ -1,7 +1,5 @@
 """Prompts of the user's own and where they stand, for every protocol, over the wire and on disk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -84,9 +82,7 @@ def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
     assert asked == sorted(2 * [json.dumps(messages) for messages in sent])
 
 
-def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "prompts.yaml"
     file.write_text(
         "reasoner: Weigh.\ncritic: |\n  Find flaws.\n\n  All of them.\njudge: Decide.\n"

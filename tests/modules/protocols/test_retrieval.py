@@ -2,8 +2,6 @@
 before it.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -55,9 +53,7 @@ def seated(program: Any, scripted: ScriptedServer) -> Any:
     return program
 
 
-def test_in_every_round_it_writes_queries_from_question_and_discussion(
-    scripted: ScriptedServer,
-) -> None:
+def test_every_round_has_queries_from_question_and_discussion(scripted: ScriptedServer) -> None:
     pages = Pages()
     program = fm.Deliberation(["intuitive", "retriever"], "majority", 2, environment=pages)
     scripted.reply = reply("1. savings of people\n2. the vault\n3. a zebra")
@@ -94,9 +90,7 @@ def test_in_every_round_it_writes_queries_from_question_and_discussion(
         ("savings\nsavings", ["savings"]),
     ],
 )
-def test_whatever_it_writes_no_more_is_searched_than_allowed(
-    scripted: ScriptedServer, queries: Any, searched: list[str]
-) -> None:
+def test_searches_are_limited(scripted: ScriptedServer, queries: Any, searched: list[str]) -> None:
     pages = Pages()
     scripted.reply = reply(queries)
     found = seated(fm.SingleAgent(role="retriever", environment=pages), scripted)(**ASKED)

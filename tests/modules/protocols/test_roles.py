@@ -1,7 +1,5 @@
 """Roles of one's own: what they are told and see, where they sit, and what cannot take a seat."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal
 
@@ -66,9 +64,7 @@ def test_the_table_has_the_roles_of_the_papers() -> None:
     assert WORKERS == ("bold", "cautious", "neutral")
 
 
-def test_own_roles_speak_in_order_are_told_their_words_and_hear_the_others(
-    scripted: ScriptedServer,
-) -> None:
+def test_own_roles_speak_in_order_in_their_words_and_hear_all(scripted: ScriptedServer) -> None:
     program = fm.Deliberation({"lawyer": Lawyer, "critic": "critic", "doctor": DOCTOR}, "majority")
     prediction = answered(program, scripted)
     assert [turn["agent"] for turn in prediction.transcript[:3]] == ["lawyer", "critic", "doctor"]
@@ -130,9 +126,7 @@ def test_a_role_alone_and_in_several_seats(scripted: ScriptedServer) -> None:
         fm.Deliberation({f"role_{n}": DOCTOR for n in range(9)})
 
 
-def test_seats_of_one_role_that_hear_nobody_are_samples_of_their_own(
-    scripted: ScriptedServer,
-) -> None:
+def test_seats_of_one_role_who_hear_nobody_are_samples_apart(scripted: ScriptedServer) -> None:
     own = {"lawyer": fm.Role(Lawyer, repeats=2)}
     program = fm.Deliberation(["lawyer"], "majority", 1, opening="blind", own_roles=own)
     scripted.reply = replied
@@ -194,9 +188,7 @@ def test_workers_in_a_role_act(scripted: ScriptedServer) -> None:
         fm.Deliberation({"clerk": Clerk})
 
 
-def test_the_lm_of_a_role_is_that_of_its_seats_unless_another_is_given(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_roles_lm_is_that_of_its_seats_unless_one_is_given(scripted: ScriptedServer) -> None:
     mine, other = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("mine", "other"))
     own = {"lawyer": fm.Role(Lawyer, tools=[fm.CorpusEnvironment(LAWS)], lm=mine, repeats=2)}
     program = fm.Deliberation(["lawyer", "critic"], own_roles=own, lms={"lawyer.1": other})

@@ -2,8 +2,6 @@
 learned.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -31,7 +29,6 @@ class TestOneAnswer(ProtocolContract):
 
 
 # How it asks
-# ------------------------------------------------------------------------------------------------
 
 
 def says(*answers: str) -> Any:
@@ -68,7 +65,6 @@ def test_who_is_asked_and_who_decides(
 
 
 # Its rule
-# --------------------------------------------------------------------------------------------------
 
 
 def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
@@ -118,7 +114,6 @@ def test_parts_are_programs() -> None:
 
 
 # Where it comes from
-# ----------------------------------------------------------------------------------------
 
 TAUGHT = {"weights": {"agreement": -0.9}, "bias": 0.8, "threshold": 0.1}
 

@@ -1,7 +1,5 @@
 """Short names of programs and their legends, from what `run.json` says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

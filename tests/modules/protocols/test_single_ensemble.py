@@ -1,7 +1,5 @@
 """Single agents and static ensembles, as called, voted, copied, saved and compiled."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
@@ -29,9 +27,7 @@ def ready(scripted: Any, program: Program, **settings: Any) -> Any:
     return program
 
 
-def by_model(
-    **answers: str,
-) -> Callable[[dict[str, Any]], Any]:
+def by_model(**answers: str) -> Callable[[dict[str, Any]], Any]:
     """Each model gives its answer."""
     return lambda body: filled(body, answers[body["model"]])
 
@@ -45,7 +41,6 @@ def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
 
 
 # One agent
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", SPEAKERS)
@@ -75,7 +70,6 @@ def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None
 
 
 # Votes
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -154,7 +148,6 @@ def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -
 
 
 # Demonstrations, copies, files
-# ------------------------------------------------------------------------------
 
 
 def test_labelled_demos_stand_before_the_question(scripted: Any) -> None:

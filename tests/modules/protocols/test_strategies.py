@@ -2,8 +2,6 @@
 shown.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -73,7 +71,6 @@ def agent(
 
 
 # Every strategy
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "null", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE])
@@ -98,7 +95,6 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
 
 
 # Parts
-# --------------------------------------------------------------------------------------------------
 
 
 def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> None:
@@ -135,9 +131,7 @@ def test_ever_harder_questions_are_done_one_after_the_other(scripted: Any) -> No
 
 
 @pytest.mark.parametrize("strategy", WITH_PARTS)
-def test_steps_are_in_the_transcript_and_not_among_the_answers(
-    scripted: Any, strategy: str
-) -> None:
+def test_steps_are_in_the_transcript_not_among_the_answers(scripted: Any, strategy: str) -> None:
     scripted.reply = says()
     prediction = agent(scripted, strategy)(**CHOICE)
     said = [(turn["agent"], turn.get("step"), turn["answer"]) for turn in prediction.transcript]
@@ -152,7 +146,6 @@ def test_steps_are_in_the_transcript_and_not_among_the_answers(
 
 
 # Samples
-# --------------------------------------------------------------------------------------------------
 
 
 def chains(*said: tuple[str, int]) -> Reply:
@@ -232,7 +225,6 @@ def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None
 
 
 # Examples
-# --------------------------------------------------------------------------------------------------
 
 
 def shown(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -254,7 +246,6 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
 
 
 # The worked demonstration
-# -----------------------------------------------------------------------------------
 
 
 def replied(strategy: str) -> dict[str, list[str]]:
@@ -267,9 +258,7 @@ def replied(strategy: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", WORKED)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_worked_question_is_shown_to_every_seat_in_full(
-    scripted: Any, strategy: str, name: str
-) -> None:
+def test_every_seat_is_shown_the_worked_question(scripted: Any, strategy: str, name: str) -> None:
     scripted.reply = says()
     program = agent(scripted, strategy, demonstration=name)
     program(**CHOICE)

@@ -1,7 +1,5 @@
 """Every clause of the supervised team, checked against what really went over the wire."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +121,6 @@ def trace_of(prediction: Any, turn: int = 0) -> list[dict[str, str]]:
 
 
 # Workers
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environment: Any) -> None:
@@ -161,9 +158,7 @@ def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environmen
 
 
 @pytest.mark.parametrize("limit", [1, 5])
-def test_at_the_step_limit_the_answer_is_asked_for_once(
-    scripted: Any, environment: Any, limit: int
-) -> None:
+def test_the_step_limit_asks_for_the_answer(scripted: Any, environment: Any, limit: int) -> None:
     prediction = run(
         scripted, alone(environment, max_steps=limit), bold=[["Search[Nile]", "Lookup[e]"]]
     )
@@ -217,9 +212,7 @@ def test_a_thought_cannot_pass_for_an_observation(scripted: Any, environment: An
         assert sum(line.startswith("Action:") for line in lines) == steps
 
 
-def test_workers_run_at_the_same_time_and_do_not_see_each_other(
-    scripted: Any, environment: Any
-) -> None:
+def test_workers_run_at_once_and_do_not_see_each_other(scripted: Any, environment: Any) -> None:
     scripted.delay = 0.05
     prediction = run(
         scripted,
@@ -238,7 +231,6 @@ def test_workers_run_at_the_same_time_and_do_not_see_each_other(
 
 
 # The supervisor
-# ---------------------------------------------------------------------------------------------
 
 
 def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environment: Any) -> None:
@@ -276,7 +268,7 @@ def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environm
     assert prediction.consensus_round is None
 
 
-def test_a_retry_has_the_old_trace_and_the_suggestion_in_view_and_a_fresh_page(
+def test_a_retry_sees_old_trace_suggestion_and_a_fresh_page(
     scripted: Any, environment: Any
 ) -> None:
     prediction = run(
@@ -335,9 +327,7 @@ def test_a_suggestion_is_one_short_line_whatever_it_says(scripted: Any, environm
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-def test_after_the_last_retry_the_supervisor_has_to_accept(
-    scripted: Any, environment: Any, retries: int
-) -> None:
+def test_the_last_retry_is_to_be_accepted(scripted: Any, environment: Any, retries: int) -> None:
     prediction = run(
         scripted,
         SupervisedTeam(["bold", "cautious"], environment, max_retries=retries),
@@ -422,21 +412,16 @@ def test_an_unreadable_decision_is_asked_for_once_more_then_the_workers_answers_
         ("accept", "neutral", None),  # who has no answer
     ],
 )
-def test_a_verdict_may_be_dressed_up_but_not_guessed(
-    decision: str, worker: str, name: str | None
-) -> None:
+def test_a_dressed_up_verdict_is_read(decision: str, worker: str, name: str | None) -> None:
     reply = {"decision": decision, "worker": worker, "suggestion": ""}
     read = read_decision(reply, {"bold": "Nile", "bold.1": "Seine", "neutral": None})
     assert (read and read.worker) == name
 
 
 # Seats and bills
-# --------------------------------------------------------------------------------------------
 
 
-def test_every_seat_can_have_an_lm_of_its_own_and_decodes_greedily(
-    scripted: Any, environment: Any
-) -> None:
+def test_every_seat_can_have_its_own_lm_and_is_greedy(scripted: Any, environment: Any) -> None:
     scripted.reply = script(
         bold=[["Search[Nile]"]],
         cautious=[["Finish[Seine]"]],

@@ -1,7 +1,5 @@
 """Ties: every protocol that votes has a rule for them, which users choose and studies search."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -110,9 +108,7 @@ def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer
     assert set(answers(0, 8)) == {"A", "B"}
 
 
-def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_teams_fallback_and_a_talks_majority_have_a_rule(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: filled(body, "B" if "strict order" in text_of(body) else "A")
     found = set()
     for rule in ("majority", "majority:strongest=reasoner"):

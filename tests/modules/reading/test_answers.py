@@ -115,9 +115,7 @@ def test_read_choice(text: str, label: str | None) -> None:
         ("3", {"1": "4", "2": "3", "3": "2"}, "3"),
     ],
 )
-def test_read_choice_with_other_labels_and_texts(
-    text: str, choices: dict[str, str], label: str | None
-) -> None:
+def test_read_choice_of_other_labels(text: str, choices: dict[str, str], label: str | None) -> None:
     assert read_choice(text, choices) == label
 
 
@@ -157,9 +155,7 @@ def questions(draw: st.DrawFn) -> dict[str, str]:
 
 
 @given(questions(), st.sampled_from(FORMS), st.data())
-def test_every_form_of_an_option_reads_back(
-    choices: dict[str, str], form: str, data: st.DataObject
-) -> None:
+def test_every_form_reads_back(choices: dict[str, str], form: str, data: st.DataObject) -> None:
     label, other = data.draw(
         st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
     )
@@ -168,9 +164,7 @@ def test_every_form_of_an_option_reads_back(
 
 
 @given(questions(), st.data())
-def test_an_option_denied_or_left_open_is_never_chosen(
-    choices: dict[str, str], data: st.DataObject
-) -> None:
+def test_a_denied_or_open_option_is_not_read(choices: dict[str, str], data: st.DataObject) -> None:
     a, b = data.draw(
         st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
     )

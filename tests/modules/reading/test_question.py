@@ -128,7 +128,5 @@ def test_copies_stay_questions_and_parts_do_not() -> None:
         ({"subject": "physics", "meta": {"n": 1}}, "meta", {"n": 1, "subject": "physics"}),
     ],
 )
-def test_rows_come_in_the_shapes_that_files_have(
-    row: dict[str, Any], field: str, value: Any
-) -> None:
+def test_rows_have_the_shapes_of_files(row: dict[str, Any], field: str, value: Any) -> None:
     assert from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")[field] == value

@@ -1,7 +1,5 @@
 """How LMs write answers: thoughts, markers, numbers and expressions, an entry each."""
 
-from __future__ import annotations
-
 import pytest
 
 from folkmoot.modules.reading.answers import em_f1, read_answer

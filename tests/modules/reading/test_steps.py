@@ -2,8 +2,6 @@
 made up.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 
@@ -102,11 +100,7 @@ def test_parts_of_any_text_are_few_full_and_on_one_line(text: str, most: int) ->
 
 @pytest.mark.parametrize(
     ("text", "steps"),
-    [
-        ("", 0),
-        ("one\ntwo\n\nthree", 3),
-        ("There are 3.5 of them. So it is 7. Done.", 3),
-    ],
+    [("", 0), ("one\ntwo\n\nthree", 3), ("There are 3.5 of them. So it is 7. Done.", 3)],
 )
 def test_the_steps_of_a_chain(text: str, steps: int) -> None:
     assert reasoning_steps(text) == steps

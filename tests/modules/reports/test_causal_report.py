@@ -2,8 +2,6 @@
 MLflow.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -107,7 +105,4 @@ def test_answers_are_equal_by_meaning() -> None:
         gold="Tower",
     )
     assert causal_report([span])["evaluator"]["changed"] == 0
-    assert causal_report([span])["reasoner"] == {
-        "accuracy": 1.0,
-        "abstention_rate": 0.0,
-    }
+    assert causal_report([span])["reasoner"] == {"accuracy": 1.0, "abstention_rate": 0.0}

@@ -1,7 +1,5 @@
 """The report of a deliberation, against tables worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 from dialogue_rows import error_row, row
 

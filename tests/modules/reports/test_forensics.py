@@ -2,8 +2,6 @@
 of all.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -88,12 +86,7 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
     assert found["talk"]["accuracy"] == 0.5
     assert {
         change: count for change, count in found["talk"].items() if count and "_to_" in change
-    } == {
-        "right_to_wrong": 1,
-        "wrong_to_right": 1,
-        "wrong_to_wrong": 1,
-        "right_to_right": 1,
-    }
+    } == {"right_to_wrong": 1, "wrong_to_right": 1, "wrong_to_wrong": 1, "right_to_right": 1}
 
 
 def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_handed() -> None:

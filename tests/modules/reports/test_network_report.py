@@ -1,7 +1,5 @@
 """The report of a strategy network against a table worked out by hand, and its plots."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The report of a team and its plots, against tables worked out by hand; its traces as a page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests that stay valid while somebody watches: e-values, confidence sequences, the last look."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Effects of choices, against hand calculations, and how often their intervals cover."""
 
-from __future__ import annotations
-
 import random
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """Who leaves a field: the rule itself, and a field of recorded right and wrong answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

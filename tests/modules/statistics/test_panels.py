@@ -1,7 +1,5 @@
 """Panels are chosen by what they get right, and judged where they were not chosen."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How much answers to one question vary, and how often it is worth asking again."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -2,8 +2,6 @@
 known.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pytest

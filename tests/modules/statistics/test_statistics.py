@@ -65,9 +65,7 @@ def test_paired_bootstrap_is_seeded_antisymmetric_and_blind_to_order(
 
 
 @given(st.integers(200, 100_000), st.floats(0.05, 1.0), SHARES, SHARES)
-def test_minimum_detectable_difference_solves_its_equation(
-    n: int, discordant: float, power: float, alpha: float
-) -> None:
+def test_mdd_solves_its_equation(n: int, discordant: float, power: float, alpha: float) -> None:
     assume(power > alpha)
     d = minimum_detectable_difference(n, discordant, power, alpha)
     s = max(discordant, d)
@@ -91,7 +89,6 @@ def test_holm_keeps_order_and_never_lowers_a_p_value(p: list[float], data: st.Da
 
 
 # Mid-p and clusters
-# ---------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -129,9 +126,7 @@ def test_clustered_means_are_those_of_statsmodels(known: Any) -> None:
 @pytest.mark.parametrize(
     ("only_a", "only_b", "n"), [(9, 3, 44), (0, 0, 20), (5, 0, 30), (12, 9, 50), (1, 0, 2)]
 )
-def test_tangos_interval_holds_what_the_score_test_does_not_reject(
-    only_a: int, only_b: int, n: int
-) -> None:
+def test_tangos_interval_holds_what_is_not_rejected(only_a: int, only_b: int, n: int) -> None:
     difference, low, high = tango(only_a, only_b, n)
     assert difference == pytest.approx((only_a - only_b) / n)
     assert -1 <= low < difference < high <= 1 or only_a == n

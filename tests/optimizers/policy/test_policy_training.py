@@ -2,8 +2,6 @@
 no trace.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -93,7 +91,6 @@ def same(a: NetworkState, b: NetworkState) -> bool:
 
 
 # What is learned
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("full_information", [True, False])
@@ -107,9 +104,7 @@ def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> No
 
 @pytest.mark.parametrize("policy", ["knn", "regression"])
 @pytest.mark.parametrize("alike", [True, False])
-def test_policies_without_a_graph_find_it_too_and_are_saved(
-    policy: str, alike: bool, tmp_path: Path
-) -> None:
+def test_without_a_graph_it_is_found_and_saved(policy: str, alike: bool, tmp_path: Path) -> None:
     def right(topic: int, i: int, s: int) -> bool:
         return s == (topic + (0 if alike else i)) % 3
 
@@ -237,7 +232,6 @@ def test_copies_of_one_lm_share_the_weights_of_strategies() -> None:
 
 
 # The same every time
-# ----------------------------------------------------------------------------------------
 
 
 def slowly(right: Right, asked: list[tuple[int, int, int]] | None = None) -> Callable[..., Any]:
@@ -271,12 +265,7 @@ def test_a_stopped_training_ends_as_if_it_never_was(
     kept: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
     how = TrainingSettings(
-        lr=1e-2,
-        epochs=2,
-        batch=4,
-        checkpoint_every=2,
-        baseline="mean",
-        buffer=buffer,
+        lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", buffer=buffer
     )
     whole = NetworkState.fresh(config(**net), WIDTH)
     log = train_policies(whole, questions(20), answers_of(planted), how)
@@ -329,7 +318,6 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
 
 
 # What cannot be
-# ---------------------------------------------------------------------------------------------
 
 
 def test_embeddings_that_do_not_fit_are_refused() -> None:

@@ -2,8 +2,6 @@
 quoted.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -88,7 +86,6 @@ def test_what_lms_said_stays_one_harmless_line(text: str) -> None:
 
 
 # The metric
-# -------------------------------------------------------------------------------------------------
 
 
 def test_each_way_of_asking_the_metric() -> None:

@@ -2,8 +2,6 @@
 asked.
 """
 
-from __future__ import annotations
-
 import random
 import warnings
 from typing import Any

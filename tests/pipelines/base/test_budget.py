@@ -1,7 +1,5 @@
 """Budgets: how they are written, and that they hold whatever is in flight."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -34,7 +32,6 @@ def run(
 
 
 # How a budget is written
-# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,7 +61,6 @@ def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
 
 
 # Ceilings
-# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("calls", [1, 30, 64, 77])
@@ -104,9 +100,7 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
         assert "time is over" in result.summary.stopped
 
 
-def test_failed_calls_take_nothing_from_a_budget(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_calls_are_free(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "back_off", lambda *_: 0.001)
     seen: set[str] = set()
 
@@ -142,9 +136,7 @@ def finished_and_wasted(result: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("budget", ["60 calls", "6k tokens", "0.006 USD"])
-def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
-    budget: str, tmp_path: Path
-) -> None:
+def test_a_short_budget_finishes_questions_one_by_one(budget: str, tmp_path: Path) -> None:
     """60 calls bought 60 halves of questions of two calls, and no result."""
     with ScriptedServer(delay=0.005) as server:
         result = run(server, tmp_path, budget=budget)
@@ -159,9 +151,7 @@ def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
         assert wasted <= 1
 
 
-def test_an_outer_account_holds_over_several_evaluations(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_an_account_holds_over_evaluations(scripted: ScriptedServer, tmp_path: Path) -> None:
     account = Account(Budget(calls=7))
     with bound(OPEN_BOOKS, BooksAround(accounts=(account,))):
         first = run(scripted, tmp_path / "a", n=5, program=fm.SingleAgent())
@@ -171,12 +161,9 @@ def test_an_outer_account_holds_over_several_evaluations(
 
 
 # What cannot be held
-# ----------------------------------------------------------------------------------
 
 
-def test_money_and_an_unknown_price_are_refused_before_any_call(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_money_needs_a_price_before_any_call(scripted: ScriptedServer, tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
         run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
     assert not scripted.bodies
@@ -190,11 +177,7 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
 
 @pytest.mark.parametrize("budget", ["1M tokens", "2 USD"])
 @pytest.mark.parametrize(
-    "usage",
-    [
-        None,
-        {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70},
-    ],
+    "usage", [None, {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70}]
 )
 def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
     scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str

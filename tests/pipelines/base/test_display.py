@@ -2,8 +2,6 @@
 ends.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import sys
@@ -43,9 +41,7 @@ def shown(show: bool | None) -> str:
     return sys.stderr.getvalue()  # type: ignore[attr-defined]
 
 
-def test_a_terminal_shows_the_last_state_and_no_control_character_of_texts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_terminal_shows_the_last_state_without_controls(monkeypatch: pytest.MonkeyPatch) -> None:
     at_a_terminal(monkeypatch)
     said = shown(None)
     assert "7 of 10" in said
@@ -53,9 +49,7 @@ def test_a_terminal_shows_the_last_state_and_no_control_character_of_texts(
     assert "\x1b]0" not in said
 
 
-def test_nothing_is_shown_in_a_pipe_or_a_test_or_when_it_is_off(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_is_shown_in_a_pipe_or_test_or_when_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert shown(None) == ""
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -64,9 +58,7 @@ def test_nothing_is_shown_in_a_pipe_or_a_test_or_when_it_is_off(
     assert shown(False) == ""
 
 
-def test_on_demand_a_pipe_gets_a_line_every_25_things_or_30_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pipe_may_get_a_line_every_25_things_or_30_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])

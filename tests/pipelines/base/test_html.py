@@ -1,7 +1,5 @@
 """Results in notebooks: every text escaped, no script, no colours that only one theme can show."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line as a user meets it: help, `ask`, and what `evaluate` prints and writes."""
 
-from __future__ import annotations
-
 import json
 import re
 import runpy
@@ -9,15 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import (
-    SPEC,
-    evaluate,
-    folkmoot,
-    lm,
-    question,
-    rows_of,
-    write,
-)
+from cli_helpers import SPEC, evaluate, folkmoot, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -37,7 +27,6 @@ def reasons(body: dict[str, Any]) -> bool:
 
 
 # Help and start
-# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,7 +51,6 @@ def test_it_runs_as_a_module(
 
 
 # ask
-# -------------------------------------------------------------------------------------------------
 
 
 def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint() -> None:
@@ -84,12 +72,9 @@ def test_ask_shows_the_dialogue_and_a_record_answers_again_without_the_endpoint(
 
 
 # evaluate
-# --------------------------------------------------------------------------------------------
 
 
-def test_evaluate_writes_rows_and_summary(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
+def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     result = evaluate(scripted, ten, "--out", tmp_path / "out", program=SPEC)
     assert result.exit_code == 0
     rows = rows_of(tmp_path / "out")
@@ -126,9 +111,7 @@ def test_a_run_from_the_cache_still_tells_the_price(
     assert f"{float(f'{each:.2g}'):g} USD for 1,000 questions" in told
 
 
-def test_the_same_command_resumes_and_another_gets_its_own_folder(
-    scripted: ScriptedServer, ten: Path
-) -> None:
+def test_the_same_resumes_another_has_its_folder(scripted: ScriptedServer, ten: Path) -> None:
     result = evaluate(scripted, ten, "--quiet")
     assert result.stdout == "50.0% [23.7%, 76.3%] right on 10 questions\n"
     assert result.stderr == ""
@@ -177,9 +160,7 @@ def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> N
         assert "answers as recorded" in refused.stderr
 
 
-def test_test_questions_among_the_training_questions_are_noticed(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_leaked_test_questions_are_noticed(scripted: ScriptedServer, tmp_path: Path) -> None:
     test = write(tmp_path / "questions.jsonl", question(1), question(2))
     leak = write(tmp_path / "leak.jsonl", question(1, id="other"), question(5))
     options = ["--train", leak, "--demos", "1"]

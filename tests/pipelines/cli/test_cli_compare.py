@@ -2,8 +2,6 @@
 refused.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -49,7 +47,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
         "questions: +40 points, 95% interval 0 to +69. 10 questions show "
         "differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "
-        f"judge, ahead so far, takes {price_ratio(two)} times as much.",
+        f"judge, ahead so far, costs {price_ratio(two)} times as much.",
         "1 agent: simple",
         "2 agents + judge: intuitive, reasoner; at most 3 rounds",
     ]
@@ -90,7 +88,6 @@ def test_a_verdict_can_fail_a_build(
 
 
 # The budget-matched baseline
-# --------------------------------------------------------------------------------
 
 
 def test_the_address_is_never_taken_from_the_run(
@@ -109,9 +106,7 @@ def test_the_address_is_never_taken_from_the_run(
 
 
 @pytest.mark.nightly
-def test_an_interrupted_baseline_is_taken_up_again(
-    two: tuple[str, str], scripted: ScriptedServer
-) -> None:
+def test_an_interrupted_baseline_goes_on(two: tuple[str, str], scripted: ScriptedServer) -> None:
     scripted.delay = 0.15
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
     process = Child(command, *words)

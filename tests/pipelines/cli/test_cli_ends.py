@@ -1,7 +1,5 @@
 """How commands end (failures, Ctrl-C, unexpected errors), and the commands about this machine."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -12,16 +10,7 @@ from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import (
-    KEY,
-    evaluate,
-    folkmoot,
-    free_port,
-    lm,
-    question,
-    rows_of,
-    write,
-)
+from cli_helpers import KEY, evaluate, folkmoot, free_port, lm, question, rows_of, write
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import ui_server
@@ -30,16 +19,13 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 # Ends
-# ------------------------------------------------------------------------------------------------
 
 
 def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
     return 400, {}, {"error": {"message": "too hot"}}
 
 
-def test_too_many_failures_stop_the_run(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
+def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     scripted.reply = bad_request
     words = ["--max-failures", "3", "--concurrency", "1", "--out", tmp_path / "out", "--json"]
     result = evaluate(scripted, ten, *words)
@@ -113,7 +99,6 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
 
 
 # datasets, doctor, ui
-# --------------------------------------------------------------------------------
 
 
 def test_datasets_lists_names_splits_licences_and_places() -> None:
@@ -171,7 +156,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
-def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
+def test_the_ui_server_and_its_children_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"

@@ -1,7 +1,5 @@
 """Bad input on the command line: one clear sentence, exit code 2, and not one call."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`folkmoot compile`: plan, result, JSON, exit codes, Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -2,8 +2,6 @@
 may say.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -39,9 +37,7 @@ def asked(server: ScriptedServer) -> str:
     return str(server.bodies[-1]["model"])
 
 
-def test_an_option_goes_before_the_environment_before_a_file(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_default_counts(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     config('lm = "openai/of-file"\n[ask]\ntemperature = 0.5\n')
     assert folkmoot(*ASK).exit_code == 0
     assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("of-file", 0.5)
@@ -52,9 +48,7 @@ def test_an_option_goes_before_the_environment_before_a_file(
     assert (asked(scripted), scripted.bodies[-1]["temperature"]) == ("of-option", 0)
 
 
-def test_seats_and_pairs_are_joined_one_by_one(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_are_joined_singly(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     config(
         'lm = ["openai/rest", "judge=openai/of-file"]\n[ask]\nset = ["max_rounds=1", '
         '"tie_break=judge"]\n'
@@ -75,9 +69,7 @@ def test_seats_and_pairs_are_joined_one_by_one(
 
 
 @pytest.mark.parametrize("file", ["folkmoot.toml", "pyproject.toml"])
-def test_no_file_of_the_working_folder_is_read(
-    scripted: ScriptedServer, home: Path, file: str
-) -> None:
+def test_no_file_of_the_folder_is_read(scripted: ScriptedServer, home: Path, file: str) -> None:
     """One set a price of 0, and the user's ceiling was off."""
     config('[tool.folkmoot]\nlm = "openai/planted"\n[ask]\nlm = "openai/planted"\n', file)
     assert folkmoot(*ASK, "--lm", "openai/mine").exit_code == 0

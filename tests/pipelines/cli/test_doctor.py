@@ -1,7 +1,5 @@
 """`folkmoot doctor`: each thing that can be wrong is found, with its fix, and no key is shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,7 @@ def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedSe
     return call
 
 
-def test_a_machine_in_order_has_no_failure_and_nothing_is_left_behind(
-    checks: Any, tmp_path: Path
-) -> None:
+def test_a_machine_in_order_has_no_failure_and_stays_clean(checks: Any, tmp_path: Path) -> None:
     found = checks()
     assert [check for check in found.values() if check.status == "fail"] == []
     assert [*found] == ["extras", "data", "MLflow store", "sandbox", "LM"]

@@ -2,8 +2,6 @@
 programs.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -21,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 # Completion
-# ------------------------------------------------------------------------------------------
 
 
 def completed(words: str) -> list[str]:
@@ -38,7 +35,6 @@ def test_commands_and_options_are_completed() -> None:
 
 
 # Pipes
-# -----------------------------------------------------------------------------------------------
 
 
 def piped(words: list[Any], text: str) -> Any:
@@ -46,9 +42,7 @@ def piped(words: list[Any], text: str) -> Any:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_questions_come_from_standard_input(
-    scripted: ScriptedServer, home: Path, form: str
-) -> None:
+def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: str) -> None:
     rows = [
         {"id": f"q{number}", "question": "Is soup warm?", "answer": "yes"} for number in range(3)
     ]
@@ -86,9 +80,7 @@ def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
         (["ask", "single:cot", "-"], "", "question"),
     ],
 )
-def test_what_cannot_be_read_from_a_pipe_is_one_line(
-    words: list[str], text: str, told: str
-) -> None:
+def test_an_unreadable_pipe_is_one_line(words: list[str], text: str, told: str) -> None:
     done = piped(words, text)
     assert done.exit_code == 2
     assert told in done.stderr
@@ -96,7 +88,6 @@ def test_what_cannot_be_read_from_a_pipe_is_one_line(
 
 
 # What happens
-# ----------------------------------------------------------------------------------------
 
 
 def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
@@ -125,12 +116,9 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
 
 
 # runs
-# ------------------------------------------------------------------------------------------------
 
 
-def test_runs_are_listed_with_score_and_price_the_newest_first(
-    scripted: ScriptedServer, home: Path, ten: Path
-) -> None:
+def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten: Path) -> None:
     assert "no runs in runs" in folkmoot("runs").stderr
     price = ("--price", "openai/scripted=1,2")
     assert evaluate(scripted, ten, "--out", "runs/one", *price).exit_code == 0

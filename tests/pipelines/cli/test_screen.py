@@ -1,7 +1,5 @@
 """No text from a server, a file or its name sends the terminal a control character."""
 
-from __future__ import annotations
-
 import io
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """`folkmoot show`, and how the options of a large command are grouped."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -2,8 +2,6 @@
 Ctrl-C.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import time
@@ -71,9 +69,7 @@ def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None
     assert not (tmp_path / "out").exists()
 
 
-def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_study_whose_calls_all_fail_says_why_and_fails(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: (400, {}, {"error": {"message": "not so"}})
     done = folkmoot(*words(scripted, "--json"))
     assert done.exit_code == 1

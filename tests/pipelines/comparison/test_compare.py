@@ -1,7 +1,5 @@
 """Comparing runs: the figures by hand, and verdicts that claim no more than they show."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -56,7 +54,6 @@ def ids(numbers: Iterable[int]) -> set[str]:
 
 
 # Figures and what they show
-# ---------------------------------------------------------------------------------
 
 
 def test_the_figures_of_a_pair(run: Write) -> None:
@@ -153,7 +150,6 @@ def test_prices_count_answers_from_a_cache_at_their_price(run: Write) -> None:
 
 
 # The comparison as a whole
-# ----------------------------------------------------------------------------------
 
 
 def test_a_comparison_is_a_sequence_of_pairs_and_a_table(run: Write) -> None:
@@ -213,7 +209,6 @@ def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Pa
 
 
 # What is refused
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +236,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
 
 
 # What keeps a verdict off
-# -----------------------------------------------------------------------------------
 
 
 def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write) -> None:
@@ -269,9 +263,7 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write)
     ("silent", "outcome"),
     [(0, "a"), (5, "a"), (6, "not_comparable")],  # of 100: up to 5% are the program's own fault
 )
-def test_above_five_percent_unreadable_there_is_no_verdict(
-    run: Write, silent: int, outcome: str
-) -> None:
+def test_above_5_percent_unreadable_is_no_verdict(run: Write, silent: int, outcome: str) -> None:
     team, base = run(range(90), 100), run(range(50), 100, silent={*range(100 - silent, 100)})
     (pair,) = fm.compare(base, team, names=NAMES)
     (turned,) = fm.compare(team, base, names=["team", "base"])
@@ -280,9 +272,7 @@ def test_above_five_percent_unreadable_there_is_no_verdict(
         assert ": 6 of 100 answers of base were empty or could not be read" in pair.verdict
 
 
-def test_replies_that_were_cut_off_count_though_an_answer_was_read(
-    run: Write, tmp_path: Path
-) -> None:
+def test_cut_off_replies_count_though_an_answer_was_read(run: Write, tmp_path: Path) -> None:
     settings = {"max_tokens": 1024}
     lms = {"*": {"name": "thinker", "endpoint": "t", "profile": {}, "settings": settings}}
     base = run(range(50), 100)
@@ -312,7 +302,6 @@ def test_unreadable_answers_that_could_undo_a_difference_leave_it_open(run: Writ
 
 
 # What confounds it
-# ------------------------------------------------------------------------------------------
 
 
 def lms(settings: Any = None, layout: str = "chat", **seats: str) -> dict[str, Any]:
@@ -376,6 +365,28 @@ def test_data_sets_declare_what_belongs_together(run: Write) -> None:
     assert pair.clustered is not None
     assert (pair.cluster, pair.clustered.clusters, pair.test) == ("pair_id", 20, "cluster-robust p")
     assert fm.compare(base, team, cluster="none")[0].clustered is None
+
+
+def test_variants_belong_to_the_question_that_they_name(run: Write) -> None:
+    """Every fourth question has no template; the three after it name it."""
+
+    def template(q: int) -> dict[str, Any]:
+        return {"meta": {"of": f"q{q - q % 4}"} if q % 4 else {}}
+
+    def topic(q: int) -> dict[str, Any]:
+        return {"meta": {"topic": q % 5}}
+
+    base, team = (
+        run(right, 40, change=template, settings={"data": "x", "cluster": "of"})
+        for right in ((), range(8))
+    )
+    by_template = fm.compare(base, team)[0].clustered
+    assert by_template is not None
+    assert by_template.clusters == 10
+    base, team = (run(right, 40, change=topic) for right in ((), range(8)))
+    by_topic = fm.compare(base, team, cluster="topic")[0].clustered
+    assert by_topic is not None
+    assert by_topic.clusters == 5  # 0 is a topic, too
 
 
 def test_different_metrics_are_not_compared(run: Write) -> None:

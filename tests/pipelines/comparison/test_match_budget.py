@@ -2,8 +2,6 @@
 takes.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -132,9 +130,7 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
     assert "US dollars per question were spent" in say("match", by_lm["weak"])
 
 
-def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_mixed_teams_fair_opponent_is_the_best_of_its_lms(scripted: ScriptedServer) -> None:
     """A team of a weak LM and a judge on a strong one: it differs from one prompt in its LM."""
     scripted.reply = lambda body: said(1, "A" if body["model"] == "strong" else "B")
     weak, strong = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("weak", "strong"))
@@ -153,7 +149,6 @@ def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
 
 
 # The command
-# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -165,9 +160,7 @@ def priced(scripted: ScriptedServer, ten: Path) -> list[str]:
     return ["compare", "talk", "--match-budget", "--api-base", scripted.url]
 
 
-def test_the_plan_has_the_price_that_the_run_was_made_with(
-    scripted: ScriptedServer, priced: list[str]
-) -> None:
+def test_the_plan_has_the_price_of_the_run(scripted: ScriptedServer, priced: list[str]) -> None:
     asked, paid = (
         len(scripted.bodies),
         json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"],

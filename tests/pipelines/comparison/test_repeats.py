@@ -1,7 +1,5 @@
 """Repeats of a question are not questions: how runs with several answers to each are compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

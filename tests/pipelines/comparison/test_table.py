@@ -1,7 +1,5 @@
 """The table of programs: its shape, its bars and its width."""
 
-from __future__ import annotations
-
 import pytest
 
 from folkmoot.modules.statistics.statistics import Estimate

@@ -2,8 +2,6 @@
 disagree.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence
@@ -62,9 +60,7 @@ def first(count: int, of: int = N) -> list[bool]:
 
 
 @pytest.mark.parametrize("contests", [40, pytest.param(400, marks=pytest.mark.nightly)])
-def test_among_equal_programs_the_dearer_one_is_seldom_recommended(
-    made: Made, contests: int
-) -> None:
+def test_of_equal_programs_the_dearer_is_seldom_recommended(made: Made, contests: int) -> None:
     """Recommending whoever led by more than 2 points took the dearer one in a third of these
     contests.
     """
@@ -78,7 +74,6 @@ def test_among_equal_programs_the_dearer_one_is_seldom_recommended(
 
 
 # What is recommended
-# ----------------------------------------------------------------------------------------
 
 
 def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
@@ -113,7 +108,6 @@ def test_cheapest_is_by_dollars_where_all_are_known_else_tokens_else_calls(made:
 
 
 # A team has to beat one prompt, and one prompt asked as often as its bill allows
-# ----------------------------
 
 ONE: dict[str, Any] = {"program": "single", "strategy": "simple"}
 TEAM: dict[str, Any] = {"program": "deliberation"}
@@ -163,7 +157,6 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
 
 
 # Whatever comes out, the sentences agree
-# --------------------------------------------------------------------
 
 KINDS: list[dict[str, Any]] = [
     {"program": "single", "strategy": "simple"},
@@ -244,9 +237,7 @@ def check(found: fm.Comparison) -> None:
 
 @settings(max_examples=25, **AS_OFTEN_AS_TOLD)
 @given(st.lists(RUN, min_size=2, max_size=4))
-def test_headline_recommendation_worth_and_front_agree(
-    made: Made, runs: list[dict[str, Any]]
-) -> None:
+def test_headline_advice_worth_and_front_agree(made: Made, runs: list[dict[str, Any]]) -> None:
     folders, names = compared(made, runs)
     found = fm.compare(*folders, names=names, panel=0)
     check(found)

@@ -2,8 +2,6 @@
 twice.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -122,25 +120,8 @@ def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -
     assert outcome(tmp_path / "1") == outcome(tmp_path / "16")
 
 
-def test_the_same_call_again_asks_nothing(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = of_instructions()
-    first = compile_in(scripted.url, tmp_path, "mipro")
-    scripted.requests.clear()
-    again = compile_in(scripted.url, tmp_path, "mipro")
-    assert not scripted.bodies
-    assert prompts_of(first) == prompts_of(again)
-    assert first.compilation.calls_made == again.compilation.calls_made
-    assert again.compilation.calls_saved > 0
-    rows = [
-        json.loads(line)["key"] for line in (tmp_path / "candidates.jsonl").read_text().splitlines()
-    ]
-    assert len(rows) == len(set(rows))
-
-
 @pytest.mark.parametrize("ending", ["length", "stop"])
-def test_proposals_that_no_record_keeps_are_the_same_again(
-    scripted: Any, tmp_path: Path, ending: str
-) -> None:
+def test_unrecorded_proposals_are_the_same(scripted: Any, tmp_path: Path, ending: str) -> None:
     """A record of calls has no cut-off and no empty replies, but with others the run would be
     another one.
     """

@@ -1,7 +1,5 @@
 """A compilation in MLflow: one run, its candidates and evaluations under it, prompts to read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A question that an LM has worked is the demonstration of every method of a comparison."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -87,15 +85,9 @@ def test_a_wrong_answer_writes_no_file(scripted: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        ({"fields": None}, "fields"),
-        ({"answer": "C"}, "'C'"),
-    ],
+    ("changed", "sentence"), [({"fields": None}, "fields"), ({"answer": "C"}, "'C'")]
 )
-def test_a_file_that_is_not_sound_is_refused(
-    file: Path, changed: dict[str, Any], sentence: str
-) -> None:
+def test_an_unsound_file_is_refused(file: Path, changed: dict[str, Any], sentence: str) -> None:
     assert worked_example(file).other == "A"
     file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | changed))
     with pytest.raises(fm.UserError, match=sentence):

@@ -1,7 +1,5 @@
 """`folkmoot try` on the command line: JSON, exit codes, and what a pipe gets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

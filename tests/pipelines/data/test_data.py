@@ -122,9 +122,8 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
 # Bad input: named, with its place
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
+BAD = {
+    "jsonl": [
         (b"", "no questions"),
         (b'{"id": "1"}', "line 1: no question"),
         (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
@@ -135,31 +134,24 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
         (b'{"id": "1", "question": "caf\xe9?"}', "line 1: not UTF-8"),
         (b'{"id": "1", "question": "half \\ud800?"}', "Unicode"),
     ],
-)
-def test_bad_jsonl(tmp_path: Path, content: bytes, says: str) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_bytes(content)
-    message = refusal(path)
-    assert says in message
-    assert str(path) in message
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
+    "csv": [
         (b"id,question,answer\n", "no questions"),
         (b"text of it,answer\nA?,yes\n", "line 2: no question; the columns are text of it, answer"),
         (b"id,question\n1,A?\n1.0,B?\n1,C?\n", "line 4: the id '1' already stands at"),
         (b"id,question,question\n1,A?,B?\n", "same name"),
         (b'id,question\n1,"never closed\n', "line 2: not readable as CSV"),
     ],
-)
-def test_bad_csv(tmp_path: Path, content: bytes, says: str) -> None:
-    path = tmp_path / "data.csv"
-    path.write_bytes(content)
-    message = refusal(path)
-    assert says in message
-    assert str(path) in message
+}
+
+
+@pytest.mark.parametrize("ending", BAD)
+def test_bad_content(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data.{ending}"
+    for content, says in BAD[ending]:
+        path.write_bytes(content)
+        message = refusal(path)
+        assert says in message
+        assert str(path) in message
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -187,9 +179,7 @@ def test_bad_files(tmp_path: Path) -> None:
         ({"choices": "first team,2nd team"}, "no column '2nd team' for choices"),
     ],
 )
-def test_wrong_names_of_columns_are_answered_with_what_to_write(
-    columns: Any, said: str, tmp_path: Path
-) -> None:
+def test_wrong_columns_are_told_what_to_write(columns: Any, said: str, tmp_path: Path) -> None:
     rows = [{"id": 1, "the text": "Who won?", "first team": "Rome", "second team": "Bari"}]
     assert said in refusal(write(tmp_path / "data.jsonl", *rows), columns=columns)
 
@@ -239,9 +229,7 @@ def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
     assert "not a folder" in refusal("gsm1k", data_dir=tmp_path / "absent")
 
 
-def test_a_name_is_read_from_the_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_is_read_from_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "gsm8k-test.jsonl", *simple(3, answer="1,000"))
     write(tmp_path / "gsm8k-train.jsonl", *simple(2, answer="4"))
     assert len(load("openai/gsm8k", data_dir=tmp_path)) == 3
@@ -383,10 +371,7 @@ def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
     assert record["sampling"] == "balanced by type"
     assert Counter(
         q.meta["type"] for q in load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)
-    ) == {
-        "bridge": 4,
-        "comparison": 3,
-    }
+    ) == {"bridge": 4, "comparison": 3}
     assert "at most 12" in refusal("hotpotqa", limit=14, seed=0, data_dir=tmp_path)
     assert load("hotpotqa", limit=2, data_dir=tmp_path)[0].id == "q0"
     assert json.loads(json.dumps(record)) == record
@@ -415,9 +400,7 @@ def test_samples_of_one_seed_are_nested(small: int, large: int, seed: int) -> No
         lambda q: [*q[:-1], q[-1].copy(context="new")],
     ],
 )
-def test_a_fingerprint_sees_every_change(
-    change: Callable[[list[Question]], list[Question]],
-) -> None:
+def test_fingerprints_see_changes(change: Callable[[list[Question]], list[Question]]) -> None:
     assert fingerprint(EXPECTED) == fingerprint([question.copy() for question in EXPECTED])
     assert fingerprint(change(EXPECTED)) != fingerprint(EXPECTED)
 
@@ -480,8 +463,14 @@ needs_data = pytest.mark.skipif(
 )
 
 
+BY_DAY = ("gsm1k", "hotpotqa-context", "com2sense")  # the smallest of each kind
+
+
 @needs_data
-@pytest.mark.parametrize(("name", "split", "rows", "kind"), REAL)
+@pytest.mark.parametrize(
+    ("name", "split", "rows", "kind"),
+    [pytest.param(*one, marks=[] if one[0] in BY_DAY else pytest.mark.nightly) for one in REAL],
+)
 def test_real_data(name: str, split: str, rows: int, kind: str) -> None:
     questions = load(name, split, data_dir=DATA)
     assert len(questions) == rows

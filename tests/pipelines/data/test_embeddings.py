@@ -2,8 +2,6 @@
 sentence.
 """
 
-from __future__ import annotations
-
 import stat
 from pathlib import Path
 from typing import Any, ClassVar

@@ -2,8 +2,6 @@
 systems.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -46,9 +44,7 @@ PAIRS: list[tuple[str, str, float, float]] = [
 
 
 @pytest.mark.parametrize(("prediction", "gold", "em", "f1"), PAIRS)
-def test_em_and_f1_are_those_of_the_official_script(
-    prediction: str, gold: str, em: float, f1: float
-) -> None:
+def test_scores_are_those_of_the_script(prediction: str, gold: str, em: float, f1: float) -> None:
     assert em_f1(prediction, gold) == (em, pytest.approx(f1))
 
 
@@ -63,9 +59,7 @@ def recorded(data_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_scores_agree_with_the_labels_of_recorded_answers(
-    recorded: list[dict[str, Any]],
-) -> None:
+def test_scores_agree_with_the_labels_of_recorded_answers(recorded: list[dict[str, Any]]) -> None:
     assert len(recorded) > 6_000
     disagreements = set()
     for row in recorded:

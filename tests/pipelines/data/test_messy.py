@@ -104,9 +104,7 @@ def test_a_place_needs_options(tmp_path: Path) -> None:
         ([(["0", "1", "2"], 2), (["0", "1", "2"], 1)], None),
     ],
 )
-def test_numbers_are_read_in_the_one_way_that_fits_all_rows(
-    rows: list[tuple[Any, Any]], answers: list[str] | None
-) -> None:
+def test_numbers_fit_all_rows(rows: list[tuple[Any, Any]], answers: list[str] | None) -> None:
     given = [
         {"question": f"Which {n}?", "choices": choices, "answer": answer}
         for n, (choices, answer) in enumerate(rows)
@@ -130,9 +128,7 @@ def test_numbers_are_read_in_the_one_way_that_fits_all_rows(
         (text("question,A,B,answer", "Which?,,,no"), "line 2: no option in A, B"),
     ],
 )
-def test_columns_that_look_like_options_are_never_left_out(
-    content: bytes, says: str, tmp_path: Path
-) -> None:
+def test_no_column_like_options_is_left_out(content: bytes, says: str, tmp_path: Path) -> None:
     assert says in refusal(put(tmp_path / "q.csv", content))
 
 
@@ -257,9 +253,7 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
 # Excel
 
 
-def test_excel_without_openpyxl_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_excel_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert "pip install 'folkmoot[excel]'" in refusal(put(tmp_path / "q.xlsx", b"PK"))
     assert "has a type that cannot be read" in refusal(put(tmp_path / "q.xls", b"x"))

@@ -2,8 +2,6 @@
 refused with one sentence.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Tasks as rows and as folders, and what is refused in their paths."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

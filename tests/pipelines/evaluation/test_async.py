@@ -1,7 +1,5 @@
 """`fm.aevaluate`, cancelled and not, and `fm.evaluate` where a loop is running."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys
@@ -54,9 +52,7 @@ def test_it_takes_what_evaluate_takes_and_gives_the_same(scripted: ScriptedServe
     assert len(part.rows) == 3
 
 
-def test_a_cancelled_evaluation_keeps_what_is_done_and_goes_on(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_cancelled_one_keeps_what_is_done(scripted: ScriptedServer, tmp_path: Path) -> None:
     program, asked, lm = fm.SingleAgent("cot"), questions(40), lm_of(scripted)
     scripted.delay = 0.05
     states: list[int] = []
@@ -91,7 +87,7 @@ def test_a_cancelled_evaluation_keeps_what_is_done_and_goes_on(
     assert len(scripted.bodies) - calls <= 40 - kept
 
 
-def test_the_run_goes_where_the_caller_is_in_mlflow(
+def test_the_run_goes_to_the_call(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def active_run() -> Any:  # MLflow's own belongs to a thread

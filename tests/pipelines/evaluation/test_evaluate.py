@@ -2,8 +2,6 @@
 order.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -21,14 +19,7 @@ import dspy
 import pytest
 from cli_helpers import rows_of
 from completions import completion
-from mortal import (
-    Constant,
-    Forked,
-    deliberate,
-    in_child,
-    memory_of_an_evaluation,
-    questions,
-)
+from mortal import Constant, Forked, deliberate, in_child, memory_of_an_evaluation, questions
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
@@ -102,7 +93,6 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
 
 
 # Rows
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path) -> None:
@@ -176,7 +166,6 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
 
 
 # The summary
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
@@ -249,7 +238,6 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
 
 
 # What is refused
-# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -274,9 +262,7 @@ def test_bad_input_is_named_before_any_call(
     assert not scripted.bodies
 
 
-def test_without_an_lm_dspys_is_asked_else_that_of_the_environment(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_which_lm_is_asked_without_one(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
@@ -287,7 +273,6 @@ def test_without_an_lm_dspys_is_asked_else_that_of_the_environment(
 
 
 # Failures
-# --------------------------------------------------------------------------------------------------
 
 
 def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
@@ -321,21 +306,6 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
 
 
 # Resuming
-# --------------------------------------------------------------------------------------------------
-
-
-def test_the_same_command_again_makes_no_call_and_changes_no_row(
-    scripted: Any, tmp_path: Path
-) -> None:
-    scripted.reply = of_question(lambda i: "A")
-    first = run(scripted, questions(10), out=tmp_path)
-    before = (tmp_path / "results.jsonl").read_bytes()
-    scripted.requests.clear()
-    again = run(scripted, questions(10), out=tmp_path)
-    assert not scripted.bodies
-    assert (tmp_path / "results.jsonl").read_bytes() == before
-    assert again.summary.usage == first.summary.usage
-    assert again.summary.scores == first.summary.scores
 
 
 @pytest.mark.parametrize(
@@ -403,7 +373,6 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
 
 
 # Disks
-# --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -423,9 +392,7 @@ def small_disk(folder: Path, options: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kilobytes", [16, 40, 100])
-def test_a_full_disk_is_named_and_keeps_what_was_written(
-    scripted: Any, tmp_path: Path, kilobytes: int
-) -> None:
+def test_a_full_disk_is_named_and_kept(scripted: Any, tmp_path: Path, kilobytes: int) -> None:
     scripted.reply = lambda body: json.dumps({"reasoning": "x" * 1000, "answer": "A"})
     with small_disk(tmp_path / "disk", f"size={kilobytes}k") as disk:
         with pytest.raises(
@@ -446,7 +413,6 @@ def test_a_full_disk_is_named_and_keeps_what_was_written(
 
 
 # Death
-# --------------------------------------------------------------------------------------------------
 
 
 class DeathServer(ScriptedServer):
@@ -525,7 +491,6 @@ def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) 
 
 
 # Memory
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly

@@ -2,8 +2,6 @@
 said.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -99,9 +97,7 @@ def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) ->
         ),
     ],
 )
-def test_a_judge_without_what_it_needs_is_refused(
-    judged: Any, scripted: Any, more: Any, said: str
-) -> None:
+def test_what_a_judge_needs(judged: Any, scripted: Any, more: Any, said: str) -> None:
     with pytest.raises(fm.UserError, match=said):
         judged(**more)
     assert scripted.bodies == []

@@ -2,8 +2,6 @@
 studies.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
@@ -259,5 +257,7 @@ def test_the_source_of_a_class_is_read_once_and_by_one_thread(
     monkeypatch.setattr(inspect, "getsource", watched)
     with ThreadPoolExecutor(4) as pool:
         sources = set(pool.map(source_of, [Mine, fm.Question] * 4))
-    assert len(sources) == 2 and "Read for the first time here." in "".join(sources)
-    assert len(most) <= 2 and set(most) == {1}
+    assert len(sources) == 2
+    assert "Read for the first time here." in "".join(sources)
+    assert len(most) <= 2
+    assert set(most) == {1}

@@ -1,7 +1,5 @@
 """The plan before spending: what it says holds, and nothing is asked or written to make it."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -76,12 +74,9 @@ def test_each_seat_is_billed_at_its_own_price_or_unknown(scripted: ScriptedServe
 
 
 # The command line
-# -------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
+def test_a_dry_run_shows_the_plan(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     before = set(tmp_path.rglob("*"))
     words = ["--dry-run", "--budget", "50 calls", "--price", "openai/scripted=1,2"]
     result = evaluate_command(scripted, ten, *words)
@@ -146,12 +141,9 @@ def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
 
 
 # What runs made before tell
-# ---------------------------------------------------------------------------
 
 
-def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_tokens_are_forecast_from_a_pilot(scripted: ScriptedServer, tmp_path: Path) -> None:
     """A deliberation whose agents think for long: the prompts alone leave a factor of 40 open."""
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2)
     lm, asked = priced(scripted), questions(60)

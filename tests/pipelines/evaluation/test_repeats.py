@@ -1,7 +1,5 @@
 """Questions that are asked several times: rows, calls, scores, and options in other orders."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Forecasts of a vote's gain: what they say of agents whose answers are known."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

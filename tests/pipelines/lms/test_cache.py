@@ -1,7 +1,5 @@
 """The call cache: complete answers of hosted LMs over runs and processes, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable
@@ -50,9 +48,7 @@ def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) ->
     assert again.summary.counts == second.summary.counts
 
 
-def test_cache_and_record_are_private_and_hold_no_key(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_cache_and_record_are_private(scripted: ScriptedServer, tmp_path: Path) -> None:
     secret, folder = "sk-canary-5e0c1a", tmp_path / "cache" / "calls"
     folder.mkdir(parents=True, mode=0o755)
     scripted.reply = lambda _: json.dumps({"answer": "A", "heard": f"Bearer {secret}"})
@@ -94,9 +90,7 @@ def test_it_can_be_left_out(
     assert not (tmp_path / "cache").exists()
 
 
-def test_cached_answers_take_nothing_from_a_budget(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_cached_answers_are_free(scripted: ScriptedServer, tmp_path: Path) -> None:
     run(scripted, tmp_path / "a", n=5)
     result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
     assert (result.summary.counts.rows, result.summary.stopped) == (8, None)

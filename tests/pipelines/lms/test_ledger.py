@@ -1,7 +1,5 @@
 """The ledger: every paid call once, on disk before it is used, whatever happens to the process."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal
@@ -60,9 +58,7 @@ def said(text: Any, reason: str = "stop", usage: Any = USAGE) -> tuple[int, dict
     return 200, {}, completion(text, reason, usage)
 
 
-def test_a_line_says_who_asked_whom_what_and_for_how_much(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_line_says_who_asked_whom(scripted: ScriptedServer, tmp_path: Path) -> None:
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1)
     result = run(scripted, tmp_path, program, n=2, price=(1e-6, 2e-6))
     lines = list(read_ledger(tmp_path))
@@ -83,9 +79,7 @@ def test_a_line_says_who_asked_whom_what_and_for_how_much(
     assert result.summary.paid == totals(tmp_path).to_dict() == result.summary.usage
 
 
-def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_all_tokens_cost_what_the_table_says(scripted: ScriptedServer, tmp_path: Path) -> None:
     usage = {
         "prompt_tokens": 2000,
         "completion_tokens": 700,
@@ -132,9 +126,7 @@ UNKNOWN = (None,) * 5
         ({"cache_read_input_tokens": 6, "cache_creation_input_tokens": 5}, UNKNOWN),
     ],
 )
-def test_providers_call_their_tokens_by_different_names(
-    more: dict[str, Any], tokens: tuple[int | None, ...]
-) -> None:
+def test_names_of_tokens_differ(more: dict[str, Any], tokens: tuple[int | None, ...]) -> None:
     """Counts that contradict one another are unknown."""
     assert tuple(tokens_in({**COUNTS, **more}).values()) == tokens
 
@@ -183,9 +175,7 @@ def test_replies_that_are_not_kept_were_paid_for_too(
     assert len(CallStore(books_of(tmp_path))) == 2
 
 
-def test_failures_and_recorded_answers_cost_nothing(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_failures_and_records_cost_nothing(scripted: ScriptedServer, tmp_path: Path) -> None:
     scripted.reply = lambda body: (
         (400, {}, {}) if "Question 1?" in str(body) else first_option(body)
     )

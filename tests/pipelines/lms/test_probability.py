@@ -1,7 +1,5 @@
 """The LM's own probability of its answer: read from logprobs, and used by votes and routers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -71,9 +69,7 @@ SURE = {"nothing else": ("A", 0.9), "with care": ("B", 0.3), "every calculation"
 
 
 @pytest.mark.parametrize(("vote", "answer"), [("majority", "B"), ("probability", "A")])
-def test_a_vote_by_probability_goes_to_the_surest(
-    scripted: ScriptedServer, vote: str, answer: str
-) -> None:
+def test_a_vote_may_go_to_the_surest(scripted: ScriptedServer, vote: str, answer: str) -> None:
     (row,) = panel(scripted, SURE, vote).rows
     assert scripted.bodies[0]["logprobs"] is True
     assert [turn.get("probability") for turn in row["transcript"]] == [0.9, 0.3, 0.4]

@@ -2,8 +2,6 @@
 be used.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace
@@ -98,9 +96,7 @@ def test_the_weights_that_are_known_are_listed_with_what_pins_them() -> None:
         assert known.packages or re.search(r"@[0-9a-f]{40}:", known.hub)
 
 
-def test_parts_are_joined_once_and_checked(
-    known: weights.Known, tmp_path: Path, cache: Path
-) -> None:
+def test_parts_are_joined_and_checked(known: weights.Known, tmp_path: Path, cache: Path) -> None:
     found = weights.weights_of("tiny", cache)
     path = found.path(cache)
     assert path.read_bytes() == (tmp_path / "whole.gguf").read_bytes()
@@ -173,9 +169,7 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
         weights.weights_of("far", cache).path(cache)
 
 
-def test_a_server_is_not_started_where_memory_is_too_small(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_small_a_memory(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     gguf(tmp_path / "tiny.gguf")
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2e8))

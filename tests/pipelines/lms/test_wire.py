@@ -1,7 +1,5 @@
 """What a dead, slow or hostile endpoint can do to a run, and to its bill."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging
@@ -82,8 +80,8 @@ def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, 
 
 
 @pytest.mark.parametrize("pace", [0.1, pytest.param(1.0, marks=pytest.mark.nightly)])
-def test_a_dead_endpoint_speaks_within_seconds_and_is_paid_for_once(
-    pace: float, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_a_dead_endpoint_speaks_within_seconds_and_costs_nothing(
+    pace: float, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three questions took 28 s, in silence. By day the pauses are a tenth of what they are."""
     slack = 0 if pace == 1 else 5.0  # seconds of a busy machine
@@ -93,9 +91,10 @@ def test_a_dead_endpoint_speaks_within_seconds_and_is_paid_for_once(
     with caplog.at_level(logging.WARNING, "folkmoot"):
         began = time.monotonic()
         with pytest.raises(fm.UserError, match="given up after 6 retries"):
-            run(url, n=3)
+            run(url, tmp_path, n=3, budget="1 calls")
         took = time.monotonic() - began
         assert took < 14 * pace + slack
+        assert totals(tmp_path).calls == 0
         said = [record.getMessage() for record in caplog.records if record.name == "folkmoot"]
         why = f"no connection to {url} (Connection refused)"
         assert said == [f"no answer from {url.removesuffix('/v1')}, retrying 6 times: {why}"]
@@ -113,21 +112,20 @@ def test_an_endpoint_that_is_given_up_is_not_asked_for_every_question() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail(
-    scripted: ScriptedServer,
-) -> None:
+def test_a_question_that_brings_the_endpoint_down_fails_alone(scripted: ScriptedServer) -> None:
     scripted.reply = lambda body: (503, {}, {}) if "Question 3?" in str(body) else '{"answer": "A"}'
     result = run(scripted.url, n=8, concurrency=1)
     assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
 
 
 @pytest.mark.usefixtures("quick")
-def test_an_endpoint_that_comes_back_is_asked_again() -> None:
+def test_an_endpoint_that_comes_back_is_asked_again(tmp_path: Path) -> None:
     down = 12
     with Server(lambda _: (503, {}, b"") if len(server.arrivals) <= down else good()) as server:
-        result = run(server.url, n=100, concurrency=10)
+        result = run(server.url, tmp_path, n=40, concurrency=10)
         assert result.summary.counts.errors == 0
-        assert len(server.arrivals) == 100 + down
+        assert len(server.arrivals) == 40 + down
+        assert totals(tmp_path).calls == 40  # refusals cost nothing
 
 
 @pytest.mark.nightly
@@ -150,9 +148,7 @@ def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
         assert all(line["lost"] and line["cost_usd"] > 0 for line in lines)
 
 
-def test_a_budget_of_time_ends_calls_that_hang(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_budget_of_time_ends_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "GRACE_SECONDS", 0.5)
     with Server(hang) as server:
         began = time.monotonic()
@@ -199,26 +195,13 @@ def test_a_wait_of_more_than_two_minutes_pauses_the_run(
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("answer", [hang_up, hang])
-def test_tries_that_may_have_been_billed_count_against_the_calls(
-    answer: Any, tmp_path: Path
-) -> None:
+def test_tries_that_may_be_billed_count(answer: Any, tmp_path: Path) -> None:
     """A budget of 25 calls let 140 requests through, none of them on the ledger."""
     with Server(answer) as server:
         with pytest.raises(fm.UserError):
             run(server.url, tmp_path, n=20, timeout=0.3, budget="25 calls")
         assert 0 < totals(tmp_path).calls == len(server.arrivals) <= 25
         assert lost_in(tmp_path).calls == len(server.arrivals)
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_tries_that_were_surely_not_billed_cost_nothing(status: int, tmp_path: Path) -> None:
-    with Server(lambda _: (status, {}, b"") if len(server.arrivals) < 4 else good()) as server:
-        run(server.url, tmp_path, n=1, budget="1 calls")
-        assert totals(tmp_path).calls == 1
-    with pytest.raises(fm.UserError):
-        run(nobody_there(), tmp_path / "dead", n=1, budget="1 calls")
-    assert totals(tmp_path / "dead").calls == 0
 
 
 def test_calls_in_flight_when_a_run_is_killed_are_spent(tmp_path: Path) -> None:
@@ -335,11 +318,7 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
     }
     assert {
         name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()
-    } == {
-        "intuitive": (0.5, None),
-        "reasoner": (0.5, None),
-        "judge": (0.5, 4),
-    }
+    } == {"intuitive": (0.5, None), "reasoner": (0.5, None), "judge": (0.5, 4)}
     assert {lm.engine.engine.endpoint.timeout for lm in seats.values()} == {7.5}
     for wrong in ("low", "reasoning_efort=low", "nobody.reasoning_effort=low", "seed"):
         with pytest.raises(fm.UserError):
@@ -385,8 +364,13 @@ def failing(lm: Any, out: Path | None = None) -> str:
     return str(failed.value)
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTED if name != "openai/x"])
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        *((name, 307) for name in HOSTED if name != "openai/x"),
+        *(("mistral/mistral-small", status) for status in (301, 302, 303, 308)),
+    ],
+)
 def test_no_redirect_of_a_provider_is_followed(name: str, status: int, hosted: Any) -> None:
     """Six of six sent the key on to the other host, five the prompt."""
     with Server(good) as other:

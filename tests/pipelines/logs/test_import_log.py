@@ -1,7 +1,5 @@
 """Logs of others become runs and an outcome table: each format, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -120,9 +118,7 @@ def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
         ({"cost": -1}, "'cost' is -1"),
     ],
 )
-def test_faults_name_file_and_line_and_leave_nothing(
-    row: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_faults_name_file_and_line(row: dict[str, Any], said: str, tmp_path: Path) -> None:
     good = {"question_id": "q1", "agent": "a", "answer": "x", "correct": True, "question": "one"}
     other = {"question_id": "q1" if row.get("question") else "q2"}
     path = write(tmp_path / "t.jsonl", good, good | other | row)
@@ -132,9 +128,7 @@ def test_faults_name_file_and_line_and_leave_nothing(
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_compare_report_and_training_need_no_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {
             "question_id": f"q{n}",
@@ -163,9 +157,7 @@ def test_compare_report_and_training_need_no_call(
     fm.train(found.outcomes, out=tmp_path / "network")
 
 
-def test_the_command_says_what_it_made_and_imports_nothing_heavy(
-    table: Path, tmp_path: Path
-) -> None:
+def test_the_command_says_what_it_made_and_is_light(table: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from folkmoot.pipelines.cli.app import app\n"
         "try: app(sys.argv[1:])\n"
@@ -420,10 +412,7 @@ def lm_eval_repeats(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [
-        *(plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats),
-        lm_eval_repeats,
-    ],
+    [*(plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats), lm_eval_repeats],
 )
 def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()

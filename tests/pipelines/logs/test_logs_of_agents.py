@@ -1,7 +1,5 @@
 """Logs of agents that act on tasks: each format gives the counts of its own harness."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -99,9 +97,7 @@ def test_a_trial_that_is_resolved_counts_whatever_else_is_known(tmp_path: Path) 
     assert solved(found) == {"crew": {"one": True}}
 
 
-def test_runs_of_one_entry_are_trials_and_their_single_trials_are_not_read_twice(
-    tmp_path: Path,
-) -> None:
+def test_runs_of_an_entry_are_trials_which_are_not_read_twice(tmp_path: Path) -> None:
     for number in (1, 2):
         run = tmp_path / "crew" / f"2026-01-0{number}__00-00-00"
         write_json(run / "results.json", RESULTS)
@@ -235,9 +231,7 @@ def predictions(folder: Path) -> Path:
 def test_predictions_of_mini_swe_agent(tmp_path: Path) -> None:
     found = fm.import_log(predictions(tmp_path))
     assert solved(found) == {"m": {"a__b-3": False}}
-    assert found.left_out == {
-        "samples whose patch no report of the harness beside it judges": 2,
-    }
+    assert found.left_out == {"samples whose patch no report of the harness beside it judges": 2}
     write_json(tmp_path / "results" / "m.report.json", REPORT)
     found = fm.import_log(tmp_path)
     assert solved(found) == {"m": {"a__b-1": True, "a__b-2": False, "a__b-3": False}}

@@ -1,7 +1,5 @@
 """The meter: programs of any framework, with the exact bill, budget, resume and record."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
@@ -268,9 +266,7 @@ def test_a_command_never_gets_a_key(
     assert row["answer"] == "TOOL_API_KEY"
 
 
-def test_a_spent_budget_ends_the_run_and_more_goes_on(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_spent_budget_ends_it_and_more_goes_on(server: ScriptedServer, tmp_path: Path) -> None:
     command = fm.Command(f"{sys.executable} {CREW}")
     first = run(command, server, out=tmp_path, budget="5 calls", concurrency=1)
     assert "5 calls" in str(first.summary.stopped)
@@ -296,9 +292,7 @@ def test_a_request_without_a_limit_has_that_of_the_lm(server: ScriptedServer) ->
     assert [body.get("max_tokens") for body in server.bodies] == [50, 7, None]
 
 
-def test_names_of_models_are_seats_and_a_run_is_replayed(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path) -> None:
     with ScriptedServer(lambda body: "A") as other:
         lms = {
             "*": fm.lm("openai/m", api_base=other.url),

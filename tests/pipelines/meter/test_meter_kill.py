@@ -1,7 +1,5 @@
 """Runs of a command that are killed: the same command goes on, and no row is lost or doubled."""
 
-from __future__ import annotations
-
 import random
 import sys
 import time

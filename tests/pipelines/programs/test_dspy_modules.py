@@ -1,7 +1,5 @@
 """DSPy's own modules in `evaluate`, and Optuna's own samplers in `tune`: a table each."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -168,7 +166,7 @@ def test_every_optimizer_of_dspy_is_offered_or_has_a_reason() -> None:
         assert NAMED.get(name, name.lower()) in OPTIMIZERS, name
 
 
-@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("ours", [True, pytest.param(False, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     "name", [*MODULES, *(pytest.param(name, marks=needs_deno) for name in WITH_CODE)]
 )

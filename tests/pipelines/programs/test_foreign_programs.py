@@ -2,8 +2,6 @@
 resume.
 """
 
-from __future__ import annotations
-
 import asyncio
 import enum
 import json
@@ -106,9 +104,7 @@ def test_fields_reach_a_signature_by_name(
     assert "gold_source" not in asked_in(server)
 
 
-def test_a_field_that_no_question_has_is_refused_before_the_first_call(
-    server: ScriptedServer,
-) -> None:
+def test_a_field_that_no_question_has_is_refused_before_a_call(server: ScriptedServer) -> None:
     lm = plain(server)
     for signature in (
         "question, hint -> answer",
@@ -171,9 +167,7 @@ class Letter(enum.Enum):
         (True, "number", "1", None),
     ],
 )
-def test_what_it_returns_is_read_as_the_kind_of_question_asks(
-    returned: Any, kind: str, gold: str, read: str | None
-) -> None:
+def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str | None) -> None:
     asked = questions(1, kind=kind, answer=gold, choices=CHOICES if kind == "choice" else None)
     result = run(lambda question: returned, asked)
     row = next(iter(result.rows))
@@ -365,9 +359,7 @@ def test_an_lm_that_cannot_be_awaited_is_asked_in_threads(program: Any) -> None:
     assert (usage["calls"], usage["prompt_tokens"], usage["cost_usd"]) == (4, None, None)
 
 
-def test_a_budget_ends_a_program_that_catches_everything(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_budget_ends_one_that_catches_all(server: ScriptedServer, tmp_path: Path) -> None:
     predict = dspy.Predict("question -> answer")
 
     def stubborn(question: fm.Question) -> Any:
@@ -388,9 +380,7 @@ def test_a_budget_ends_a_program_that_catches_everything(
 # Resuming
 
 
-def test_a_program_resumes_and_one_that_changed_is_refused(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_it_resumes_and_what_changed_is_refused(server: ScriptedServer, tmp_path: Path) -> None:
     lm = plain(server)
     run(Rag(), lm=lm, out=tmp_path)
     made = len(server.bodies)
@@ -429,9 +419,7 @@ def learning(body: dict[str, Any]) -> str:
 
 @pytest.mark.filterwarnings("ignore:Failed to deep copy")
 @pytest.mark.parametrize("program", [Rag(), dspy.ChainOfThought("question -> answer")])
-def test_a_module_is_compiled_and_given_back(
-    server: ScriptedServer, tmp_path: Path, program: Any
-) -> None:
+def test_a_module_comes_back_compiled(server: ScriptedServer, tmp_path: Path, program: Any) -> None:
     server.reply = learning
     asked = questions(24)
     compiled = fm.compile(

@@ -2,8 +2,6 @@
 loaded.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -147,9 +145,7 @@ def forget(network: fm.StrategyNetwork) -> None:
     network.state.load_state(fresh.state.dump_state())
 
 
-def test_a_module_with_a_network_is_compiled_and_loaded(
-    trained: fm.StrategyNetwork, lm: Any, tmp_path: Path
-) -> None:
+def test_a_module_is_compiled_loaded(trained: fm.StrategyNetwork, lm: Any, tmp_path: Path) -> None:
     module = Careful()
     module.network = dspy.LabeledFewShot(k=1).compile(trained, trainset=QUESTIONS)
     module.network._compiled = True  # as most of DSPy's optimizers leave what they made
@@ -160,9 +156,7 @@ def test_a_module_with_a_network_is_compiled_and_loaded(
     check_same(by_file(better).network, better.network)
 
 
-def test_a_network_alone_is_saved_and_loaded_by_either_way(
-    trained: fm.StrategyNetwork, lm: Any
-) -> None:
+def test_a_network_alone_is_loaded_by_either_way(trained: fm.StrategyNetwork, lm: Any) -> None:
     network = compiled(trained, lm, out="out")
     for folder in ("out", "saved"):
         network.save("saved")
@@ -177,9 +171,7 @@ def test_a_network_alone_is_saved_and_loaded_by_either_way(
         fm.load_program("single", embedding=words_of)
 
 
-def test_a_network_that_a_program_makes_itself_is_in_its_folder(
-    trained: fm.StrategyNetwork,
-) -> None:
+def test_a_network_that_a_program_makes_is_in_its_folder(trained: fm.StrategyNetwork) -> None:
     program = Mine()
     program.network.state.load_state(trained.state.dump_state())
     program.save("mine")

@@ -2,8 +2,6 @@
 may say.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -140,9 +138,7 @@ def test_the_lm_of_a_role_is_the_default_of_its_seat(scripted: ScriptedServer) -
         assert ("other" in {body["model"] for body in scripted.bodies}) == (not words)
 
 
-def test_a_program_with_own_roles_is_whole_without_the_file(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_own_roles_are_whole_without_the_file(scripted: ScriptedServer, tmp_path: Path) -> None:
     program = program_of("deliberation:lawyer,doctor:judge", {"own_roles": "roles.yaml"})
     program.save("saved")
     Path("roles.yaml").unlink()
@@ -206,9 +202,7 @@ def test_a_study_picks_among_own_roles(scripted: ScriptedServer) -> None:
         ("deliberation", "roles", ["critic", "doctor", "lawyer"]),
     ],
 )
-def test_the_space_of_a_protocol_has_own_roles_beside_those_of_the_papers(
-    program: str, name: str, one: list[str]
-) -> None:
+def test_a_space_has_own_roles_beside_the_papers(program: str, name: str, one: list[str]) -> None:
     from folkmoot.pipelines.tuning.yaml_space import space_of
 
     sets = {"own_roles": "roles.yaml"}
@@ -265,9 +259,7 @@ def test_what_is_wrong_in_a_file_is_one_sentence(content: str, words: str) -> No
         program_of("single:role=a", {"own_roles": "bad.yaml"})
 
 
-def test_code_is_named_by_the_user_and_not_by_a_file(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_names_code(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pleading.py").write_text(MINE)
     monkeypatch.syspath_prepend(str(Path.cwd()))
     Path("roles.yaml").write_text(
@@ -314,9 +306,7 @@ def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
         plan_pipeline(PipelineRequest({key: document[key] for key in document if key != "roles"}))
 
 
-def test_a_judge_who_has_no_seat_and_roles_of_a_saved_program_are_refused(
-    scripted: ScriptedServer,
-) -> None:
+def test_judges_without_a_seat_and_roles_of_saved_are_refused(scripted: ScriptedServer) -> None:
     sides = fm.roles("roles.yaml")
     with pytest.raises(fm.UserError, match=r"the role 'judge' has no seat.*tie_break=judge"):
         fm.Deliberation(sides, tie_break="majority")

@@ -2,8 +2,6 @@
 sentence.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -72,6 +70,7 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("roles: [intuitive]\n", {}, "does not say which program"),
         ("program: single\nrole: critic\nrole: reasoner\n", {}, "line 3.*'role' stands twice"),
         ("program: [\n", {}, "line 2"),
+        ("program: single\n? [role]\n: critic\n", {}, "line 2: found unhashable key"),
         ("program: single\nstrategie: cot\n", {}, "'strategie'.*did you mean 'strategy'"),
         ("program: single\nlms: {judge: 3}\n", {}, "agent 'judge' is 3"),
         ("program: ensemble\nmembers: cot\n", {}, "needs a list of members"),
@@ -79,11 +78,7 @@ def test_short_specs(spec: str, same: Any) -> None:
     ],
 )
 def test_what_is_wrong_with_a_spec_a_parameter_or_a_yaml_file_is_named(
-    source: str,
-    sets: dict[str, Any],
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: str, sets: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(fm.UserError, match=words) as caught:

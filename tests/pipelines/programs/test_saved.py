@@ -2,8 +2,6 @@
 hostile file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -315,9 +313,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 @pytest.mark.usefixtures("any_content_fits")
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_file_loads_nothing(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_ones_load_none(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     change, said = HOSTILE[case]
     rewritten(saved(tmp_path), change)
@@ -447,9 +443,7 @@ def test_other_versions_are_a_warning(tmp_path: Path) -> None:
 # DSPy's own files
 
 
-def test_dspys_own_state_file_keeps_prompts_and_leaves_lms(
-    tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_dspys_own_file_keeps_prompts_leaves_lms(tmp_path: Path, scripted: ScriptedServer) -> None:
     path = tmp_path / "state.json"
     lms = {"intuitive": fm.lm("openai/wise", api_base=scripted.url)}
     program = taught(fm.Deliberation(["intuitive", "reasoner"], lms=lms))

@@ -1,7 +1,5 @@
 """`dspy.streamify` of programs and modules whose LM is one of `fm.lm`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -33,7 +31,7 @@ def chunks(values: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_dialogue_streams_whose_turn_it_is_each_reply_and_the_prediction(is_async: bool) -> None:
+def test_a_dialogue_streams_turns_replies_and_the_prediction(is_async: bool) -> None:
     # More values than the stream holds: they have to be read while the dialogue goes on.
     order = ["intuitive", "reasoner", "critic"]
     answers = iter("ABA" * 3 + "B")

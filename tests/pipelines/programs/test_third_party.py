@@ -1,7 +1,5 @@
 """Programs, strategies, environments, … of others: by entry point, and as `module:Name`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -2,8 +2,6 @@
 nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 pass.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -213,22 +211,11 @@ def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.plots
-def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_runs(
-    tmp_path: Path,
-) -> None:
+def test_nothing_on_the_page_loads_and_only_its_own_script_runs(tmp_path: Path) -> None:
     found = fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html")
     shown_page = page(found)
     names = {name for name, _ in shown_page.elements}
-    assert not names & {
-        "link",
-        "iframe",
-        "object",
-        "embed",
-        "form",
-        "base",
-        "video",
-        "audio",
-    }
+    assert not names & {"link", "iframe", "object", "embed", "form", "base", "video", "audio"}
     for name, attributes in shown_page.elements:
         assert not [key for key in attributes if key == "style" or key.startswith("on")], name
         for key in ("src", "srcset", "href", "action", "poster", "background"):
@@ -254,11 +241,7 @@ def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_run
     for kind, allowed in (("script-src", script), ("style-src", style)):
         digest = base64.b64encode(hashlib.sha256(allowed.encode()).digest()).decode()
         assert directives[kind] == f"'sha256-{digest}'"
-
-
-@pytest.mark.plots
-def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
-    shown_page = page(fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html"))
+    # Everyone can read it.
     assert shown_page.all("html") == [{"lang": "en"}]
     assert any(meta.get("name") == "viewport" for meta in shown_page.all("meta"))
     assert all(image.get("alt") for image in shown_page.all("img"))
@@ -269,8 +252,7 @@ def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
     assert all(after - before <= 1 for before, after in pairwise(levels))
     anchors = {attributes["id"] for _, attributes in shown_page.elements if attributes.get("id")}
     assert {str(link["href"])[1:] for link in shown_page.all("a")} <= anchors
-    text = shown_page.text
-    assert not re.search(r"<!--|\{\{|\{%", text)
+    assert not re.search(r"<!--|\{\{|\{%", shown_page.text)
 
 
 @pytest.mark.plots
@@ -411,9 +393,7 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
 # MLflow and the command
 
 
-def test_the_page_is_an_artifact_of_every_run_it_is_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_is_an_artifact_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     program = Talks(lambda i: [("i", 1, "A"), ("r", 1, "B"), ("i", 2, "B"), ("r", 2, "B")])
@@ -428,9 +408,7 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert "report.html" in [artifact.path for artifact in client.list_artifacts(run_id)]
 
 
-def test_a_store_that_is_away_is_told_and_the_page_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_absent_store_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/none/mlflow.db")
     run(5, 10, tmp_path / "run")
     told = json.loads((tmp_path / "run" / "run.json").read_text())
@@ -493,9 +471,7 @@ def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:
     assert len(bibtex(["deliberation", "causal", "network", "team"])) == len(bibtex(PAPERS)) == 4
 
 
-def test_a_comparison_is_left_in_mlflow_with_its_table_and_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_is_left_in_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     folders = [str(run(right, 100, tmp_path / f"r{right}").folder) for right in (50, 90)]
     for _ in range(2):  # once more brings the same run up to date

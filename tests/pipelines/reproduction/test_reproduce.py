@@ -2,8 +2,6 @@
 compared.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -39,7 +37,6 @@ ALL_ROWS = [row for table in tables().values() for row in table.rows]
 
 
 # The published figures
-# ----------------------------------------------------------------------------------------------
 
 # What the papers print in their text or twice, and the file of the specification does not have.
 BESIDE = {
@@ -157,7 +154,6 @@ def test_presets_run_what_was_published(
 
 
 # Choosing rows and LMs
-# -----------------------------------------------------------------------------------
 
 
 def test_rows_are_chosen_by_name_by_their_first_parts_and_by_pattern() -> None:
@@ -204,7 +200,6 @@ def test_one_lm_for_all_and_one_for_a_seat(home: Path) -> None:
 
 
 # Measuring
-# -----------------------------------------------------------------------------------------------
 
 
 class Fixed:
@@ -235,7 +230,6 @@ def test_figures_that_are_means_over_rows() -> None:
 
 
 # Running
-# -------------------------------------------------------------------------------------------------
 
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
     "commonsenseqa-validation": lambda i: {
@@ -333,9 +327,7 @@ def failing(body: dict[str, Any]) -> Any:
     return 200, {}, completion(text, "length" if number == 5 else "stop")
 
 
-def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
-    home: Path, scripted: ScriptedServer
-) -> None:
+def test_failures_are_counted_and_no_measurements(home: Path, scripted: ScriptedServer) -> None:
     scripted.reply = failing
     spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
     done = reproduce(scripted, spec, *words, "--json")
@@ -631,7 +623,6 @@ def test_odd_input_is_refused_in_a_sentence(
 
 
 # The list
-# ------------------------------------------------------------------------------------------------
 
 
 def test_the_list_says_what_there_is() -> None:
@@ -671,7 +662,6 @@ def test_the_commands_of_the_page_run(
 
 
 # Tracking and Python
-# -------------------------------------------------------------------------------------
 
 
 def test_each_run_of_a_table_is_an_mlflow_run(

@@ -1,7 +1,5 @@
 """Tables of strategy networks on recorded answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -13,9 +11,7 @@ import folkmoot as fm
 
 
 @pytest.mark.nightly  # trains five networks and their rivals
-def test_a_table_and_its_ablations_run_on_recorded_answers(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_run_on_recorded_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     rows = planted(30, 1, agents=["small", "large"])
     table = write(home / "answers.jsonl", *rows)

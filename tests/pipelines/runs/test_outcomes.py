@@ -1,7 +1,5 @@
 """Outcome tables: what is read from tables and from our own results, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,7 @@ from outcome_tables import planted
 from repeats import row as result_row
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.runs.outcomes import (
-    outcome_of,
-    outcomes_from,
-    read_outcomes,
-)
+from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from, read_outcomes
 
 
 def row(**fields: Any) -> dict[str, Any]:

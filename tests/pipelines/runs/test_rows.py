@@ -1,7 +1,5 @@
 """The rows of an evaluation: read when asked for, as a DataFrame, and by grades in the summary."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 from typing import Any

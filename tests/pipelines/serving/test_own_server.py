@@ -1,7 +1,5 @@
 """The FastAPI file of docs/ship-it.md answers questions."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`folkmoot serve`: questions over HTTP, and what it refuses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

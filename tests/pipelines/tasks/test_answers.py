@@ -1,7 +1,5 @@
 """What answers a task: commands, functions with a folder, and programs that give a text."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ def _unprotected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_command_leaves_is_its_answer_and_is_checked(tmp_path: Path) -> None:
-    row = only_row(command(tmp_path, REPAIRS))
+    row = only_row(command(tmp_path, REPAIRS), check=PYTEST)
     assert (row["score"], row["correct"], row["kind"], row["gold"]) == (1.0, True, "task", None)
     assert "-    return a - b\n+    return a + b" in row["answer"]
     assert row["answer"].startswith("diff --git a/add.py b/add.py")
@@ -43,7 +41,7 @@ def test_a_command_finds_files_and_no_tests_and_gets_the_question(tmp_path: Path
         "assert sorted(os.listdir()) == ['README', 'add.py'], os.listdir()\n"
         "assert 'test_add' not in json.dumps(asked)\n"
     )
-    row = only_row(command(tmp_path, code))
+    row = only_row(command(tmp_path, code), check=PYTEST)
     assert (row["error"], row["answer"], row["correct"]) == (None, NOTHING, False)
     assert "assert" in row["feedback"]
 
@@ -168,7 +166,7 @@ def test_more_than_there_is_room_for_is_an_error_row(tmp_path: Path) -> None:
 
 def test_tests_replace_what_a_program_left_in_their_place(tmp_path: Path) -> None:
     code = "os.mkdir('test_add.py'); open('test_add.py/x', 'w').write('1')\n"
-    row = only_row(command(tmp_path, code))
+    row = only_row(command(tmp_path, code), check=PYTEST)
     assert row["correct"] is False
     assert "1 failed" in row["check"]["lines"][-1]
 
@@ -186,7 +184,7 @@ def test_a_protocol_of_folkmoot_is_shown_the_files_and_answers_with_a_text() -> 
             asked.append(task)
             return fm.prediction_of(task, REPAIRED, "agent", [])
 
-    row = only_row(Says("simple"), answer_file="add.py", check=PYTEST)
+    row = only_row(Says("simple"), answer_file="add.py")
     assert row["correct"] is True
     assert "add.py:\ndef add" in asked[0].context
 
@@ -212,9 +210,7 @@ def test_a_killed_run_leaves_no_folder_after_the_next_start(tmp_path: Path) -> N
     assert not left.exists()
 
 
-def test_without_a_sandbox_bubblewrap_is_not_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bubblewrap_may_be_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = "folkmoot.pipelines.tasks.sandbox._missing_bwrap"
     monkeypatch.setattr(missing, lambda: "is not installed")
     assert only_row(command(tmp_path, REPAIRS))["correct"] is True

@@ -2,8 +2,6 @@
 what becomes of it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -14,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import REPAIRED, add_task, command, done, needs_bwrap, only_row
+from acting import CHECKS, PYTEST, REPAIRED, add_task, command, done, needs_bwrap, only_row
 
 import folkmoot as fm
 from folkmoot.pipelines.tasks.folder import NOTHING
@@ -81,9 +79,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[fm.Question]:
     return fm.load(tmp_path / "tasks")
 
 
-def test_a_program_writes_and_reads_nothing_outside(
-    tmp_path: Path, tasks: list[fm.Question]
-) -> None:
+def test_nothing_outside_is_written_or_read(tmp_path: Path, tasks: list[fm.Question]) -> None:
     code = SAYS + outside(tmp_path) + reads(tmp_path) + ENDS
     row = only_row(command(tmp_path, code), tasks=tasks, out=tmp_path / "run")
     said = said_by(row)
@@ -124,28 +120,30 @@ def test_a_program_reaches_the_meter_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attack", "reason"),
     [
-        ("while True: subprocess.Popen(['sleep', '60'])", "more than 256 processes"),
         ("while True: os.fork()", "more than 256 processes"),
         ("open('a', 'wb').write(bytes(300_000_000))", "File too large"),
-        (
+        pytest.param(
             "for n in range(9): open(f'{n}', 'wb').write(bytes(200_000_000))\ntime.sleep(60)",
             "more than 1 GB into its folder",
+            marks=pytest.mark.nightly,
         ),
         ("x = bytearray(3_000_000_000)", "MemoryError"),
-        (
+        pytest.param(
             "for _ in range(4): subprocess.Popen([sys.executable, '-c', "
             "'x = bytearray(b\"1\") * 900_000_000; import time; time.sleep(60)'])\ntime.sleep(60)",
             "more than 2 GB of memory",
+            marks=pytest.mark.nightly,
         ),
-        ("while True: print('x' * 1_000_000)", "File too large"),
-        ("time.sleep(60)", "it took longer than 6 s"),
-        ("while True: pass", "it took longer than 6 s"),
+        pytest.param(
+            "while True: print('x' * 1_000_000)", "File too large", marks=pytest.mark.nightly
+        ),
+        ("time.sleep(60)", "it took longer than 3 s"),
         ("os.kill(os.getppid(), 9)\ntime.sleep(60)", "the command ended with code"),
     ],
 )
 def test_a_program_that_takes_too_much_is_ended(tmp_path: Path, attack: str, reason: str) -> None:
     began = time.monotonic()
-    row = only_row(command(tmp_path, attack, timeout=6 if "6 s" in reason else 40))
+    row = only_row(command(tmp_path, attack, timeout=3 if "3 s" in reason else 40))
     assert reason in row["error"]
     assert time.monotonic() - began < 60
     assert not left_behind(str(tmp_path))
@@ -175,7 +173,7 @@ def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_program_cannot_edit_the_tests(tmp_path: Path) -> None:
     code = "open('test_add.py', 'w').write('def test(): pass\\n')\n"
-    row = only_row(command(tmp_path, code))
+    row = only_row(command(tmp_path, code), check=PYTEST)
     assert (row["correct"], row["error"]) == (False, None)
 
 
@@ -184,15 +182,12 @@ CHECKED = {
     "opens sockets": ("socket.create_connection(('1.1.1.1', 53), 2)", "Network is unreachable"),
     "reads the environment": ("assert os.environ['MY_OWN']", "KeyError: 'MY_OWN'"),
     "forks": ("[os.fork() for _ in range(20)]; time.sleep(60)", "more than 256 processes"),
-    "prints 1 GB": ("[print('x' * 1_000_000) for _ in range(1000)]", "File too large"),
     "never ends": ("time.sleep(60)", "the check took longer than 10 s"),
 }
 
 
 @pytest.mark.parametrize("attack", CHECKED)
-def test_an_answer_that_attacks_in_its_check_is_wrong(
-    tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_OWN", SECRET)
     code, reason = CHECKED[attack]
     answer = f"import os, socket, time\n{code}\n"
@@ -257,9 +252,7 @@ def test_sandboxes_are_named_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "whatever you can" in str(Sandbox.of("none"))
 
 
-def test_a_container_has_no_network_and_limits(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_container_has_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("shutil.which", lambda word, **_: f"/usr/bin/{word}")
     (tmp_path / "crew.py").write_text("")
     door = Door(tmp_path / "meter", 4711)
@@ -304,12 +297,10 @@ def test_a_container_is_started_and_ended(
 
 
 @needs_bwrap
-def test_a_python_behind_a_shim_in_the_home_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_python_behind_a_shim_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home(tmp_path / "python", monkeypatch)
     (tmp_path / "acts.py").write_text(f"open('add.py', 'w').write({REPAIRED!r})\n")
-    row = only_row(fm.Command(f"python {tmp_path / 'acts.py'}"), check="python -m pytest -q")
+    row = only_row(fm.Command(f"python {tmp_path / 'acts.py'}"), check=f'python -c "{CHECKS}"')
     assert (row["error"], row["correct"]) == (None, True)
 
 
@@ -329,9 +320,7 @@ def test_a_virtual_environment_in_a_hidden_folder_is_found(tmp_path: Path, start
 
 
 @needs_bwrap
-def test_another_program_in_the_home_is_said_to_be_hidden(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hidden_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home(tmp_path / "agent", monkeypatch)
     with pytest.raises(fm.UserError, match="in your home, which the sandbox hides"):
         done(fm.Command("agent --solve"))

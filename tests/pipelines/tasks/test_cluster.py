@@ -2,8 +2,6 @@
 without it, whatever happens to its workers.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import socket
 import sys
@@ -142,10 +140,9 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
         yield Runs(tmp_path, server)
 
 
+@pytest.mark.nightly
 @needs_ray
-def test_rows_and_bill_are_equal_with_and_without_workers(
-    cluster: None, tmp_path: Path, runs: Runs
-) -> None:
+def test_rows_and_bill_are_equal_on_workers(cluster: None, tmp_path: Path, runs: Runs) -> None:
     sandbox = "none" if no_bwrap() else "bwrap"
     here, summary, calls = runs(crew(tmp_path), "here", sandbox=sandbox)
     there, billed, asked = runs(
@@ -170,10 +167,9 @@ def test_a_worker_that_dies_costs_nothing_twice(cluster: None, tmp_path: Path, r
     assert not Path(f"/proc/{mark.read_text()}").exists()
 
 
+@pytest.mark.nightly
 @needs_ray
-def test_a_budget_ends_the_run_which_goes_on_without_workers(
-    cluster: None, tmp_path: Path, runs: Runs
-) -> None:
+def test_a_budget_ends_it_which_goes_on_here(cluster: None, tmp_path: Path, runs: Runs) -> None:
     waits = crew(tmp_path, "time.sleep(0.2)")
     rows, summary, asked = runs(waits, "run", engine="ray", budget="5 calls")
     assert (asked, summary.paid["calls"]) == (5, 5)
@@ -270,6 +266,19 @@ def test_machines_that_cannot_reach_the_meter_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(ray, "nodes", lambda: 1 / 0)
     with pytest.raises(fm.UserError, match=r"Ray cannot be used \(division by zero\)"):
         join_cluster("127.0.0.1")
+
+
+@needs_ray
+def test_an_address_at_which_nothing_listens_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    began = time.monotonic()
+    with pytest.raises(fm.UserError, match=r"Ray cannot be used .*refused.*correct RAY_ADDRESS"):
+        join_cluster("127.0.0.1")
+    assert time.monotonic() - began < 30
 
 
 def test_a_socket_of_another_machine_leads_to_the_meter(tmp_path: Path, runs: Runs) -> None:

@@ -1,7 +1,5 @@
 """Tasks under optimizers and studies: what a check says is what they learn from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

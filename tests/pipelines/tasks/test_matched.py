@@ -1,14 +1,12 @@
 """The fair opponent where answers cannot be voted on: one agent asked several times, and a pick."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import CHECKS, REPAIRED, Says, add_task, needs_bwrap, programs
+from acting import CHECK, REPAIRED, Says, add_task, needs_bwrap, programs
 from cli_helpers import folkmoot
 from completions import completion
 
@@ -16,7 +14,6 @@ import folkmoot as fm
 from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
-CHECK = f'{sys.executable} -c "{CHECKS}"'
 USAGE = {"prompt_tokens": 100, "completion_tokens": 100, "total_tokens": 200}
 OPEN = [fm.Question(id=f"q{n}", question=f"Say {n}.", kind="open", answer="x") for n in range(9)]
 
@@ -29,7 +26,7 @@ def runs(tmp_path: Path) -> Any:
     programs(tmp_path)
     with ScriptedServer(Says()) as server:
         options = ["--check", CHECK, "--api-base", server.url, "--price", "openai/m=1,10"]
-        options += ["--lm", "openai/m"]
+        options += ["--lm", "openai/m", "--sandbox", "none"]
         for name in ("solo", "crew"):
             spec = f"cmd:{sys.executable} {tmp_path / name}.py"
             given = [*options, "--no-track", "--no-cache", "--out", str(tmp_path / name)]
@@ -40,10 +37,16 @@ def runs(tmp_path: Path) -> Any:
 
 
 @needs_bwrap
-def test_a_crew_is_matched_by_the_agent_of_the_first_run_and_a_pick(
-    runs: Any, tmp_path: Path
-) -> None:
+def test_a_crew_is_matched_by_the_first_agent_and_a_pick(runs: Any, tmp_path: Path) -> None:
     arguments, options, server = runs
+    solo, crew, match = arguments
+    for words, said in (
+        ((crew, match, *options), "name the run of a program that works alone"),
+        ((solo, crew, match, *options[2:]), "give --check (check=…) again"),
+        ((solo, crew, "--check", CHECK), "--check says how to run a baseline, but none is asked"),
+    ):
+        assert said in folkmoot("compare", *words).stderr
+    assert server.bodies == []
     ended = folkmoot("compare", *arguments, *options, "--json")
     assert ended.exit_code == 0, ended.output
     assert "3 samples per question, 12 samples" in ended.stderr
@@ -56,21 +59,9 @@ def test_a_crew_is_matched_by_the_agent_of_the_first_run_and_a_pick(
     assert baseline.score == 1.0
     compared = fm.compare(*arguments[:2])
     assert [run.name for run in compared.runs] == ["solo", "crew", "1 agent, same budget"]
-
-
-@needs_bwrap
-def test_what_cannot_be_the_fair_opponent_is_said(runs: Any, tmp_path: Path) -> None:
-    (solo, crew, match), options, server = runs
-    ended = folkmoot("compare", crew, match, *options)
-    assert "name the run of a program that works alone" in ended.stderr
-    ended = folkmoot("compare", solo, crew, match, *options[2:])
-    assert "give --check (check=…) again" in ended.stderr
-    ended = folkmoot("compare", solo, crew, "--check", CHECK)
-    assert "--check says how to run a baseline, but none is asked for" in ended.stderr
     (tmp_path / "solo.py").write_text("# another one\n")
-    ended = folkmoot("compare", solo, crew, match, *options)
+    ended = folkmoot("compare", *arguments, *options)
     assert f"the program of {solo} has changed since" in ended.stderr
-    assert server.bodies == []
 
 
 def test_open_answers_are_picked_from_and_the_picks_are_on_the_bill() -> None:
@@ -126,6 +117,7 @@ def test_controls_split_a_crew_against_one_agent_at_its_bill(runs: Any) -> None:
 
 
 @needs_bwrap
+@pytest.mark.nightly
 def test_controls_of_agents_who_talk_on_tasks_check_every_answer() -> None:
     asked = 0
 

@@ -1,7 +1,5 @@
 """Another check on kept answers, without a call."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from itertools import pairwise
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import PYTEST, REPAIRED, add_task, command, fm_server, needs_bwrap
+from acting import CHECK, REPAIRED, add_task, command, fm_server, needs_bwrap
 from cli_helpers import folkmoot
 
 import folkmoot as fm
@@ -33,7 +31,7 @@ def run(tmp_path: Path) -> Any:
     rows = [add_task(f"t{number}").to_row() for number in range(3)]
     tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with fm_server() as lm:
-        options: Any = {"lm": lm, "tracking": False, "check": PYTEST, "repeats": 2}
+        options: Any = {"lm": lm, "tracking": False, "check": CHECK, "repeats": 2}
         yield fm.evaluate(command(tmp_path, ASKS), tasks, out=tmp_path / "run", **options)
 
 
@@ -70,7 +68,7 @@ def test_the_command_line_checks_again(run: fm.Evaluation, tmp_path: Path) -> No
 
 def test_what_cannot_be_checked_again_is_said(tmp_path: Path) -> None:
     with fm_server() as lm:
-        options: Any = {"lm": lm, "tracking": False, "check": PYTEST}
+        options: Any = {"lm": lm, "tracking": False, "check": CHECK}
         run = fm.evaluate(lambda question: NOTHING, [add_task()], **options)
     with pytest.raises(fm.UserError, match="does not note where its questions come from"):
         fm.recheck(run, "true", tracking=False)

@@ -2,8 +2,6 @@
 break.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import json
@@ -287,9 +285,7 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
 
 
 @pytest.mark.parametrize(("broken", "check", "said"), BROKEN)
-def test_a_broken_protocol_fails_the_check_about_it(
-    broken: Callable[[], Program], check: str, said: str
-) -> None:
+def test_a_broken_one_fails_its_check(broken: Callable[[], Program], check: str, said: str) -> None:
     class Suite(ProtocolContract):
         def program(self) -> Program:
             return broken()

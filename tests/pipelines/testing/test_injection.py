@@ -1,7 +1,5 @@
 """Injected text stays text: attacks wherever text from outside enters a prompt or a report."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -341,9 +339,7 @@ def test_an_attack_changes_nothing_but_what_is_quoted(place: str, server: Script
     assert not {name: what for name, what in changed.items() if what}
 
 
-def test_the_checks_see_what_gets_out(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """With fences that quote without care every attack on them is noticed; so is a stranger."""
     harmless = Run(server, "passage", HARMLESS.aimed(GOAL))
     monkeypatch.setattr(
@@ -466,11 +462,7 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
         found["benign"]["value"],
         fooled["accuracy"]["value"],
         unmoved["accuracy"]["value"],
-    ) == (
-        1.0,
-        0.0,
-        1.0,
-    )
+    ) == (1.0, 0.0, 1.0)
     assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
 
 

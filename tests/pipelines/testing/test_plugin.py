@@ -1,7 +1,5 @@
 """The pytest fixture for users: it passes and fails with the verdict, and shows it."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import import_module
 from pathlib import Path

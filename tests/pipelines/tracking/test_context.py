@@ -2,8 +2,6 @@
 changed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -75,7 +73,7 @@ def hers() -> list[Any]:
     ]
 
 
-def test_a_run_is_the_child_of_the_active_run_in_its_experiment_and_changes_nothing_of_hers(
+def test_a_run_is_the_active_runs_child(
     client: mlflow.MlflowClient, lm: Any, tmp_path: Path
 ) -> None:
     mlflow.set_experiment("her experiment")
@@ -120,9 +118,7 @@ def experiment_of(client: mlflow.MlflowClient, found: fm.Evaluation) -> str:
     return str(client.get_experiment(client.get_run(found.run_id).info.experiment_id).name)
 
 
-def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
-    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
-) -> None:
+def test_a_result_comes_before_mlflow(client: mlflow.MlflowClient, lm: Any, tmp_path: Path) -> None:
     mlflow.set_experiment("her experiment")
     seen: list[Any] = []
 
@@ -177,9 +173,7 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
 
 
 @pytest.mark.nightly
-def test_autolog_does_not_trace_what_is_traced_and_goes_on_afterwards(
-    client: mlflow.MlflowClient, lm: Any
-) -> None:
+def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: Any) -> None:
     experiment = mlflow.set_experiment("her experiment").experiment_id
     before = dspy.settings.callbacks
     mlflow.dspy.autolog()
@@ -228,9 +222,7 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
     assert client.get_run(found.run_id).info.status == "FINISHED"
 
 
-def test_a_run_enters_its_program_into_the_registry_once(
-    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
-) -> None:
+def test_a_program_is_registered_once(client: mlflow.MlflowClient, lm: Any, tmp_path: Path) -> None:
     for _ in range(2):
         found = evaluated(lm, out=tmp_path / "out", register="bank")
     (version,) = client.search_model_versions("name = 'bank'")

@@ -2,8 +2,6 @@
 to.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -78,9 +76,7 @@ def found(out: Path, query: str | None = None) -> dict[str, Any]:
 
 
 @given(st.sets(st.text(max_size=8), max_size=60), st.floats(0, 1), st.floats(0, 1), st.randoms())
-def test_a_sample_has_its_share_and_grows_with_the_rate(
-    ids: set[str], low: float, high: float, random: Any
-) -> None:
+def test_a_sample_grows_with_the_rate(ids: set[str], low: float, high: float, random: Any) -> None:
     low, high = sorted((low, high))
     names = sorted(ids)
     one = traced_ids(names, high)
@@ -91,9 +87,13 @@ def test_a_sample_has_its_share_and_grows_with_the_rate(
 
 
 def test_every_question_has_a_trace_with_its_turns_and_calls(
-    scripted: ScriptedServer, tmp_path: Path
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
+    """The store has all of it when the evaluation returns, and no key."""
+    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     result = traced(scripted.url, tmp_path / "out")
+    assert not any(thread.name == "folkmoot-push" for thread in threading.enumerate())
+    assert json.loads((tmp_path / "out" / BOOKS / CURSOR).read_text())["clean"] is True
     assert result.summary.counts.errors == 0
     traces = found(tmp_path / "out")
     rows = {row["id"]: row for row in result.rows}
@@ -127,15 +127,18 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         assert trace.info.tags["mlflow.traceName"] == row["question"]
         # the price is unknown, and not nothing
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
-
-
-def test_wrong_answers_are_found_by_their_assessment(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    rows = traced(scripted.url, tmp_path / "out").rows
-    wrong = {row["id"] for row in rows if not row["correct"]}
+        known = {one.name: one for one in trace.info.assessments}
+        assert known.keys() == {"correct", "expected_response"}
+        assert known["correct"].source.source_type == "CODE"
+        assert known["correct"].feedback.value is row["correct"]
+        assert known["expected_response"].expectation.value == root.outputs["gold"]
+    wrong = {name for name, row in rows.items() if not row["correct"]}
     assert 0 < len(wrong) < len(rows)
     assert found(tmp_path / "out", "feedback.correct = 'false'").keys() == wrong
+    places = [*tmp_path.rglob("*"), *Path(store.removeprefix("sqlite:///")).parent.rglob("*")]
+    files = [path for path in places if path.is_file()]
+    assert any(path.name == TRACES for path in files)
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
 def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -151,9 +154,7 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
     assert traces.keys() == {f"q{number}" for number in range(6)}
 
 
-def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path: Path) -> None:
     out, reply = tmp_path / "out", scripted.reply
 
     def failing(body: Any) -> Any:
@@ -172,32 +173,6 @@ def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
     assert len(traces) == 3
     assert traces["q1"].info.state == "OK"
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
-
-
-def test_the_store_is_complete_when_an_evaluation_returns(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    traced(scripted.url, tmp_path / "out", n=12)
-    assert not any(thread.name == "folkmoot-push" for thread in threading.enumerate())
-    assert len(found(tmp_path / "out")) == 12
-    assert json.loads((tmp_path / "out" / BOOKS / CURSOR).read_text())["clean"] is True
-
-
-def test_a_trace_says_whether_its_answer_is_right_and_what_was_right(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    traced(scripted.url, tmp_path / "out", n=3)
-    for trace in found(tmp_path / "out").values():
-        known = {one.name: one for one in trace.info.assessments}
-        assert known.keys() == {"correct", "expected_response"}
-        assert known["correct"].source.source_type == "CODE"
-        row = (
-            json.loads(trace.data.spans[0].attributes["mlflow.spanOutputs"])
-            if isinstance(trace.data.spans[0].attributes["mlflow.spanOutputs"], str)
-            else trace.data.spans[0].attributes["mlflow.spanOutputs"]
-        )
-        assert known["correct"].feedback.value is row["correct"]
-        assert known["expected_response"].expectation.value == row["gold"]
 
 
 def test_a_trace_that_was_cut_off_from_its_assessments_is_sent_again(
@@ -230,20 +205,7 @@ def test_one_trace_that_is_refused_keeps_no_other_back(
     assert found(tmp_path / "out").keys() == {"q0", "q1", "q3", "q4"}
 
 
-def test_no_key_is_in_a_trace(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", CANARY)
-    traced(scripted.url, tmp_path / "out")
-    places = [*tmp_path.rglob("*"), *Path(store.removeprefix("sqlite:///")).parent.rglob("*")]
-    files = [path for path in places if path.is_file()]
-    assert any(path.name == TRACES for path in files)
-    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
-
-
-def test_samples_that_are_asked_at_once_have_their_own_calls(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_samples_asked_at_once_have_own_calls(scripted: ScriptedServer, tmp_path: Path) -> None:
     numbers = itertools.count()
     scripted.reply = lambda _: json.dumps({"reasoning": f"way {next(numbers)}", "answer": "A"})
     scripted.delay = lambda: random.random() / 50
@@ -309,9 +271,7 @@ def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: P
 @pytest.mark.skipif(
     not hasattr(mlflow.genai, "compare_evaluations"), reason="MLflow compares runs from 3.18 on"
 )
-def test_mlflows_own_comparison_of_two_runs_agrees(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path) -> None:
     """MLflow 3.18 pairs the traces of two runs by their inputs, and tests what is `correct`."""
     asked = [
         fm.Question(id=f"q{n}", question=f"Is it {n}?", choices=["a", "b"], answer="A")

@@ -2,8 +2,6 @@
 harm.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -181,10 +179,7 @@ def test_a_new_store_is_made_where_mlflow_looks_and_in_silence(first_run: tuple[
 
 def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     note_beginning(
-        written(here / "out", a_run()),
-        KIND,
-        Beginning(began=1000, ended=2000),
-        pushes=True,
+        written(here / "out", a_run()), KIND, Beginning(began=1000, ended=2000), pushes=True
     )
     run_id = pushed(here / "out", a_run())
     (run,) = stored()
@@ -220,9 +215,7 @@ def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     assert (used.dataset.name, used.dataset.digest) == ("toy", "c" * 36)
 
 
-def test_a_push_sends_nothing_twice_and_asks_only_after_one_that_failed(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_push_sends_nothing_twice(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = requests_of(monkeypatch)
     pushed(here / "out", a_run())
     assert "search_runs" not in asked
@@ -240,9 +233,7 @@ def test_a_push_sends_nothing_twice_and_asks_only_after_one_that_failed(
 
 
 @pytest.mark.plots
-def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_people_and_mlflow_read_artifacts(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluation, "drawings", drawings)
     run_id = pushed(here / "out", a_run())
     folder = artifacts(here, run_id)
@@ -413,9 +404,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
     assert stored()[0].data.metrics["questions"] == 4
 
 
-def test_one_file_that_cannot_be_made_does_not_keep_the_run_from_ending(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_fails_does_not_keep_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left")
 
@@ -464,9 +453,7 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
         (a_run(lms={"*": {"name": "local/qwen2.5-coder-1.5b-instruct"}}), None, None),
     ],
 )
-def test_a_title_begins_with_the_score_and_fits(
-    run: dict[str, Any], score: str | None, name: str | None
-) -> None:
+def test_a_title_has_a_score_fits(run: dict[str, Any], score: str | None, name: str | None) -> None:
     made = title(run, score)
     assert made == (name or made)
     assert len(made) <= 40
@@ -496,9 +483,7 @@ def test_the_store_is_the_one_that_mlflow_would_name(
         assert store_uri() == wanted
 
 
-def test_runs_on_the_same_questions_are_in_one_experiment(
-    here: Path, scripted: ScriptedServer
-) -> None:
+def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:
     """However a run is started, the name of the file is the name of its experiment."""
     rows = [{"id": f"q{n}", "question": f"Which {n}?", "choices": ["a", "b"]} for n in range(6)]
     lines = "\n".join(json.dumps({**row, "answer": "A"}) for row in rows)

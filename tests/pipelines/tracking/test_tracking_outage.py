@@ -2,8 +2,6 @@
 end.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -159,10 +157,7 @@ def no_traces(method: str, path: str, number: int) -> Fault:
 
 @pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
-    proxy: FaultyProxy,
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, n = tmp_path / "out", 60
     proxy.rule = no_traces

@@ -1,7 +1,5 @@
 """The page that `folkmoot ui` names: a shared view of MLflow's table of runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A network's prompts and its policy learn together: `compile` of a strategy network."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -40,24 +38,17 @@ def said(body: dict[str, Any]) -> str:
 
 
 def network() -> fm.StrategyNetwork:
-    from folkmoot.modules.network.config import NetworkConfig
-
-    shape: dict[str, Any] = {"agents": 2, "k": 0, "hidden": 8, "heads": 1, "choice": "argmax"}
-    config = NetworkConfig(strategies=("zero_shot", "cot"), **shape)
+    config = fm.NetworkConfig(strategies=("zero_shot", "cot"), **SHAPE)
     return fm.StrategyNetwork.untrained(config, words_of)
 
 
 def compile_in(url: str, out: Path, **options: Any) -> Any:
-    given: dict[str, Any] = {
-        "optimizer": "labeled_few_shot",
-        "lm": fm.lm("openai/scripted", api_base=url),
-        "out": out,
-        "tracking": False,
-        "concurrency": 4,
-    }
-    return fm.compile(network(), TRAIN, HELD_OUT, **{**given, **options})
+    given: dict[str, Any] = {"optimizer": "labeled_few_shot", "out": out, "concurrency": 4}
+    lm = fm.lm("openai/scripted", api_base=url)
+    return fm.compile(network(), TRAIN, HELD_OUT, lm=lm, tracking=False, **{**given, **options})
 
 
+@pytest.mark.nightly
 def test_prompts_and_policy_learn_together(home: Path) -> None:
     with ScriptedServer(said) as server:
         better = compile_in(server.url, home / "out")
@@ -88,6 +79,7 @@ def test_prompts_and_policy_learn_together(home: Path) -> None:
         assert len(server.requests) == made
 
 
+@pytest.mark.nightly
 def test_a_killed_compilation_goes_on_and_asks_nothing_twice(home: Path) -> None:
     with ScriptedServer(said) as server:
         whole = compile_in(server.url, home / "whole", cache=False)
@@ -128,61 +120,30 @@ def test_one_budget_holds_and_a_larger_one_goes_on(home: Path) -> None:
         assert len(server.requests) == totals(home / "out").calls <= 900
 
 
-SETS = {
-    "agents": 2,
-    "k": 0,
-    "hidden": 8,
-    "heads": 1,
-    "choice": "argmax",
-    "epochs": 6,
-    "strategies": ["zero_shot", "cot"],
-    "embedding": "planted",
-}
+SHAPE: dict[str, Any] = {"agents": 2, "k": 0, "hidden": 8, "heads": 1, "choice": "argmax"}
+SETS = {**SHAPE, "epochs": 6, "strategies": ["zero_shot", "cot"], "embedding": "planted"}
 
 
-def test_the_command_line_and_a_study_compile_networks_that_are_still_to_be_trained(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.nightly
+def test_untrained_networks_are_compiled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     with ScriptedServer(said) as server:
-        better = fm.compile(
-            "network",
-            TRAIN,
-            sets=SETS,
-            optimizer="labeled_few_shot",
-            lm="openai/scripted",
-            api_base=server.url,
-            tracking=False,
-            out=home / "out",
-        )
+        given = {"optimizer": "labeled_few_shot", "lm": "openai/scripted", "api_base": server.url}
+        given |= {"tracking": False, "out": home / "out"}
+        better = fm.compile("network", TRAIN, sets=SETS, **given)
         about = json.loads((home / "out" / "compile.json").read_text())
         assert about["training"]["epochs"] == 6
         assert about["program"]["config"]["agents"] == 2
         assert better.compilation.winner == "compiled"
         with pytest.raises(fm.UserError, match="its training differs"):
-            fm.compile(
-                "network",
-                TRAIN,
-                sets={**SETS, "epochs": 7},
-                optimizer="labeled_few_shot",
-                lm="openai/scripted",
-                api_base=server.url,
-                out=home / "out",
-            )
+            fm.compile("network", TRAIN, sets={**SETS, "epochs": 7}, **given)
         space = {"program": "network", **SETS, "gamma": 0.1, "tie_break": "first", "alpha": 0.1}
         space |= {"weight": "mean_trust", "lr": 0.01, "top": None, "prompt_layout": "role_last"}
         space |= {"strategies": [["zero_shot", "cot"], ["cot"]], "sampling": {"temperature": None}}
         space["compile"] = {"optimizer": ["none", "labeled_few_shot"], "preset": "light"}
-        study = fm.tune(
-            space,
-            TRAIN,
-            HELD_OUT,
-            lm=fm.lm("openai/scripted", api_base=server.url),
-            trials=4,
-            sampler="grid",
-            out=home / "study",
-            tracking=False,
-        )
+        lm = fm.lm("openai/scripted", api_base=server.url)
+        given = {"trials": 4, "sampler": "grid", "tracking": False, "out": home / "study"}
+        study = fm.tune(space, TRAIN, HELD_OUT, lm=lm, **given)
     best = study.report["best"]["setting"]
     assert best["compile.optimizer"] == "labeled_few_shot"
     assert best["strategies"] == ["zero_shot", "cot"]

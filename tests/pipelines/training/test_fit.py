@@ -2,8 +2,6 @@
 outcomes.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from outcome_tables import embed_words, planted
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 4}
+SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 2}
 ASKING = {"agents": 2, "strategies": ["cot", "zero_shot"], "epochs": 2, "hidden": 8, "heads": 2}
 MODEL = "all-MiniLM-L6-v2"
 
@@ -41,9 +39,10 @@ def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
     return fm.train(**known | {"tracking": False, **options})
 
 
+@pytest.mark.nightly
 def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
-    table = write(tmp_path / "train.jsonl", *planted(60, 1))
-    test = write(tmp_path / "test.jsonl", *planted(40, 2))
+    table = write(tmp_path / "train.jsonl", *planted(24, 1))
+    test = write(tmp_path / "test.jsonl", *planted(16, 2))
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
     done = folkmoot(
         *(
@@ -73,7 +72,7 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
 
 
 def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
-    rows = planted(40, 1)
+    rows = planted(12, 1)
     numbered = [{**row, "question_id": int(row["question_id"].split("-")[1])} for row in rows]
     given = [
         write(tmp_path / "t.jsonl", *rows),
@@ -90,9 +89,7 @@ def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     )
 
 
-def test_agents_without_strategies_teach_weights_and_cannot_be_asked(
-    scripted: ScriptedServer,
-) -> None:
+def test_agents_without_strategies_teach_weights_unasked(scripted: ScriptedServer) -> None:
     rows = planted(40, 1, strategies=False)
     network = trained(rows, test=planted(30, 2, strategies=False))
     assert network.training.scores["consensus"]["value"] > 0.3
@@ -124,10 +121,7 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
     [
         ({}, "either outcomes, or questions"),
         ({"outcomes": []}, "not outcomes"),
-        (
-            {"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]},
-            "returned no vectors of",
-        ),
+        ({"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]}, "returned no vectors of"),
         ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
         (
             {"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")},
@@ -141,9 +135,7 @@ def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said:
         fm.train(**{"tracking": False, "embedding": MODEL, **options})
 
 
-def test_a_network_is_trained_kept_and_loaded_with_the_users_prompts(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_network_keeps_the_users_prompts(scripted: ScriptedServer, tmp_path: Path) -> None:
     scripted.reply = lambda body: json.dumps(
         dict.fromkeys(body["response_format"]["json_schema"]["schema"]["properties"], "A")
     )

@@ -1,7 +1,5 @@
 """Scores of a network on recorded answers, against tables worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

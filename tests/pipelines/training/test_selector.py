@@ -1,9 +1,8 @@
 """`fm.StrategySelector` before a user's own modules: trained, compiled, nested, saved and tuned."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +82,16 @@ def outcomes() -> list[dict[str, Any]]:
     return [row for row in planted(60, 1) if row["strategy"] != "zero_shot"]
 
 
+@cache
+def learned(**settings: Any) -> fm.StrategySelector:
+    """Trained on recorded answers, once."""
+    given = Routed(**settings).select
+    return fm.train(outcomes(), program=given, settings=SMALL, tracking=False)
+
+
 def routed(**settings: Any) -> Routed:
-    """Trained on recorded answers."""
     program = Routed(**settings)
-    program.select = fm.train(outcomes(), program=program.select, settings=SMALL, tracking=False)
+    program.select = learned(**settings).deepcopy()
     return program
 
 
@@ -121,7 +126,7 @@ def test_it_learns_from_outcomes_and_by_asking(lm: Any) -> None:
     assert again.state.questions == taught.state.questions + 8 * 60
 
 
-@pytest.mark.parametrize("policy", ["knn", "regression"])
+@pytest.mark.parametrize("policy", ["knn", pytest.param("regression", marks=pytest.mark.nightly)])
 def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path: Path) -> None:
     program = routed(policy=policy)
     program.save(tmp_path / "routed.json")

@@ -1,7 +1,5 @@
 """The user's own Optuna: her study, sampler, pruner and callbacks go in, and a study comes out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +33,8 @@ def with_earlier_trials(**options: Any) -> optuna.Study:
     return study
 
 
-@pytest.mark.parametrize("kept", ["memory", "sqlite"])
-def test_a_study_of_hers_keeps_her_trials_and_sampler_and_is_the_result(
-    scripted: Any, tmp_path: Path, kept: str
-) -> None:
+@pytest.mark.parametrize("kept", ["memory", pytest.param("sqlite", marks=pytest.mark.nightly)])
+def test_a_study_of_hers_is_the_result(scripted: Any, tmp_path: Path, kept: str) -> None:
     scripted.reply = scripted_by(critic_first)
     storage = None if kept == "memory" else f"sqlite:///{tmp_path / 'hers.db'}"
     sampler = optuna.samplers.RandomSampler(seed=3)
@@ -108,9 +104,7 @@ def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:
         ({"sampler": 3}, "no sampler 3"),
     ],
 )
-def test_what_cannot_be_used_is_refused_before_a_call(
-    scripted: Any, options: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_be_used_is_refused(scripted: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises(fm.UserError, match=said):
         tuned(scripted.url, **options)
     assert scripted.requests == []

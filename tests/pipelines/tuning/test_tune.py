@@ -1,7 +1,5 @@
 """Tuning: planted optima are found, calls are paid once, pruning is safe, and studies end well."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -52,9 +50,7 @@ def test_the_planted_order_is_found(scripted: Any, tmp_path: Path) -> None:
     assert study.best.roles == ["critic", "reasoner"]
 
 
-def test_the_planted_round_count_is_found_without_a_call_beyond_the_deepest_run(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_the_planted_rounds_are_found_by_the_deepest_run(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(second_thoughts)
     study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1)
     best = study.report.best
@@ -146,9 +142,7 @@ def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Pat
     assert study.report.calls["made"] == 40 + sum(entry.questions for entry in pruned)
 
 
-def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = reasoned(1000)
     space = {
         "program": "ensemble",
@@ -194,9 +188,7 @@ def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Pat
     assert all(entry.value("latency") > 0.01 for entry in study.trials)
 
 
-def test_the_same_call_again_makes_no_call_and_changes_nothing(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     first = study_at(scripted.url, tmp_path / "out", trials=5)
     made = len(scripted.requests)
@@ -236,9 +228,7 @@ def test_a_budget_holds_over_search_and_validation(scripted: Any, tmp_path: Path
         ({"storage": "nonsense"}, "--storage 'nonsense' is not a URL"),
     ],
 )
-def test_bad_input_is_named_before_any_call(
-    scripted: Any, tmp_path: Path, changed: Any, why: str
-) -> None:
+def test_bad_input_is_named(scripted: Any, tmp_path: Path, changed: Any, why: str) -> None:
     with pytest.raises(fm.UserError, match=why):
         tuned(scripted, "single:cot", tmp_path / "out", **changed)
     assert not scripted.requests

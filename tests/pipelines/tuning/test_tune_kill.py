@@ -2,8 +2,6 @@
 twice.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from pathlib import Path

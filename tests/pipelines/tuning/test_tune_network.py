@@ -2,8 +2,6 @@
 is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,9 +121,7 @@ def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) 
     assert all(path.stat().st_mtime_ns == known for path, known in logs.items())
 
 
-def test_a_trained_network_is_taken_as_it_is(
-    whole: Any, server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_trained_one_is_taken(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
     learned = next(path for path in (whole.folder / "networks").iterdir() if path.is_dir())
     study = study_of(server.url, tmp_path / "out", f"network:{learned}", trials=1)
     assert study.trials[0].questions == FIT + SCORE

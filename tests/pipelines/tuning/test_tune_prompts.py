@@ -1,7 +1,5 @@
 """Prompts and structure together: programs whose prompts stay, and prompts compiled by a study."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path
@@ -23,10 +21,8 @@ def rounds_matter(scripted: Any) -> Any:
     return lm_at(scripted.url)
 
 
-@pytest.mark.parametrize("form", ["object", "folder"])
-def test_the_parameters_of_a_program_with_prompts_of_its_own_vary(
-    scripted: Any, tmp_path: Path, form: str
-) -> None:
+@pytest.mark.parametrize("form", [pytest.param("object", marks=pytest.mark.nightly), "folder"])
+def test_parameters_vary_beside_own_prompts(scripted: Any, tmp_path: Path, form: str) -> None:
     lm = rounds_matter(scripted)
     program = fm.Deliberation(["critic", "reasoner"], tie_break="majority", max_rounds=1)
     for seat in program.seats().values():
@@ -89,9 +85,7 @@ def compiled_study(scripted: Any, out: Path | None = None, **options: Any) -> An
     return fm.tune(space, colours(24, "t"), colours(8, "v"), **{**given, **options})
 
 
-def test_prompts_and_rounds_are_tuned_together_and_compiled_once(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_prompts_and_rounds_are_tuned_and_compiled_once(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_demos()
     study = compiled_study(scripted, tmp_path / "out")
     tried = {(one.setting["max_rounds"], one.setting["compile.optimizer"]) for one in study.trials}
@@ -117,9 +111,8 @@ def test_prompts_and_rounds_are_tuned_together_and_compiled_once(
     assert len(scripted.requests) == made
 
 
-def test_one_budget_holds_over_compilations_and_trials_and_a_larger_one_goes_on(
-    scripted: Any, tmp_path: Path
-) -> None:
+@pytest.mark.nightly
+def test_one_budget_holds_over_all_and_a_larger_goes_on(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_demos()
     whole = compiled_study(scripted, tmp_path / "whole")
     calls = totals(tmp_path / "whole").calls
@@ -166,9 +159,7 @@ def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path
     )
 
 
-def test_the_short_form_tries_the_program_with_and_without_compiled_prompts(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_the_short_form_tries_compiled_prompts_and_none(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_demos()
     study = fm.tune(
         fm.SingleAgent("simple"),

@@ -2,8 +2,6 @@
 killed at every point of a trial's life; passwords.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,8 @@ POINTS: dict[str, tuple[Any, str, int]] = {
     "before its result is noted": (worker, "_note", 2),
     "before its replays are added": (worker.StudyWorker, "_add_replayed", 2),
 }
-HERE = [("between two rungs", "own"), ("before it is claimed", "own")]
-HERE += [("between two rungs", "postgresql")]
-"""The points that are tried by day, and on which storage; at night each is tried on all."""
+HERE = ("between two rungs", "own")
+"""The point that is tried by day, and on which storage; at night each is tried on all."""
 
 
 @pytest.fixture(scope="module")
@@ -87,18 +84,14 @@ def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
 @pytest.mark.parametrize(
     ("point", "storage"),
     [
-        pytest.param(point, kind, marks=[] if (point, kind) in HERE else [pytest.mark.nightly])
+        pytest.param(point, kind, marks=[] if (point, kind) == HERE else [pytest.mark.nightly])
         for point in POINTS
         for kind in ("own", "postgresql")
     ],
     indirect=["storage"],
 )
 def test_a_killed_worker_gives_its_trial_back(
-    point: str,
-    storage: str | None,
-    planted: ScriptedServer,
-    undisturbed: list[Any],
-    tmp_path: Path,
+    point: str, storage: str | None, planted: ScriptedServer, undisturbed: list[Any], tmp_path: Path
 ) -> None:
     out, name = tmp_path / "out", f"here {point}"
     die(kill, point, planted.url, out, storage, name)
@@ -125,9 +118,7 @@ def test_a_worker_killed_on_another_machine_is_missed_when_its_heartbeat_stops(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
-def test_machines_with_folders_of_their_own_share_a_study(
-    storage: str, planted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_machines_share_a_study(storage: str, planted: ScriptedServer, tmp_path: Path) -> None:
     there = {"storage": storage, "study": "joined", "trials": 8}
     child = Forked(target=study_at, args=(planted.url, tmp_path / "other"), kwargs=there)
     child.start()
@@ -142,9 +133,7 @@ def test_machines_with_folders_of_their_own_share_a_study(
 
 
 @pytest.mark.nightly
-def test_workers_give_the_same_best_and_pay_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_find_the_same_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "CONTEXT", WARM)
     with ScriptedServer(scripted_by(critic_first)) as fresh:
         study = study_at(fresh.url, tmp_path / "out", trials=8, workers=2)
@@ -165,9 +154,7 @@ def test_workers_give_the_same_best_and_pay_once(
         ("u:s3cret-canary@h/x", r"--storage '…@h/x' is not a URL"),
     ],
 )
-def test_unusable_storages_are_named_without_their_password(
-    tmp_path: Path, url: str, why: str
-) -> None:
+def test_unusable_storages_hide_passwords(tmp_path: Path, url: str, why: str) -> None:
     with pytest.raises(fm.UserError, match=why) as problem:
         open_storage(url, tmp_path)
     assert PASSWORD not in str(problem.value)

@@ -2,8 +2,6 @@
 that loads.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +60,7 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     described = parent.data.tags["mlflow.note.content"]
     assert study.report.verdict in described
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
-    assert artifacts >= {
-        "study.json",
-        "trials.json",
-        "history.png",
-        "front.png",
-        "winner",
-    }
+    assert artifacts >= {"study.json", "trials.json", "history.png", "front.png", "winner"}
     assert parent.info.status == "FINISHED"
     loaded = mlflow.pyfunc.load_model("models:/panel/1")
     assert loaded.metadata.run_id == parent.info.run_id
