@@ -45,7 +45,7 @@ An argument without a line at its function or class is one of these. Where an en
 takes the arguments of these groups, too. `Pairs` are a mapping, or texts such as `"key=value"`.
 """
 
-GROUPS = {
+GROUPS: Mapping[str, Sequence[type[Any]]] = {
     "LMs": (Seats, SharedByLMs),
     "Programs": (Commands, LMs),
     "Columns": (Columned,),
@@ -88,27 +88,9 @@ INNER = {
     *("named", "wording", "parts", "other_seats", "with_seats", "take", "reseed", "lm_of_its_own"),
     *("identity", "grade_now", "regrade", "graded", "lost", "default", "scale", "like"),
     *("unit", "did_well", "headline", "figures", "sure", "price", "no_worse_words", "few_clusters"),
-    *(
-        "worth",
-        "text_form",
-        "told_by",
-        "home",
-        "rivals",
-        "rival_usd",
-        "failed",
-        "mlflow_run_id",
-        "Seat.inputs",
-        "Role.describe",
-        "StrategySelector.describe",
-        "Turn.of",
-        "Task.of",
-        "fingerprint",
-        "unweighed",
-        "weighs",
-        "check_saved",
-        "place",
-        "acts",
-    ),
+    *("worth", "text_form", "told_by", "home", "rivals", "rival_usd", "failed", "mlflow_run_id"),
+    *("Seat.inputs", "Role.describe", "StrategySelector.describe", "Turn.of", "Task.of", "acts"),
+    *("fingerprint", "unweighed", "weighs", "check_saved", "place"),
     *("rename", "accuracy_a", "accuracy_b", "gat", "idle", "sampled", "watched", "keep", "draws"),
     *("not_tried_k_times", "word", "refuse_idle_role", "most_turns", "next_command", "judged"),
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
@@ -359,8 +341,6 @@ def annotated(annotation: Any) -> str:
     read = ast.parse(written, mode="eval").body if written.startswith("Annotated[") else None
     if isinstance(read, ast.Subscript) and isinstance(read.slice, ast.Tuple):
         written = ast.unparse(read.slice.elts[0])
-    written = re.sub(r"Annotated\[(\w+), (?:FieldInfo|Field)\(.*?\)\]", r"\1", str(written))
-    written = re.sub(r"(?:Not)?Required\[(.*)\]$", r"\1", written)
     written = re.sub(r"\b(?:collections\.abc|typing|pathlib|folkmoot)\.(?:[a-z_]+\.)*", "", written)
     written = re.sub(r"\b(?:\w+\.)+(?=[A-Z]\w*Environment|Page\b)", "", written)
     return written.replace("Mapping[str, Any] | Sequence[str]", "Pairs")
@@ -382,8 +362,8 @@ def called(name: str, thing: Any, unsaid: Collection[str] = ()) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         given.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     returns = signature.return_annotation
-    unsaid = inspect.isclass(thing) or returns in (signature.empty, None, "None")
-    end = "" if unsaid else f" -> {annotated(returns)}"
+    nothing = inspect.isclass(thing) or returns in (signature.empty, None, "None")
+    end = "" if nothing else f" -> {annotated(returns)}"
     return f"{name}({', '.join(given)}){end}"
 
 

@@ -100,7 +100,7 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title, in the same case, in any, or but for a trailing parenthetical.
+        """The page of that title, in the same case, in any, or but for a parenthetical at its end.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".

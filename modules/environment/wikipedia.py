@@ -125,7 +125,7 @@ class WikipediaEnvironment(Environment):
         return Page(page["title"], page["text"], f"{self._client.name} revision {page['revision']}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """The articles that a disambiguation page of that name lists, then those that search finds.
+        """What a disambiguation page of that name lists, then what search finds.
 
         Of the listed, those that begin with the name come first, each part in alphabetical order.
         """

@@ -35,8 +35,8 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
     - `probabilities` (N, S) of all strategies by agent, and `weights` (N,) of the agents' votes.
 
     Args:
-        strategies: names, or name → what it stands for: another name, or a `dspy.Module`, which
-            becomes a part of the selector, in `modules`.
+        strategies: names, or name → another name, or a `dspy.Module`, which becomes a part of the
+            selector, in `modules`.
         agents: N; a single agent needs no graph.
         embedding: a model's name, an `fm.Embedder`, or a function of texts (n) that gives vectors
             (n, D). None: the model of `fm.train`.

@@ -38,9 +38,9 @@ class Role:
     """What an agent is asked as. `ROLES["mine"] = Role(MySignature)` adds one.
 
     Args:
-        signature: its docstring is the instruction, and `answer` is the last of its outputs, which
-            are text. Workers and supervisors take its instruction alone; one with the outputs
-            `thought` and `action` is a worker.
+        signature: its docstring is the instruction, and `answer` the last of its outputs, which are
+            text. Workers and supervisors take the instruction alone; one with the outputs `thought`
+            and `action` is a worker.
         tools: environments, or functions of a query; the text `environment` stands for the
             program's.
         lm: its LM, where no other is given.

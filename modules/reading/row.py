@@ -86,15 +86,15 @@ class ResultRow(TypedDict):
         correct: False in these cases, too; None if the score is neither right nor wrong.
         score: what the metric gave, 1 or 0 for right and wrong; None for an error.
         em, f1: 0 … 1 for questions of the kind `span`, else None.
-        strict: of a number, whether it is right and stated in the data's own form.
-        usage: the cost of the question's calls; answers from a record or cache cost nothing.
+        strict: whether a number is right and in the data's own form.
+        usage: the cost of its calls; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
         error: why the question failed, or why the metric gave no score.
         truncated: whether any reply was cut off at a token limit.
-        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off.
+        finish_reason: how replies ended, in the endpoint's words; `length` if one was cut off.
         program: the beginning of the program's hash.
         model: the names under which endpoints answered.
-        raw: what a user's own program returned, where no answer could be read in it.
+        raw: what a program of yours returned, where no answer could be read.
         metric_usage: the cost of the metric's own LM calls.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.

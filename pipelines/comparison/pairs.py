@@ -31,7 +31,7 @@ class Pair:
     """One run, `a`, against another, `b`. Differences are `a` minus `b`.
 
     Attributes:
-        n: the number of questions; each counts once, by the mean over its repeats.
+        n: the number of questions; each counts once, by its repeats' mean.
         score_a, score_b: mean scores, 0 to 1 where answers are right or wrong (`is_rate`).
         difference, low, high: of the scores, with its 95% interval: Tango's, or Student's for other
             scores and means over repeats.
@@ -48,8 +48,7 @@ class Pair:
         confounds: what differs beside the programs.
         unchecked_judge: whether an LM graded that was not checked against people.
         price_a, price_b: the price per question of each in `price_unit`, or None.
-        margin, least: the difference that does not matter, and the lower bound that is compared
-            with it, or None.
+        margin, least: the difference that does not matter, and the lower bound for it, or None.
     """
 
     a: str

@@ -90,8 +90,8 @@ class Rivals(NamedTuple):
 class Recommendation:
     """The cheapest program that nothing is shown to beat, `run`; at equal prices the one most often
     right, then the first. `unbeaten` are all such programs, the cheapest first, and `leader` is the
-    one most often right. `front` has the recommended program and each cheaper one that is shown to
-    beat all still cheaper ones. Prices are in `unit` per question, or None.
+    one most often right. `front` has it and each cheaper program that is shown to beat all still
+    cheaper ones.
     """
 
     run: str

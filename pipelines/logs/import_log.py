@@ -82,10 +82,9 @@ def import_log(
             None writes to a temporary one.
         score: the score that says what is right, in logs of Inspect and MLflow with several.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores between
-    right and wrong makes a run of scores alone. A right answer without a text takes part in no
-    vote. Samples without a score or of a cancelled run are left out and counted; of several logs of
-    one task, the newest counts.
+    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores makes a
+    run of scores alone. A right answer without a text takes part in no vote. Samples without a
+    score or of a cancelled run are left out and counted; of logs of one task, the newest counts.
 
     Raises UserError for no log, a damaged or unknown one, the same answer twice, an answer neither
     right nor wrong, and a folder that holds something else; with file and line.

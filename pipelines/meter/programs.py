@@ -218,7 +218,7 @@ class Command(Metered):
     Args:
         command: such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take.
-        pass_env: names of further environment variables that it gets, beside those of `PASSED`.
+        pass_env: further environment variables that it gets, beside `PASSED`.
         cwd: the folder that it is started in; by default this one.
 
     Raises UserError for a command that is empty or cannot be started.

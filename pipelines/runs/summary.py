@@ -54,23 +54,23 @@ class Summary:
     """`summary.json`: scores, counts, the bill and the manifest of a run.
 
     Attributes:
-        scores: by name, the run's metric first, over questions by the mean of their repeats. Rates,
-            such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with repeats;
-            other scores have a bootstrap interval.
+        scores: by name, the run's metric first; a question counts once, by its repeats' mean.
+            Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with
+            repeats; others have a bootstrap interval.
         usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
             nothing.
         takes: as `usage`, but with these answers at their original price.
         paid: what was spent in this folder, also by killed attempts.
         lost: what calls without an answer may have cost besides.
         seconds: mean and percentiles of the time per question.
-        groups: the score by the values of `meta.subject` and other fields.
+        groups: the score by `meta.subject` and other fields.
         report: the protocol's own report.
         run: the manifest, as in `run.json`.
         spent: the budget that ended it.
-        refused: how many replies an LM or its provider refused, by the reason.
+        refused: how many replies were refused, by the reason.
         models: the names under which endpoints answered.
         requests: what was changed about requests, since an endpoint refused it as it was.
-        flaky: questions that are right in some repeats and wrong in others, the worst first.
+        flaky: questions that are right in some repeats alone, the worst first.
         spread: the variances of scores `within` a question and `between` questions, or None.
         forensics: how dialogues changed answers.
     """

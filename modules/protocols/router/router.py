@@ -139,8 +139,8 @@ class Router(Program):
             lm: the LM of seats that have none; None takes DSPy's.
             weights_from: rows of the cheap program on other questions. Its members' accuracy there
                 breaks ties between equal vote shares.
-            recorded: rows of `cheap` and `team` on these questions, such as
-                `{"cheap": fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
+            recorded: rows of `cheap` and `team` on these questions, such as `{"cheap":
+                fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
             concurrency: questions under way at a time.
 
         The score of an answer is the share of the samples or members that gave it; if an LM gives
