@@ -50,7 +50,7 @@ class Ensemble(Program):
     Args: members: names of single-agent strategies, or programs of any kind; at least one. vote:
         `majority`, `weighted`, or `probability`: each answer weighs the LM's own probability of it,
         for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs; or
-        `pick`: where answers differ, an LM, in the seat `pick`, says which one is best.
+        `pick`: where answers differ, an LM, the agent `pick`, says which one is best.
         weights: one non-negative number per member, for votes and ties that weigh;
         None until `fit_weights` has set them. samples: how often each member answers, for a pick:
         one agent that is asked several times. tie_break: which of the answers with the top score
@@ -141,13 +141,13 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        times = self.samples
-        turns = [
-            (seat, times * fewest, times * most)
-            for member in self.members
-            for seat, fewest, most in member.turns()
-        ]
-        return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
+        turns: list[SeatTurns] = []
+        for member in self.members:
+            for seat, fewest, most in member.turns():
+                turns.append((seat, self.samples * fewest, self.samples * most))
+        if self.picker is not None:
+            turns.append((self.picker, 0, 2))
+        return turns
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.weighs and self.weights is None:
@@ -275,15 +275,15 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            right[index] += score(
-                turns[name], row["gold"] or "", row["kind"], row.get("choices")
-            ).correct
+            scored = score(turns[name], row["gold"] or "", row["kind"], row.get("choices"))
+            right[index] += scored.correct
     if not total:
         raise UserError(
             "there are no finished rows to fit weights on: evaluate the ensemble on training "
             "questions"
         )
     typical = max(2, round(options / total))
+    # Below 0, a vote for an answer would count against it: who guesses badly is left out.
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
@@ -361,15 +361,9 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     return outcomes
 
 
+_ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _SPACE: Space = {
-    "members": Parameter(
-        lists(
-            (name for name, strategy in STRATEGIES.items() if strategy.samples is None),
-            2,
-            4,
-            ordered=False,
-        )
-    ),
+    "members": Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False)),
     "vote": Parameter(CategoricalDistribution(FITTED)),
     "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
     "strongest": Parameter(
@@ -384,20 +378,18 @@ _SPACE: Space = {
 
 _FREE = ("vote", "weights", "tie_break", "seed")
 
+
+def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
+    """The ensemble to record: the one that needs no weights, and asks nobody else."""
+    kept = {name: value for name, value in parameters.items() if name not in _FREE}
+    return {**kept, "vote": "majority"}
+
+
 Ensemble.protocol = Protocol(
     "ensemble",
     "ensemble:simple,cot:majority",
     partial(items_and, "members", "vote"),
     _SPACE,
-    # The recorded ensemble is the one that needs no weights.
-    Replays(
-        _FREE,
-        lambda parameters, largest: (
-            {name: value for name, value in parameters.items() if name not in _FREE}
-            | {"vote": "majority"}
-        ),
-        _replayed,
-        same_calls=True,
-    ),
+    Replays(_FREE, _recorded, _replayed, same_calls=True),
     holds=("members",),
 )

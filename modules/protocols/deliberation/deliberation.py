@@ -86,8 +86,8 @@ class Deliberation(
     Args: roles: 1 to 8 agents in speaking order: names of `ROLES` (intuitive, reasoner, retriever,
         critic) and of `own_roles`, each at most once; or these roles themselves by name, such as
         `{"lawyer": Lawyer, "critic": "critic"}`.
-        tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM says which of the
-        last answers is best, in the seat `pick`), `majority` (the most
+        tie_break: `judge` (an LM reads the discussion and decides), `pick` (an LM, the agent
+        `pick`, says which of the last answers is best), `majority` (the most
         frequent answer of the last round; ties go to the earliest speaker, or with
         `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
         `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
@@ -95,7 +95,7 @@ class Deliberation(
         one of them, or None.
         max_rounds: at least 1; the paper's value is 3.
         own_roles: roles of your own by name: signatures, `Role`s or mappings, as `fm.roles` reads
-            them from a file. One that is called `judge` takes the judge's seat.
+            them from a file. One that is called `judge` is the judge.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
             others of that round said, and all are asked at the same time.
         seed: with the question's id it decides a tie that is drawn.
@@ -169,7 +169,8 @@ class Deliberation(
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await self._blind_round(task) if self.opening == "blind" else []
-        rounds, said = min(1, len(transcript)), list(transcript)
+        rounds = 1 if transcript else 0
+        said = list(transcript)
         while rounds < self.max_rounds and not _agreed(said, task):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)
@@ -246,6 +247,7 @@ class Deliberation(
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
         transcript = list(recorded[: len(self.agents)])
+        # As many rounds as were recorded: ending at a consensus would count as a vote.
         last = max(turn.round for turn in recorded if turn.agent in self.names)
         for number in range(2, last + 1):
             await self._round(task, transcript, number, hear)
