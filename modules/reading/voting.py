@@ -202,7 +202,7 @@ def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
     """
     if not 0 <= accuracy <= 1 or n < 0 or options < 2:
         raise ValueError(
-            f"log-odds need an accuracy from 0 to 1, n >= 0 and options >= 2, "
+            "log-odds need an accuracy from 0 to 1, n >= 0 and options >= 2, "
             f"not {accuracy}, {n} and {options}"
         )
     right = accuracy * n + 0.5

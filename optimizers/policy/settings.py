@@ -28,7 +28,7 @@ class TrainingSettings(ConsensusBonus):
     - `baseline` subtracted from rewards: `none`, or the running `mean` of the agent's own.
     - `full_information`: every strategy of every agent is asked about each question, and the policy
       follows the gradient of the expected reward instead of the drawn choice's reward. A baseline
-      has no effect then. Only for replay, where answers are free.
+      has no effect then. Only for replay, where answers cost nothing.
     - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` of Adam,
       `batch` questions per update, `epochs` passes over all questions.
     - `buffer`: each agent keeps state, action and reward of this many last episodes and learns from
