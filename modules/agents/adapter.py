@@ -120,6 +120,7 @@ class Written:
     def config(self) -> Config:
         """The sampling as DSPy checks and rounds it."""
         stop = self.sampling.get("stop")
+        # The checked configuration is cached, and a list cannot be part of a key.
         stops = {"stop": tuple(stop)} if isinstance(stop, list) else {}
         return _config(tuple({**self.sampling, **stops}.items()))
 

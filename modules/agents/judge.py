@@ -49,15 +49,15 @@ class JudgeMetric(Metric):
 
     async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
         rubric = question.meta.get("rubric")
-        notes = [
-            {"title": REFERENCE, "text": gold_text(question.gold)},
-            *([{"title": RUBRIC, "text": str(rubric)}] if rubric else []),
-            {"title": GIVEN, "text": str(prediction.answer)},
-        ]
+        notes = [{"title": REFERENCE, "text": gold_text(question.gold)}]
+        if rubric:
+            notes.append({"title": RUBRIC, "text": str(rubric)})
+        notes.append({"title": GIVEN, "text": str(prediction.answer)})
+        # A prompt would cut a longer text, and the verdict would be on half an answer.
         if any(len(note["text"]) > MAX_NOTE_CHARS for note in notes):
             raise MetricError(
-                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: shorten what "
-                f"is longer"
+                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: "
+                "shorten what is longer"
             )
         with dspy.context(adapter=ProfileAdapter()):
             turn = await self.seat.ask(Task(question.question, kind="boolean"), notes=notes)

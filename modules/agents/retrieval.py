@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import dspy
@@ -92,7 +93,9 @@ class InformedSeat(Seat):
             if not any(results):
                 results = [await self.retrieval.look_up(task.question)]
                 details["fallback"] = "question"
-            passages = {(item["title"], item["text"]): item for items in results for item in items}
+            # Two queries may find the same passage, which is shown once.
+            every = chain.from_iterable(results)
+            passages = {(passage["title"], passage["text"]): passage for passage in every}
             turn = await super().ask(task, evidence=list(passages.values()), **how)
         return replace(turn, usage=usage, details={**turn.details, **details})
 
@@ -106,7 +109,12 @@ def checked_retrieval(name: str, retrieval: str) -> str:
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     """The seats, each with the one that writes its queries."""
-    return [each for seat in seats for each in (seat, seat.query) if each is not None]
+    asked = []
+    for seat in seats:
+        asked.append(seat)
+        if seat.query is not None:
+            asked.append(seat.query)
+    return asked
 
 
 def environment_named(environment: Environment | None) -> dict[str, Any]:
@@ -131,7 +139,8 @@ def environments_in(program: dspy.Module) -> list[Environment]:
     """Where the parts of a program look things up, each place of several by itself."""
     parts = [part for _, part in program.named_sub_modules(dspy.Module)]
     retrievals = [getattr(part, "retrieval", None) for part in parts]
-    places = [retrieval.environment for retrieval in retrievals if isinstance(retrieval, Retrieval)]
-    return [
-        part for place in places if place is not None for part in getattr(place, "parts", (place,))
-    ]
+    found: list[Environment] = []
+    for retrieval in retrievals:
+        if isinstance(retrieval, Retrieval) and retrieval.environment is not None:
+            found += getattr(retrieval.environment, "parts", (retrieval.environment,))
+    return found

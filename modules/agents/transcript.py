@@ -43,12 +43,10 @@ class Task:
         if kind is not None and kind not in get_args(Kind):
             raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
         if kind is not None and (kind == "choice") != bool(labelled):
-            what = (
-                "needs choices={…}"
-                if kind == "choice"
-                else "has no choices: drop them, or the kind"
-            )
-            raise UserError(f"a question of kind {kind} {what}")
+            fault = "has no choices: drop them, or the kind"
+            if kind == "choice":
+                fault = "needs choices={…}"
+            raise UserError(f"a question of kind {kind} {fault}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
         return cls(question, labelled, passage or None, kind or infer_kind(None, labelled))
 
@@ -97,7 +95,7 @@ class Turn:
             Usage.of(row.get("usage") or {}),
             row.get("step"),
             row.get("examined"),
-            cast(TurnDetails, {name: one for name, one in row.items() if name not in _FIELDS}),
+            cast(TurnDetails, {name: value for name, value in row.items() if name not in _FIELDS}),
         )
 
     def to_dict(self) -> TurnFields:

@@ -87,9 +87,8 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
             use[name][strategy] += 1
             for topic in TOPICS:
                 if meta.get(topic) is not None:
-                    topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())[
-                        strategy
-                    ] += 1
+                    values = topics.setdefault(topic, defaultdict(Counter))
+                    values[str(meta[topic])][strategy] += 1
     report = figures.report()
     agents, strategies = report.setdefault("agent", {}), report.setdefault("strategy", {})
     if agents:
@@ -155,6 +154,7 @@ def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str
             scores[key] += weight
     if answer not in scores:
         return 0.0
+    # A float holds no more than exp(709).
     return 1 / math.fsum(math.exp(min(score - scores[answer], 700.0)) for score in scores.values())
 
 

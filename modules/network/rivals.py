@@ -42,6 +42,7 @@ class Rival(nn.Module):
                 name: torch.zeros([sizes[letter] for letter in letters])
                 for name, letters in self.shapes.items()
             }
+        # The first tensor with a letter says its size, and every other has to agree with it.
         for name, part in tensors.items():
             for letter, size in zip(self.shapes.get(name, ""), part.shape, strict=False):
                 sizes.setdefault(letter, size)

@@ -60,8 +60,10 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         stands_for = dict(strategies) if isinstance(strategies, Mapping) else {}
-        self.modules = {n: one for n, one in stands_for.items() if isinstance(one, dspy.Module)}
-        self.names = {n: one for n, one in stands_for.items() if n not in self.modules}
+        self.modules = {
+            name: thing for name, thing in stands_for.items() if isinstance(thing, dspy.Module)
+        }
+        self.names = {name: thing for name, thing in stands_for.items() if name not in self.modules}
         embed = embedding if callable(embedding) else self._named(embedding)
         self.embed = _Kept(embed)
         if state is None:
@@ -92,9 +94,10 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         chances = softmax(scores)
         picks = state.pick(scores, vector, key)
         rng = random_for(config.seed, key) if config.sampled else None
-        one = draw(np.log(chances.mean(axis=0, keepdims=True)), rng=rng).strategies[0]
+        # `draw` takes scores, and the softmax of these gives the mean chances back.
+        (common,) = draw(np.log(chances.mean(axis=0, keepdims=True)), rng=rng).strategies
         return dspy.Prediction(
-            choice=config.strategies[one],
+            choice=config.strategies[common],
             choices=[None if s is None else config.strategies[s] for s in picks],
             probabilities=chances,
             weights=state.weights(vector, picks),

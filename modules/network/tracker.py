@@ -84,6 +84,7 @@ class StrategyTracker:
         """
         unit = _unit(question)
         cosines = self.questions @ unit
+        # With merge = 1, the same question again still has to find its own entry.
         if cosines.max(initial=-1.0) < self.settings.merge - ROUNDING:
             self.questions = np.vstack([self.questions, unit])
             self.means = np.pad(self.means, ((0, 1), (0, 0)), constant_values=NEUTRAL)

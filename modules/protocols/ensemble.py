@@ -140,13 +140,13 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        times = self.samples
-        turns = [
-            (seat, times * fewest, times * most)
-            for member in self.members
-            for seat, fewest, most in member.turns()
-        ]
-        return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
+        turns: list[SeatTurns] = []
+        for member in self.members:
+            for seat, fewest, most in member.turns():
+                turns.append((seat, self.samples * fewest, self.samples * most))
+        if self.picker is not None:
+            turns.append((self.picker, 0, 2))
+        return turns
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.weighs and self.weights is None:
@@ -273,15 +273,15 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            right[index] += score(
-                turns[name], row["gold"] or "", row["kind"], row.get("choices")
-            ).correct
+            scored = score(turns[name], row["gold"] or "", row["kind"], row.get("choices"))
+            right[index] += scored.correct
     if not total:
         raise UserError(
             "there are no finished rows to fit weights on: evaluate the ensemble on training "
             "questions"
         )
     typical = max(2, round(options / total))
+    # Below 0, a vote for an answer would count against it: who guesses badly is left out.
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
@@ -359,15 +359,9 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     return outcomes
 
 
+_ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _SPACE: Space = {
-    "members": Parameter(
-        lists(
-            (name for name, strategy in STRATEGIES.items() if strategy.samples is None),
-            2,
-            4,
-            ordered=False,
-        )
-    ),
+    "members": Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False)),
     "vote": Parameter(CategoricalDistribution(FITTED)),
     "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
     "strongest": Parameter(
@@ -382,20 +376,18 @@ _SPACE: Space = {
 
 _FREE = ("vote", "weights", "tie_break", "seed")
 
+
+def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
+    """The ensemble to record: the one that needs no weights, and asks nobody else."""
+    kept = {name: value for name, value in parameters.items() if name not in _FREE}
+    return {**kept, "vote": "majority"}
+
+
 Ensemble.protocol = Protocol(
     "ensemble",
     "ensemble:simple,cot:majority",
     partial(items_and, "members", "vote"),
     _SPACE,
-    # The recorded ensemble is the one that needs no weights.
-    Replays(
-        _FREE,
-        lambda parameters, largest: (
-            {name: value for name, value in parameters.items() if name not in _FREE}
-            | {"vote": "majority"}
-        ),
-        _replayed,
-        same_calls=True,
-    ),
+    Replays(_FREE, _recorded, _replayed, same_calls=True),
     holds=("members",),
 )

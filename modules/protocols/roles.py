@@ -132,6 +132,7 @@ def role_of(name: str, thing: Any) -> Role:
             )
     signature = dspy.Signature({**_INPUTS, **outputs}, role.signature.instructions)
     checked = replace(role, signature=signature, tools=tools)
+    # Checking it again would wrap its functions once more, and make another class of its signature.
     object.__setattr__(checked, "checked_as", name)
     return checked
 
@@ -211,8 +212,11 @@ class Seated(NamedTuple):
 def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
     """The seats that the named roles take; equal names become `NAME.0`, `NAME.1`, …."""
     roles = [name for name in names for _ in range(cast[name].repeats)]
-    samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
-    return [Seated(*each) for each in zip(distinct(roles), roles, samples, strict=True)]
+    seats = []
+    for place, (name, role) in enumerate(zip(distinct(roles), roles, strict=True)):
+        # The first of a role draws no sample, so that it is asked as one alone would be.
+        seats.append(Seated(name, role, roles[:place].count(role) or None))
+    return seats
 
 
 def seat_of(
@@ -235,5 +239,6 @@ def seat_of(
 
 def acting_as(role: Role) -> type[Any]:
     """What a worker in that role is told; one that answers gives the instruction alone."""
-    told: type[Any] = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
-    return role.signature if role.acts else told
+    if role.acts:
+        return role.signature
+    return team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")

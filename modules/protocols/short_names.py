@@ -49,7 +49,8 @@ def distinct(names: Sequence[str]) -> list[str]:
     result = []
     for name in names:
         if name in numbers:
-            name = next(each for n in numbers[name] if (each := f"{name}.{n}") not in used)
+            numbered = (f"{name}.{number}" for number in numbers[name])
+            name = next(free for free in numbered if free not in used)  # `a.0` may be taken
             used.add(name)
         result.append(name)
     return result
@@ -119,10 +120,10 @@ def _members_of(described: Described) -> list[str]:
         case "single":
             return [str(described.get("role") or described["strategy"])]
         case "ensemble":
-            members = [
-                legend(each) if each["program"] == "single" else short_name(each)
-                for each in described["members"]
-            ]
+            members = []
+            for member in described["members"]:
+                single = member["program"] == "single"
+                members.append(legend(member) if single else short_name(member))
             return [", ".join(members), str(described["vote"])]
         case "deliberation":
             ties = str(described["tie_break"])

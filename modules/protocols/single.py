@@ -138,6 +138,7 @@ class SingleAgent(
         if self.ties.rule == "random" and prediction.get("tied"):
             leading = prediction["leading"]
             decide_tie = self.ties.decider(ASKER.get().question)
+            # One supporter for each: only their number matters where the answer is drawn.
             prediction["answer"] = leading[decide_tie([[0]] * len(leading))]
         return prediction
 

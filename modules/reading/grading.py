@@ -210,11 +210,12 @@ def row_fault(
                 f"{_called(row)} scores {value:g} and is called "
                 f"{'right' if row['correct'] else 'wrong'}"
             )
+        # A file from elsewhere could claim an answer that nobody gave.
         said = {turn["answer"] for turn in row["transcript"]} - {None}
         if measured and said and answer is not None and answer not in said:
             return f"{_called(row)} has the answer {_shown(answer)}, which no turn of it gave"
         if measured:
-            expected = value if grader is None and answer is not None else scale.least
+            expected = scale.least if answer is None else value
             if grader is not None and answer is not None:
                 if gold is None:
                     return f"{_called(row)} has no gold answer that its score could come from"

@@ -149,7 +149,9 @@ def row_state(row: ResultRow) -> str:
         return "failed"
     if row["correct"] is None:
         return "scored"
-    return "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
+    if row["correct"]:
+        return "right"
+    return "unreadable" if row["answer"] is None else "wrong"
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:
@@ -166,5 +168,5 @@ def taken(row: ResultRow) -> Usage:
         return Usage.of(row["takes"])
     usage = Usage.of(row["usage"])
     if usage.cached_calls:  # of what these took, nothing was noted
-        return Usage(usage.calls, None, None, 0, None, None, None, None, usage.truncated_calls)
+        return Usage.unknown(usage.calls, usage.truncated_calls)
     return usage

@@ -43,6 +43,7 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         if taken := whole(row.get("rounds")):
             rounds[taken] += 1
             figures.mean(taken, "rounds_mean")
+        # Under 0 are those that never reached one.
         consensus[whole(row.get("consensus_round"))] += 1
         turns = [turn for turn in row.get("transcript") or () if not turn.get("step")]
         reading = Reading(row)

@@ -50,6 +50,7 @@ class Figures:
         """Count what happened under its name; those of the names that never happen are worth a
         zero.
         """
+        # Once a place: the zeros only make the names appear, in this order.
         for name in () if path in self._listed else names:
             self.count(0, *path, name)
         self._listed.add(path)
@@ -108,13 +109,11 @@ class Reading:
             return _WRONG
         if answer not in self._scores:
             row = self._row
+            kind, choices = row.get("kind", "span"), row.get("choices")
             try:
-                result = score(
-                    answer, row["gold"] or "", row.get("kind", "span"), row.get("choices")
-                )
-            except (ValueError, TypeError, AttributeError, KeyError):
-                result = _WRONG
-            self._scores[answer] = result
+                self._scores[answer] = score(answer, row["gold"] or "", kind, choices)
+            except (ValueError, TypeError, AttributeError, KeyError):  # rows of logs may lack it
+                self._scores[answer] = _WRONG
         return self._scores[answer]
 
     def right(self, answer: Any) -> bool:
@@ -129,9 +128,9 @@ class Reading:
 
     def state(self, answer: Any) -> str:
         """The state of an answer, one of `STATES`."""
-        return (
-            STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
-        )
+        if self.right(answer):
+            return "right"
+        return "wrong" if isinstance(answer, str) else "unreadable"
 
     def same(self, one: str | None, other: str | None) -> bool:
         key = self.key(one)

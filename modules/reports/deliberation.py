@@ -62,6 +62,7 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.usage(row)
     report = figures.report()
     if questions := report["questions"]:
+        # A dialogue that ended earlier also stands resolved in all later rounds.
         resolved = accumulate(consensus[round] for round in range(1, longest + 1))
         report["resolved_by_round"] = {
             str(round): n / questions for round, n in enumerate(resolved, 1)
@@ -95,15 +96,12 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
         figures.mean(reading.right(own[-1]["answer"]), "role", role, "accuracy_last")
         for before, after in pairwise(own):
             revised = _revision(before["answer"], after["answer"], reading)
-            for place in (
-                ("revisions",),
-                ("revisions", "round", str(after["round"])),
-                ("role", role, "revisions"),
-            ):
-                figures.mean(revised is not None, *place, "rate")
+            by_round = ("revisions", "round", str(after["round"]))
+            for path in (("revisions",), by_round, ("role", role, "revisions")):
+                figures.mean(revised is not None, *path, "rate")
                 if revised is not None:
-                    figures.mean(revised == "wrong_to_right", *place, "share_to_right")
-                figures.one_of(CHANGES, revised, *place)
+                    figures.mean(revised == "wrong_to_right", *path, "share_to_right")
+                figures.one_of(CHANGES, revised, *path)
 
 
 def _revision(before: str | None, after: str | None, reading: Reading) -> str | None:

@@ -42,8 +42,9 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         for name in answers:
             figures.mean(right[name], "member_accuracy", name)
         figures.mean(all_agree(list(answers.values()), row["kind"]), "agreement", "all")
-        for one, other in combinations(answers, 2):
-            figures.mean(reading.same(answers[one], answers[other]), "agreement", f"{one}-{other}")
+        for first, second in combinations(answers, 2):
+            same = reading.same(answers[first], answers[second])
+            figures.mean(same, "agreement", f"{first}-{second}")
         figures.mean(any(right.values()), "ceiling")
         figures.count(1, "decided_by", str(row["decided_by"]), "count")
         figures.mean(correct, "decided_by", str(row["decided_by"]), "accuracy")

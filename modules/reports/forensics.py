@@ -107,11 +107,9 @@ class ForensicTally:
         self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
-        spoken = (
-            [] if row.get("error") else [turn for turn in turns_of(row) if not turn.get("step")]
-        )
+        spoken = [turn for turn in turns_of(row) if not turn.get("step")]
         answers_by_agent = answers_of(spoken)
-        if not answers_by_agent:
+        if row.get("error") or not answers_by_agent:
             return
         figures, reading, final = self._figures, Reading(row), bool(row["correct"])
         examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
@@ -127,16 +125,20 @@ class ForensicTally:
         figures.count(anybody_right - final, "oracle", "lost")
         for agent, answers in answers_by_agent.items():
             if len(answers) > 1 and not examined:
-                self._change(
-                    reading.state(answers[0]), reading.state(answers[-1]), "agent", agent, "flips"
-                )
+                first, last = reading.state(answers[0]), reading.state(answers[-1])
+                self._change(first, last, "agent", agent, "flips")
         for turn in examined:
-            handed, answer = (reading.state(of.get("answer")) for of in (turn["examined"], turn))
-            self._change(handed, answer, "agent", str(turn.get("agent")), "flips")
+            handed = reading.state(turn["examined"].get("answer"))
+            own = reading.state(turn.get("answer"))
+            self._change(handed, own, "agent", str(turn.get("agent")), "flips")
         self._vote(row, answers_by_agent, reading)
         for move in moves(row, reading):
-            for speaker in () if move.was and move.now else move.towards:
-                way = _MOVES.get((move.was, move.now))
+            if (
+                move.was and move.now
+            ):  # from one right answer to another, which persuades of nothing
+                continue
+            for speaker in move.towards:
+                way = _MOVES[move.was, move.now]
                 figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
 
     def _change(self, before: str, after: str, *path: str) -> None:
@@ -150,12 +152,15 @@ class ForensicTally:
             answers = [own[place] for own in answers_by_agent.values()]
             readable = [answer if reading.key(answer) else None for answer in answers]
             states.append(reading.state(majority(readable, key=reading.key).answer))
-        final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
-        self._figures.mean(states[0] == STATES[0], "talk", "accuracy")
-        self._figures.mean(states[1] == STATES[0], "talk", "accuracy_last")
-        self._change(states[0], final, "talk")
-        self._change(states[0], states[1], "talk", "revisions")
-        self._change(states[1], final, "talk", "decider")
+        first, last = states
+        final = "unreadable" if row["answer"] is None else "wrong"
+        if row["correct"]:
+            final = "right"
+        self._figures.mean(first == "right", "talk", "accuracy")
+        self._figures.mean(last == "right", "talk", "accuracy_last")
+        self._change(first, final, "talk")
+        self._change(first, last, "talk", "revisions")
+        self._change(last, final, "talk", "decider")
 
     def report(self) -> dict[str, object]:
         """The report of `forensics` on the rows so far."""
@@ -206,10 +211,12 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
     for place, turn in enumerate(turns):
         agent, round, answer = str(turn.get("agent")), _round(turn), _answer(turn)
         if turn.get("step"):
-            sent_back |= {str(turn["worker"]): agent} if turn.get("worker") else {}
+            if turn.get("worker"):
+                sent_back[str(turn["worker"])] = agent
         elif examined := turn.get("examined"):
             yield _Step(place, agent, examined["answer"], answer, dict(held), None)
         elif agent not in DECIDERS and round > spoke.get(agent, -1):
+            # Reasoners who are asked again read nobody: their second answer follows from no other.
             if agent in spoke and not afresh:
                 others = {name: answer_held for name, answer_held in held.items() if name != agent}
                 yield _Step(place, agent, held[agent], answer, others, sent_back.get(agent))

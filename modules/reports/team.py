@@ -72,10 +72,12 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         figures.usage(row)
     report = figures.report()
     if report["questions"]:
-        ways = (
-            (way.partition(":"), figures["count"]) for way, figures in report["decided_by"].items()
-        )
-        report["accepted"] = {worker: count for (by, _, worker), count in ways if by == SUPERVISOR}
+        accepted = {}
+        for way, counted in report["decided_by"].items():
+            by, _, worker = way.partition(":")
+            if by == SUPERVISOR:
+                accepted[worker] = counted["count"]
+        report["accepted"] = accepted
     if retries:
         report["retries"] = by_number(retries, 0, max(retries))
         report["first_attempts"] = _by_limit(ends)
@@ -102,12 +104,9 @@ def _by_limit(ends: Mapping[int, list[float]]) -> dict[str, dict[str, float]]:
     end).
     """
     attempts = sum(number for _, _, number in ends.values())
-    within = (
-        np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
-        / attempts
-    )
-    names = ("em", "f1", "ended")
-    return {
-        str(limit): dict(zip(names, map(float, row), strict=True))
-        for limit, row in enumerate(within, 1)
-    }
+    # What ends within some steps also ends within more: sums run over the limits.
+    sums = np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
+    shares = {}
+    for limit, (em, f1, ended) in enumerate((sums / attempts).tolist(), 1):
+        shares[str(limit)] = {"em": em, "f1": f1, "ended": ended}
+    return shares

@@ -88,9 +88,8 @@ class _Account:
     def _judged(self, answer: str | None) -> str:
         if answer is None:
             return words.ABSTAINED
-        return (words.RIGHT if self.right(answer) else words.WRONG).format(
-            answer=self.shown(answer)
-        )
+        judged = words.RIGHT if self.right(answer) else words.WRONG
+        return judged.format(answer=self.shown(answer))
 
     def _outcome(self) -> str:
         answer, question = self.prediction.get("answer"), self.question
@@ -103,9 +102,8 @@ class _Account:
         shown = self.shown(answer)
         if judged.f1 and not judged.correct:
             return words.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)
-        return (words.WON if judged.correct else words.LOST).format(
-            answer=shown, decided_by=decided_by
-        )
+        outcome = words.WON if judged.correct else words.LOST
+        return outcome.format(answer=shown, decided_by=decided_by)
 
     def _agent_lines(self) -> Iterator[str]:
         """Each agent's answers in order; nothing for a single agent, whose answer is in the
@@ -115,10 +113,8 @@ class _Account:
         if len(agents) < 2 and len(self.spoken) < 2:
             return
         for agent in agents:
-            answers = [
-                self._judged(turn["answer"]) for turn in self.spoken if turn["agent"] == agent
-            ]
-            yield words.SAID.format(agent=agent, answers=", then ".join(answers))
+            own = [turn["answer"] for turn in self.spoken if turn["agent"] == agent]
+            yield words.SAID.format(agent=agent, answers=", then ".join(map(self._judged, own)))
         if not any(self.right(turn["answer"]) for turn in self.spoken):
             yield words.NOBODY
 
@@ -133,12 +129,10 @@ class _Account:
             if agent not in DECIDERS and not turn.get("examined") and None not in (before, answer):
                 was, now = self.right(before), self.right(answer)
                 if was != now:
-                    others = [
-                        name
-                        for name, other in latest.items()
-                        if name != agent and self._same(other, answer)
-                    ]
-                    yield (words.WON_OVER if now else words.MISLED).format(
+                    holding = [name for name, held in latest.items() if self._same(held, answer)]
+                    others = [name for name in holding if name != agent]
+                    turned = words.WON_OVER if now else words.MISLED
+                    yield turned.format(
                         agent=agent,
                         before=self.shown(before),
                         after=self.shown(answer),
@@ -177,16 +171,10 @@ class _Account:
                 heard[agent] = turn["answer"]
         answer = self.prediction.get("answer")
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
-        if (
-            not decider
-            and len(heard) > 1
-            and knew
-            and answer is not None
-            and not self.right(answer)
-        ):
-            yield words.OUTVOTED.format(
-                others=_names(knew), gold=self.gold, answer=self.shown(answer)
-            )
+        voted = not decider and len(heard) > 1 and answer is not None
+        if voted and knew and not self.right(answer):
+            shown = self.shown(answer)
+            yield words.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=shown)
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer = turn["agent"], turn["answer"]
@@ -200,19 +188,14 @@ class _Account:
             if knew:
                 yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
-            against = [
-                name
-                for name, theirs in heard.items()
-                if theirs is not None and not self.right(theirs)
-            ]
+            answered = [name for name, theirs in heard.items() if theirs is not None]
+            against = [name for name in answered if name not in knew]
             if against:
-                yield words.FOUND.format(
-                    agent=agent, answer=self.shown(answer), others=_names(against)
-                )
+                shown, others = self.shown(answer), _names(against)
+                yield words.FOUND.format(agent=agent, answer=shown, others=others)
         elif knew:
-            yield words.IGNORED.format(
-                agent=agent, answer=self.shown(answer), others=_names(knew), gold=self.gold
-            )
+            shown, others = self.shown(answer), _names(knew)
+            yield words.IGNORED.format(agent=agent, answer=shown, others=others, gold=self.gold)
 
     def _examined(self, turn: Turn) -> Iterator[str]:
         examined, after = turn["examined"], turn["answer"]

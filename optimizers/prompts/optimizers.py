@@ -112,9 +112,8 @@ def _checked(name: str, thing: Any) -> PromptOptimizer:
         raise UserError(
             f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
         )
-    return replace(
-        thing, name=name, presets={preset: thing.presets.get(preset, {}) for preset in PRESETS}
-    )
+    presets = {preset: thing.presets.get(preset, {}) for preset in PRESETS}
+    return replace(thing, name=name, presets=presets)
 
 
 OPTIMIZERS: Registry[PromptOptimizer] = Registry("optimizers", _checked)
@@ -146,10 +145,9 @@ def _register(
     """
 
     def add(run: Run) -> Run:
-        presets = {
-            preset: {key: values[place] for key, values in settings.items()}
-            for place, preset in enumerate(PRESETS)
-        }
+        presets: dict[str, Settings] = {}
+        for place, preset in enumerate(PRESETS):
+            presets[preset] = {key: values[place] for key, values in settings.items()}
         flags = {flag: flag in does.split() for flag in _FLAGS}
         OPTIMIZERS[run.__name__] = PromptOptimizer(
             run.__name__, summary, presets, run, work, **flags
@@ -182,10 +180,10 @@ def _copro_work(n: SimpleNamespace) -> tuple[int, int]:
 
 
 def _simba_work(n: SimpleNamespace) -> tuple[int, int]:
-    tried = n.steps * (n.candidates + 1)
-    return 2 * tried * min(n.batch, n.learn) + (
-        n.candidates + 1
-    ) * n.learn + FINALISTS * n.select, tried
+    programs = n.candidates + 1
+    tried = n.steps * programs
+    asked = 2 * tried * min(n.batch, n.learn)
+    return asked + programs * n.learn + FINALISTS * n.select, tried
 
 
 def _gepa_work(n: SimpleNamespace) -> tuple[int, int]:
@@ -269,9 +267,9 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
 
     def objective(self, trial: optuna.Trial) -> float:
         candidate = self.student.reset_copy()
-        shown = {name: one.demos for name, one in self.compiled_teleprompter.named_predictors()}
+        solved = dict(self.compiled_teleprompter.named_predictors())
         for name, predictor in candidate.named_predictors():
-            if demos := shown[name]:
+            if demos := solved[name].demos:
                 place = trial.suggest_int(f"demo_index_for_{name}", 0, len(demos) - 1)
                 predictor.demos = [demos[place]]
         trial.set_user_attr("program", candidate)
@@ -311,7 +309,7 @@ def knn(bench: Bench) -> list[Student]:
         failure_score=0.0,
     )
     names = {id(predictor): name for name, predictor in student.program.named_predictors()}
-    pool = [_solved(each, student, names, bench.metric) for each in solved]
+    pool = [_solved(traced, student, names, bench.metric) for traced in solved]
     nearest = bench.student.deepcopy()
     nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
     return [nearest]
@@ -398,7 +396,7 @@ def gepa(bench: Bench) -> list[Student]:
 )
 def infer_rules(bench: Bench) -> list[Student]:
     student = bench.student.deepcopy()
-    # DSPy changes signature classes, which copies of a program share
+    # DSPy changes signature classes in place, which copies of a program share.
     student.own_signatures = True
     made = InferRules(
         num_candidates=bench.settings["candidates"],
@@ -457,15 +455,15 @@ def _mipro(bench: Bench, **shown: int) -> Any:
 
 
 def _solved(
-    one: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
+    traced: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
 ) -> Shown:
     """A learning question and its demonstrations: each seat's own work if it led to the right
     answer, else only the right answer.
     """
-    question, prediction = one["example"], one["prediction"]
+    question, prediction = traced["example"], traced["prediction"]
     demos: dict[str, dict[str, Any]] = {}
     if metric.demonstrable(question, prediction):
-        for predictor, inputs, outputs in one["trace"]:
+        for predictor, inputs, outputs in traced["trace"]:
             if id(predictor) in names:
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
     labelled = dict(question.inputs()) | {"answer": question.answer}

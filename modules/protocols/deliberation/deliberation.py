@@ -166,7 +166,8 @@ class Deliberation(
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await self._blind_round(task) if self.opening == "blind" else []
-        rounds, said = min(1, len(transcript)), list(transcript)
+        rounds = 1 if transcript else 0
+        said = list(transcript)
         while rounds < self.max_rounds and not _agreed(said, task):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)
@@ -243,6 +244,7 @@ class Deliberation(
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
         transcript = list(recorded[: len(self.agents)])
+        # As many rounds as were recorded: ending at a consensus would count as a vote.
         last = max(turn.round for turn in recorded if turn.agent in self.names)
         for number in range(2, last + 1):
             await self._round(task, transcript, number, hear)

@@ -43,7 +43,8 @@ def replay(
     asked at this point.
     """
     kind: Kind = result["kind"]
-    began = OPENINGS[any(turn.get("blind") for turn in result["transcript"])]
+    blind = any(turn.get("blind") for turn in result["transcript"])
+    began = "blind" if blind else "in_turn"
     if opening not in (None, began):
         raise UserError(
             f"the recorded dialogue began {began.replace('_', ' ')}, and what agents saw cannot be "
@@ -65,8 +66,8 @@ def replay(
             return _outcome(kind, latest[0], "consensus", kept, number, consensus_round=number)
     if limit > recorded:
         raise UserError(
-            f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what "
-            f"{limit} give"
+            f"the recorded dialogue has {recorded} rounds without consensus: "
+            f"it cannot tell what {limit} give"
         )
     kept = [turn for turn in spoken if turn.round <= limit]
     agents = list(dict.fromkeys(turn.agent for turn in spoken))
@@ -81,6 +82,7 @@ def replay(
                 "strongest:ROLE, or run it"
             )
         if not verdicts:
+            # No LM decided then either: what was recorded stands.
             return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
         judged, heard = verdicts[-1].answer, [*kept, verdicts[-1]]
     elif rule.ties.rule == "random" and not question:

@@ -96,6 +96,7 @@ def _own(name: str, function: Any) -> TieBreak:
         raise UserError(f"{name} is not a tie-break: name a function of the list of turns")
 
     def rule(chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie) -> str | None:
+        # Copies: the user's function may change what it gets.
         answer: str | None = function([dict(turn) for turn in turns])
         if answer is not None and answer not in [turn["answer"] for turn in turns]:
             raise UserError(

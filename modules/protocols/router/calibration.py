@@ -166,20 +166,15 @@ def calibration_of(value: Any) -> RouterCalibration | None:
 
 def asked_of(program: Program, lm: Any) -> AskedPart:
     """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
-    lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
-    # Seeds change with repeats and say nothing of how good an answer is.
-    sent = {
-        name: {key: value for key, value in settings_of(one).items() if key != "seed"}
-        for name, one in lms.items()
-        if one is not None
-    }
-    return AskedPart(
-        program=hashes(program)["program_hash"],
-        lms={
-            name: f"{lms[name].model} {json.dumps(settings, sort_keys=True, default=str)}"
-            for name, settings in sent.items()
-        },
-    )
+    lms = {}
+    for name, seat in program.seats().items():
+        asked = seat.predict.lm or lm
+        if asked is not None:
+            settings = settings_of(asked)
+            # Seeds change with repeats and say nothing of how good an answer is.
+            settings.pop("seed", None)
+            lms[name] = f"{asked.model} {json.dumps(settings, sort_keys=True, default=str)}"
+    return AskedPart(program=hashes(program)["program_hash"], lms=lms)
 
 
 def sureness(
@@ -201,14 +196,14 @@ def sureness(
     for turn in turns:
         last[turn["agent"]] = max(turn["round"], last.get(turn["agent"], 0))
     votes = [turn for turn in turns if turn["round"] == last[turn["agent"]]]
-    same = [
-        turn
-        for turn in votes
-        if turn["answer"] is not None
-        and answer_key(turn["answer"], kind) == answer_key(answer, kind)
-    ]
     if not votes:
         return 1.0
+    same = []
+    for turn in votes:
+        if turn["answer"] is not None and answer_key(turn["answer"], kind) == answer_key(
+            answer, kind
+        ):
+            same.append(turn)
     tie = sum(weights.get(turn["agent"], 0.0) for turn in same)
     sure = sum(turn.get("probability", 1.0) for turn in same)
     return (sure + TIE * tie) / len(votes)
@@ -230,6 +225,7 @@ def calibrated(
     """Ask the parts in turn, each the questions that those before it leave, and find their
     thresholds.
     """
+    # Each of the parts' tests may fail: they share the probability of that (Bonferroni).
     confidence_each = 1 - (1 - confidence) / len(parts)
     _check(questions, max_error, confidence, confidence_each, parts, recorded)
     lm = dspy.settings.lm if lm is None else lm
@@ -244,19 +240,19 @@ def calibrated(
         with dspy.context(lm=lm):
             answers = _answers(name, part, left, recorded.get(name), concurrency)
         own = weights if place == 0 else {}
-        scores = np.array(
-            [
-                -1.0
-                if place < len(parts) - 1
-                and routes(Task.of(**question.inputs()), answered.answer, answered.transcript)
-                else sureness(answered.answer, answered.transcript, question.kind, own)
-                for question, answered in zip(left, answers, strict=True)
-            ]
-        )
-        right = np.array([answered.right for answered in answers], dtype=bool)
-        for answered in answers:
-            bill.add(answered.usage)
-        watched = watched or scores.tolist()
+        is_last = place == len(parts) - 1
+        sure: list[float] = []
+        for question, given in zip(left, answers, strict=True):
+            bill.add(given.usage)
+            task = Task.of(**question.inputs())
+            # An answer that the router's own rule sends on cannot stand, however sure it is.
+            if not is_last and routes(task, given.answer, given.transcript):
+                sure.append(-1.0)
+            else:
+                sure.append(sureness(given.answer, given.transcript, question.kind, own))
+        scores = np.array(sure)
+        right = np.array([given.right for given in answers], dtype=bool)
+        watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         stages[name] = Stage(
             asked=asked_of(part, lm),
@@ -270,7 +266,8 @@ def calibrated(
             weights=own,
         )
         if cut is not None:
-            left = [one for one, sure in zip(left, scores >= cut.score, strict=True) if not sure]
+            stands = scores >= cut.score
+            left = [question for question, kept in zip(left, stands, strict=True) if not kept]
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
@@ -314,6 +311,7 @@ def _check(
     texts = {question.question for question in questions}
     for part in parts.values():
         for predictor in part.predictors():
+            # An LM that is shown the answer is right more often than it will be on other questions.
             if any(demo.get("question") in texts for demo in predictor.demos):
                 raise UserError(
                     "the router's programs are shown some of these questions as examples: "
@@ -323,10 +321,8 @@ def _check(
 
 def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
     """The accuracy of each member on other questions, 0 to 1."""
-    ids, texts = (
-        {question.id for question in questions},
-        {question.question for question in questions},
-    )
+    ids = {question.id for question in questions}
+    texts = {question.question for question in questions}
     marks: defaultdict[str, list[bool]] = defaultdict(list)
     for row in rows:
         if row["id"] in ids or row["question"] in texts:
@@ -381,9 +377,8 @@ async def _ask(
         async with room:
             prediction = await program.answer(question)
         gold = question.gold or ""
-        graded = score(prediction.answer, gold, question.kind, question.choices)
-        return PartAnswer(
-            prediction.answer, graded.correct, prediction.transcript, Usage.of(prediction.usage)
-        )
+        right = score(prediction.answer, gold, question.kind, question.choices).correct
+        usage = Usage.of(prediction.usage)
+        return PartAnswer(prediction.answer, right, prediction.transcript, usage)
 
     return await together(ask(question) for question in questions)

@@ -93,14 +93,12 @@ class Router(Program):
         return {**self.named(), **parts, "rule": self.rule, **kept}
 
     def turns(self) -> list[SeatTurns]:
-        first = [] if self.rule == ALWAYS else self.cheap.turns()
+        first = [] if self.rule == ALWAYS else list(self.cheap.turns())
         if self.rule == NEVER:
             return first
-        surely = self.rule == ALWAYS
-        return [
-            *first,
-            *((seat, low if surely else 0, most) for seat, low, most in self.team.turns()),
-        ]
+        for seat, fewest, most in self.team.turns():
+            first.append((seat, fewest if self.rule == ALWAYS else 0, most))
+        return first
 
     def most_turns(self) -> int:
         first = 0 if self.rule == ALWAYS else self.cheap.most_turns()
@@ -192,6 +190,7 @@ class Router(Program):
         same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
         for place, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
+            # A threshold promises something only for questions like those of the calibration.
             if place == 0 and watch.drifted:
                 continue
             if not same_rule or asked_of(part, dspy.settings.lm) != stage.asked:
@@ -244,9 +243,10 @@ class Router(Program):
         if total:
             figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            figures[name] = {"questions": questions} | (
-                {"accuracy": right / questions} if questions else {}
-            )
+            of_part: dict[str, float] = {"questions": questions}
+            if questions:
+                of_part["accuracy"] = right / questions
+            figures[name] = of_part
         return figures
 
 
@@ -260,16 +260,13 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
     answers = [turn["answer"] for turn in transcript if not turn.get("step")]
-    same = [
-        each
-        for each in answers
-        if each is not None
-        and answer is not None
-        and answer_key(each, task.kind) == answer_key(answer, task.kind)
-    ]
+    same = 0
+    if answer is not None:
+        keys = [answer_key(given, task.kind) for given in answers if given is not None]
+        same = keys.count(answer_key(answer, task.kind))
     words = sum(len(str(turn["text"]).split()) for turn in transcript)
     return {
-        "agreement": len(same) / len(answers) if answers else float(answer is not None),
+        "agreement": same / len(answers) if answers else float(answer is not None),
         "unreadable": float(answer is None),
         "options": float(len(task.choices or ())),
         "question_words": math.log1p(len(task.question.split())),
@@ -311,11 +308,8 @@ def checked_rule(rule: Any) -> Rule:
             )
     numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
     for name, value in numbers.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
             raise UserError(f"the router's rule has {name} = {value!r}: give a number")
     return {
         "weights": {str(name): float(weight) for name, weight in weights.items()},
@@ -345,20 +339,21 @@ def _settled(
         by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
     stands = asked.get(by, dspy.Prediction(answer=None, decided_by="none", consensus_round=None))
     settled = "none" if stands.answer is None else f"{by}:{stands.decided_by}"
+    answers: dict[str, list[str | None]] = {}
+    transcript: list[dict[str, object]] = []
+    for name, prediction in asked.items():
+        for agent, given in prediction.answers.items():
+            answers[f"{name}:{agent}"] = given
+        for turn in prediction.transcript:
+            transcript.append({**turn, "part": name})
     return dspy.Prediction(
         answer=stands.answer,
         decided_by=PERSON if by == PERSON else settled,
         rounds=max((prediction.rounds for prediction in asked.values()), default=0),
         consensus_round=stands.consensus_round,
         kind=task.kind,
-        answers={
-            f"{name}:{who}": answers
-            for name, one in asked.items()
-            for who, answers in one.answers.items()
-        },
-        transcript=[
-            {**turn, "part": name} for name, one in asked.items() for turn in one.transcript
-        ],
+        answers=answers,
+        transcript=transcript,
     )
 
 

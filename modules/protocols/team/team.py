@@ -170,6 +170,7 @@ class SupervisedTeam(
     def _decider(self, name: str, signature: Any, role: Role | None) -> Seat:
         if role is not None:
             signature = signature.with_instructions(role.signature.instructions)
+        # The names as a type: endpoints then let the supervisor write no other.
         workers = Literal[tuple(self.names)]  # type: ignore[valid-type]
         return Seat(name, signature.with_updated_fields("worker", type_=workers))
 
@@ -186,6 +187,7 @@ class SupervisedTeam(
         decided_by = "none"
         for round in range(1, self.max_retries + 2):
             last = round > self.max_retries
+            # Nothing is left that it could accept, and a retry is no longer possible.
             if last and all(turn.answer is None for turn in latest.values()):
                 break
             seat = self.last_word if last or self.supervisor is None else self.supervisor
@@ -258,9 +260,8 @@ class SupervisedTeam(
         if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
             return vote.answer, "fallback:majority"
         if self.ties.rule == "first":  # of all answers, not of the most frequent ones alone
-            return next(
-                (answer for answer in answers if answer is not None), None
-            ), "fallback:first"
+            readable = [answer for answer in answers if answer is not None]
+            return readable[0] if readable else None, "fallback:first"
         return vote.answer, f"fallback:{self.ties.rule}"
 
     def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
@@ -337,7 +338,7 @@ class SupervisedTeam(
                 continue
             heard = hear(name, [turn])
             suggestion = str(heard[0].details.get("suggestion", "")) if heard else ""
-            old = next(each for each in reversed(transcript) if each.agent == name)
+            old = next(said for said in reversed(transcript) if said.agent == name)
             transcript.append(await self._retry(task, old, suggestion))
         return transcript
 
@@ -346,7 +347,7 @@ def _check_environment(environment: Any, cast: Mapping[str, Role]) -> None:
     """Raise UserError for what is no environment, and for none where a worker needs it."""
     if environment is None and any(HERE in role.tools or not role.tools for role in cast.values()):
         raise UserError(
-            "a team needs a place to look things up: give it an environment, such as corpus:PATH"
+            "a team looks things up: give it an environment to do that in, such as corpus:PATH"
         )
     if not isinstance(environment, Environment | None):
         raise UserError(
@@ -372,12 +373,11 @@ def read_decision(
     decision = str(reply["decision"]).strip(_DRESS).casefold() if "decision" in reply else ACCEPT
     if len(named) != 1 or decision not in (ACCEPT, RETRY):
         return None
-    suggestion = (
-        cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
-    )
-    if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
-        return None
-    return SupervisorDecision(decision == ACCEPT, named[0], suggestion)
+    (worker,) = named
+    if decision == ACCEPT:
+        return None if answers[worker] is None else SupervisorDecision(True, worker, "")
+    suggestion = cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS)
+    return SupervisorDecision(False, worker, suggestion) if suggestion else None
 
 
 def _names(text: str, worker: str) -> bool:

@@ -72,16 +72,14 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         """
         trace = [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
         last = len(trace) - 1
-        shown = {"bold": (0, last), "cautious": range(last + 1)}.get(
-            self.role, (0, len(trace) // 2, last)
-        )
-        self.act.predict.demos = [
-            demo_of(worked, self.act.predict.signature, notes=_steps(trace[:place]), **trace[place])
+        by_role = {"bold": [0, last], "cautious": [*range(last + 1)]}
+        shown = by_role.get(self.role, [0, len(trace) // 2, last])
+        acting, concluding = self.act.predict, self.conclude.predict
+        acting.demos = [
+            demo_of(worked, acting.signature, notes=_steps(trace[:place]), **trace[place])
             for place in dict.fromkeys(shown)
         ]
-        self.conclude.predict.demos = [
-            demo_of(worked, self.conclude.predict.signature, notes=_steps(trace[:-1]))
-        ]
+        concluding.demos = [demo_of(worked, concluding.signature, notes=_steps(trace[:-1]))]
 
     async def attempt(
         self,
@@ -164,9 +162,11 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         observation = (await look(action.argument)).text
         if action.name == "search":
             wanted = step["action"].casefold()
+            actions = [earlier["action"].casefold() for earlier in trace]
             same = [
-                place for place, one in enumerate(trace, 1) if one["action"].casefold() == wanted
+                number for number, action_before in enumerate(actions, 1) if action_before == wanted
             ]
+            # Looking something up again moves on to the next sentence; searching again does not.
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
                 return {**step, "observation": observation, "problem": "repeated"}
