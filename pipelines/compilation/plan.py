@@ -174,7 +174,7 @@ class CompilationPlan:
         summary = self.chosen.summary
         if self.parts:
             works = [part.work for part in self.parts.values()]
-            # an agent is asked a question with each strategy once at most
+            # An agent is asked a question with each strategy once at most.
             runs = (1 + MOST_ROUNDS) * len(self.select)
             runs += MOST_ROUNDS * len(works) * len(self.learn)
             runs += MOST_ROUNDS * sum(work["optimizer_calls"] for work in works) // each
@@ -275,6 +275,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):
         check_metric(metric, questions)
+    # DSPy's optimizers hand examples to a module of the user's by the names of its own inputs.
     foreign = isinstance(program, Foreign)
     asked = [program.example(question) for question in train] if foreign else train
     learning = learning_of(program)
@@ -294,6 +295,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
             for name, member in program.members.items()
             if predictors_of(member)
         }
+    if parts:  # every strategy is taught by the same one
+        teacher = next(iter(parts.values())).teacher
+    else:
+        teacher = _teaching(teacher, program, lm, chosen)
     plan = CompilationPlan(
         request=request,
         program=program,
@@ -302,9 +307,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         prompt_lm=prompt_lm,
         metric=metric,
         chosen=chosen,
-        teacher=next(iter(parts.values())).teacher
-        if parts
-        else _teaching(teacher, program, lm, chosen),
+        teacher=teacher,
         train=train,
         validation=validation,
         learn=learn,
@@ -343,7 +346,7 @@ def _teaching(teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer) 
     if teacher is None:
         return None
     if not chosen.taught:
-        taught = [name for name, one in OPTIMIZERS.items() if one.taught]
+        taught = [name for name, optimizer in OPTIMIZERS.items() if optimizer.taught]
         raise UserError(
             f"{chosen.name} takes no teacher: drop it, or choose one of {', '.join(taught)}"
         )
@@ -416,6 +419,7 @@ def split(
     """The questions to learn from and those to select by, drawn by the seed; no question is
     both.
     """
+    # An optimizer may show its LM a whole example: what only a metric may see is left out.
     order = [Question(question, meta={}) for question in train]
     random.Random(seed).shuffle(order)
     most = MOST_QUESTIONS[preset]
@@ -450,8 +454,7 @@ def check_input(
         if chosen.name == "knn":
             raise UserError(
                 "knn chooses demonstrations anew for each question, which folkmoot's programs "
-                "alone can do: "
-                "choose another optimizer"
+                "alone can do: choose another optimizer"
             )
         if not predictors_of(program):
             raise UserError(
@@ -460,7 +463,7 @@ def check_input(
     checked_whole("concurrency", concurrency)
     least = 2 if chosen.learns else 1
     if learning_of(program) is not None:
-        least *= 2
+        least *= 2  # its parts get one half of the questions, and halve it again
         if chosen.name == "knn":
             raise UserError(
                 "knn chooses demonstrations anew for each question, as a strategy network chooses "
@@ -481,12 +484,12 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     """A warning where the LM is shown nothing of what the optimizer changes."""
     if not chosen.instructs:
         return []
-    plain = {
-        used.model
-        for seat in program.seats().values()
-        for used in [seat.predict.lm or lm]
-        if (profile := profile_of(used)) is not None and profile.layout == "plain"
-    }
+    plain = set[str]()
+    for seat in program.seats().values():
+        used = seat.predict.lm or lm
+        profile = profile_of(used)
+        if profile is not None and profile.layout == "plain":
+            plain.add(used.model)
     if not plain:
         return []
     rest = "only its demonstrations count" if chosen.demonstrates else "it cannot change any answer"

@@ -86,6 +86,8 @@ _BEFORE: list[Callable[[], None]] = []
 
 def _route() -> None:
     """Let what optimizers print and log find the log of its thread."""
+    # Both streams and the loggers belong to the whole process: what other threads print, such as
+    # the progress of this compilation, has to pass through unchanged.
     streams = sys.stdout, sys.stderr
     ours = _ByThread(sys.stdout), _ByThread(sys.stderr)
     sys.stdout, sys.stderr = ours
@@ -143,6 +145,7 @@ def prompts_page(title: str, prompts: Mapping[str, PromptFields]) -> str:
 
 def _block(text: str, language: str = "") -> str:
     text = clean(text)
+    # A prompt may hold a block of its own, which must not end this one.
     fence = "```"
     while fence in text:
         fence += "`"

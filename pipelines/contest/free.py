@@ -80,7 +80,7 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
                 outcome = replay(row, max_rounds=rounds, tie_break="majority")
             except UserError:  # a row of another program
                 return
-            # Rows have the bill of a question, not of each turn: every turn is taken to cost alike.
+            # An estimate: every turn is taken to cost as much as another.
             turns = row["transcript"][: outcome.usage["calls"]]
             _add(free, id, row, outcome.answer, len(turns) / max(1, len(row["transcript"])))
         yield free

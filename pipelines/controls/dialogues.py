@@ -53,10 +53,12 @@ class Dialogues:
         turns = unpaid_turns(row)
         first, last = self.ends(turns)
         labelled = row["gold"] is not None or row["kind"] == "task"
+        # All members or none: the vote without one of them would be that of another team.
         if row["error"] or not labelled or len(last) < max(2, fewest):
             self.left_out += 1
             return
         self.rows.append(row)
+        # Arms are asked once a question: of its repeats they branch from the first.
         self.turns.setdefault(row["id"], turns)
         self.first.setdefault(row["id"], first)
 
@@ -107,11 +109,11 @@ def dialogues_in(
     Raises UserError where fewer than two agents answer.
     """
     every = list(rows)
-    openings = (
-        [turn for turn in row["transcript"] if turn["round"] == row["transcript"][0]["round"]]
-        for row in every
-    )
-    speaking = dict.fromkeys(turn["agent"] for turns in openings for turn in turns)
+    speaking: dict[str, None] = {}
+    for row in every:
+        for turn in row["transcript"]:
+            if turn["round"] == row["transcript"][0]["round"]:  # logs count from 0 or 1
+                speaking[turn["agent"]] = None
     dialogues = Dialogues(members or list(speaking), apart)
     for row in every:
         dialogues.add(row, len(members))
@@ -149,6 +151,7 @@ def levels_of(
     }
     alone = [levels.pop(name) for name in dialogues.members if name in levels]
     levels["best_member"] = max(alone, key=lambda scores: fmean(scores.values()), default={})
+    # Agents that read nobody have thought again alone already: there is no peer to leave out.
     if dialogues.apart and "last" in levels:
         levels |= {"isolated": levels["last"], "placebo": levels["last"]}
     return levels

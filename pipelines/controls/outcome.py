@@ -128,7 +128,8 @@ class Controls(ShownResult):
         def fields(part: Estimate | None) -> dict[str, float | None]:
             return dict.fromkeys(Estimate._fields) if part is None else part._asdict()
 
-        own = {name: one for name, one in asdict(self).items() if name not in ("folder", "scores")}
+        own = asdict(self)
+        del own["folder"], own["scores"]
         return {
             "out": str(self.folder),
             **own,
@@ -155,15 +156,14 @@ def controls_in(folder: Path | None) -> Controls | None:
     if not isinstance(result, dict) or not result.get("questions"):
         return None
     try:
-        parts = {name: one for name, one in result["parts"].items() if one["value"] is not None}
-        arms = {
-            name: {end: one[end] for end in Estimate._fields}
-            for name, one in result["arms"].items()
-        }
-        scores = {name: one["score"] for name, one in result["arms"].items()}
-        read = {**result, "folder": folder, "parts": parts, "arms": arms, "scores": scores}
+        known = {name: part for name, part in result["parts"].items() if part["value"] is not None}
+        arms, scores = {}, {}
+        for name, arm in result["arms"].items():
+            arms[name] = {end: arm[end] for end in Estimate._fields}
+            scores[name] = arm["score"]
+        read = {**result, "folder": folder, "parts": known, "arms": arms, "scores": scores}
         controls = _READ.validate_python(read)
-        controls.lines()
+        controls.lines()  # a file of the right types may still lack a level that these need
     except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
         return None
     return controls
@@ -187,6 +187,7 @@ def measure_gain(
         controls.parts.pop("re_evaluation", None)
     controls.talk = gain_part(scores["vote"], scores["last" if "last" in scores else "team"], unit)
     total = gain_part(scores["first"], scores["team"], unit)
+    # The parts are rounded each, and a reader adds them up: the total is their sum.
     controls.total = total._replace(value=sum(part.value for part in controls.steps.values()))
     for name, by_question in levels.items():
         shared = [question for question in ids if question in by_question]

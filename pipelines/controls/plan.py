@@ -137,6 +137,8 @@ class ControlsPlan:
         agents = f"{counted(n, 'question')} of {counted(len(self.dialogues.members), 'agent')}"
         if not self.dialogues.members:
             agents = f"{counted(n, 'question')} of a program whose agents are not known"
+        if left:
+            agents += f"; {counted(left, 'row')} without a whole dialogue left out"
         asked = [
             f"{name}: {ARMS[name]}; at most {'unknown' if most is None else counted(most, 'call')}"
             for name, most in self.calls.items()
@@ -144,9 +146,7 @@ class ControlsPlan:
         cost = "unknown" if self.cost is None else f"at most about {rounded_money(self.cost[1])}"
         budget = f"; the budget is {self.request.budget}" if self.request.budget else ""
         return [
-            f"{agents}; {counted(left, 'row')} without a whole dialogue left out"
-            if left
-            else agents,
+            agents,
             *asked,
             *self.remarks,
             f"cost: {cost}{budget}" if asked else "cost: no call",
@@ -198,10 +198,8 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     """
     checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
-    metric, wanted = (
-        metric_of_run(run.summary.run, metric_asked(request, request.metric)),
-        _wanted(request),
-    )
+    metric = metric_of_run(run.summary.run, metric_asked(request, request.metric))
+    wanted = _wanted(request)
     out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
     try:
         lms, team = _team(run, request, seating)
@@ -222,9 +220,8 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         plan.notes.append(CHANGED)
     questions = plan.questions = _questions(run, request)
     for name in wanted:
-        if name in AGAIN and (
-            exchange.again is None or (name == "stance" and not exchange.stances)
-        ):
+        hears_nobody = exchange.again is None or (name == "stance" and not exchange.stances)
+        if name in AGAIN and hears_nobody:
             plan.missing[name] = "no agent of this team reads the answers of its peers"
         elif name in AGAIN or (name == FIRST and exchange.first is not None):
             arm = AnsweringAgain(name, team, dialogues, **_branch(dialogues, request.seed))
@@ -235,6 +232,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         elif name in (SELF_CONSISTENT, THINKING):
             try:
                 if name == SELF_CONSISTENT:
+                    # One object may be the LM of several agents, and need not be hashable.
                     alone = {id(lm): lm for lm in lms.values()}
                     plan.match = _match(plan, list(alone.values()))
                 else:
@@ -278,6 +276,7 @@ def _wanted(request: ControlsRequest) -> list[str]:
                 f"there is no optional arm {name!r}{did_you_mean(name, BESIDE)}: choose "
                 f"among {', '.join(BESIDE)}, or {NONE}"
             )
+    # `none` is chosen like an arm, and is none: then all optional ones are left out.
     left_out = {*without, *(name for name in BESIDE if chosen and name not in chosen)}
     return [name for name in ARMS if name not in left_out]
 

@@ -119,6 +119,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                         f"the LM cannot be used ({reason}): check its name and key"
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
+                # An outage is not this question's fault; whether it is one, the next questions
+                # show.
                 doubtful = isinstance(problem, _ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):
@@ -136,10 +138,12 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             row = row_of(question, prediction, graded, seconds)
             if judging.calls:
                 row["metric_usage"] = judging.to_dict()
+        # A library may retry or swallow what ends the run: the first refusal decides all the same.
         if refused and not metric.builtin:
             raise refused[0]  # even if the metric caught the error of a call that it could not make
     if stray:  # perhaps a call of this question, made in a thread of the program
         row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
+    # Where nothing came from a cache, a question takes what its usage says.
     if row["usage"]["cached_calls"]:
         row["takes"] = total(counted.calls).to_dict()
     # How far a failed question came before it failed depends on the order in which replies came.
@@ -237,6 +241,7 @@ def lms_in(program: Program, language_model: Any = None) -> list[Any]:
     own program, the default LM, and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
+    # A program's own LMs have to be known before it calls them: only then are they metered.
     held = _held_by(program.module) if isinstance(program, Foreign) else ()
     candidates = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
     return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]

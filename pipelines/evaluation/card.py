@@ -63,6 +63,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if counts.rows:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
+        # False comes before True: the score by the run's own metric leads.
         card.scores.sort(key=lambda score: score.name != main)
         card.costs = costs_of(summary)
         card.artifacts = partial(_artifacts, folder, summary)
@@ -71,6 +72,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     ending = summary.get("ending")
     if 0 < counts.rows == counts.errors:
         card.state, card.problem = State.FAILED, "every question failed"
+    # A program that has left its contest is not going to answer the rest.
     elif finished < counts.questions and ending != Ending.LEFT:
         unfinished = f"{finished:,} of {counts.questions:,} rows"
         card.ended(summary.get("stopped") or unfinished)

@@ -88,6 +88,7 @@ class Evaluation:
         complete run.
         """
         counts = self.summary.counts
+        # From half on, the score says more about the failures than about the program.
         failed = 2 * counts.errors >= counts.rows
         return self.summary.stopped or (all_failed(self.folder) if failed else None)
 
@@ -126,6 +127,7 @@ class Evaluation:
         """
         counts, data = self.summary.counts, self.summary.run["settings"].get("data")
         rival = rival_of(self.folder, self.summary.run)
+        # A comparison answers the question that was asked; a score alone does not.
         if rival and not self.empty:
             return f"folkmoot compare {rival} {self.folder}"
         if not data or counts.errors + counts.unreadable:

@@ -85,6 +85,7 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
         training = _fit_weights(plan, plan.program)
+        # Its budget is the account around both: the weights are paid from it, too.
         within = replace(plan, request=replace(plan.request, budget=None))
         return _evaluated(within, show, training)
 
@@ -165,6 +166,7 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
         stored = earlier(folder)
     except UserError:  # of damaged rows, which the run itself says
         return None
+    # With more repeats, or more questions, the same folder has something left to do.
     counts = stored.summary.counts
     whole = counts.rows == len(plan.questions) * request.times
     asks_again = request.retry_errors and counts.errors
@@ -188,6 +190,7 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
             sheet.ask()
             sheet.doubts.end()
     except EndpointDown as problem:
+        # Where nothing was ever answered, it is rather a wrong address than an outage.
         if not sheet.state.done:
             return problem
         sheet.stopped, sheet.paused = paused(problem), True

@@ -93,6 +93,7 @@ async def agreement_with_people(
         verdicts = await asyncio.gather(*map(verdict, rows))
     people = [bool(_verdict(row)) for row in rows]
     pairs = list(zip(rows, verdicts, people, strict=True))
+    # What the judge left open is in neither of kappa's two classes.
     read = [(one, other) for _, one, other in pairs if one is not None]
     kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
     return {
@@ -108,6 +109,7 @@ async def agreement_with_people(
 
 
 def _verdict(row: Question) -> bool | None:
+    # Spreadsheets write 1 as 1.0.
     return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))
 
 

@@ -34,6 +34,7 @@ class KeptAnswers(Foreign):
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """What the row says. Raises CommandError where the program gave no answer."""
+        # A repeat is known by its rollout id, which `fresh` has moved on by so many.
         row = self.kept[question.id, ROLLOUTS.get().rollout // ROLLOUTS_EACH]
         if row["error"] is not None and row["answer"] is None:
             raise CommandError(f"kept from {self.run.folder}: {row['error']}")
@@ -57,6 +58,7 @@ def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
     wanted = source or settings.get("data")
     if not isinstance(wanted, str):
         raise UserError(f"{run.folder} does not note where its questions come from: give --data")
+    # A file in place of the data set has no splits.
     split = settings.get("split") if source is None or catalogue.find(source) else None
     columns = pairs_of(settings.get("columns"), "columns", "FIELD=COLUMN", "question=text")
     try:

@@ -300,6 +300,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
     if request.seed is not None and "seed" not in sets and isinstance(request.program, str | Path):
         for _, part in program.parts(Program):
             part.reseed(request.seed)
+    # Only the outermost ensemble has its weights fitted, on rows that show its own votes.
     for inner in (module for _, module in program.named_sub_modules(Ensemble)):
         if inner is not program and lacks_weights(inner):
             raise UserError(
@@ -317,6 +318,7 @@ def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     """The questions of the run that have a row."""
     if not isinstance(metric_asked(request, request.metric), Check):
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
+    # A run that was stopped has answers to some of its questions.
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
     return checked([question for question in asked if question.id in names])
@@ -360,6 +362,7 @@ def _with_demos(
     if not request.demos:
         return program, train
     program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
+    # An agent would only repeat the answer that it was shown.
     shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
     check_shown(shown, train, questions)
     left = [question for question in train if question.id not in shown]
@@ -406,6 +409,7 @@ def _settings(
         noted["train"] = str(request.train) if isinstance(request.train, str | Path) else None
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
+        # The settings of the run that is checked again say where its questions come from.
         noted |= {**KeptAnswers(request.program).run.summary.run["settings"], "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)

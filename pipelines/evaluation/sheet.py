@@ -138,6 +138,7 @@ class AnswerSheet:
     def asking(self) -> Iterator[None]:
         """Set up DSPy, and the metering of the LMs, for `answer` in the block."""
         plan = self.plan
+        # MLflow's autologging would trace each of these calls a second time.
         callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
         everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
@@ -203,6 +204,7 @@ class AnswerSheet:
             with limited_by(limit):
                 answered, seen = await self._answer(ask)
         except BudgetSpent:
+            # Another account is spent, such as that of the run: that is not this question's fault.
             if not limit.ended:
                 raise
             why = f"over its limit of {limit.budget}"
@@ -229,6 +231,7 @@ class AnswerSheet:
                     return await self._answer_once(ask)
                 except LostWorker as problem:
                     why = f"{problem}, as did {MOST_WORKERS - 1} before it"
+            # What the dead worker has paid is not paid again.
             self.earlier |= answered_for(self.run.folder, {ask.question.id})
         seconds = time.monotonic() - began
         row = error_row(ask.question, why, usage.to_dict(), seconds, ask.repeat)
@@ -271,6 +274,7 @@ class AnswerSheet:
             },
         )
         self.tell()
+        # A trial or a candidate may be this bad: then it loses, and its study goes on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
         own = self.alone and isinstance(self.plan.program, Foreign)
@@ -305,6 +309,7 @@ class AnswerSheet:
         run, questions, path = self.run, self.plan.questions, self.rows.path
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
+            # Rows were written as answers came in: they are put into the order of the questions.
             rewrite(
                 path, [(question.id, repeat) for question in questions for repeat in range(most)]
             )
@@ -319,6 +324,7 @@ class AnswerSheet:
             summary.ending = self._ending(summary.stopped, problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:
+            # What ended the run says more than the full disk that came after it.
             raise problem or unwritable(full, run.folder, "make room and run it again") from None
         return summary
 
@@ -353,6 +359,7 @@ def _why(problem: BaseException | None) -> str | None:
 
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:
     """Save the program beside its rows, so that `load_program` reads the folder of a run."""
+    # The folder of a trained network holds its program already; candidates and trials are many.
     named = plan.request.parent is None and not (folder / "network.json").exists()
     if named and (
         not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)

@@ -22,6 +22,7 @@ def interval_plot(
         return False
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(differences))
     axes.axvline(0, color=GREY, linewidth=1)
+    # The first name is drawn at the bottom, and a reader begins at the top.
     for name, ends in reversed([*differences.items()]):
         value, low, high = ((100 if rate else 1) * end for end in ends)
         axes.plot([low, high], [name, name], color=BLUE)

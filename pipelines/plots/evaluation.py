@@ -49,6 +49,7 @@ def agreement_plot(report: Mapping[str, Any], path: Path) -> bool:
         return False
     size = 3 + 0.5 * len(names)
     figure, [axes] = new_figure(size, 0.8 * size)
+    # A report has each pair once, in one of two orders.
     grid = [
         [shares.get(f"{name}-{other}", shares.get(f"{other}-{name}", nan)) for other in names]
         for name in names

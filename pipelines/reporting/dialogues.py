@@ -65,7 +65,7 @@ class ShownDialogue:
 
 
 def question_name(row: ResultRow) -> str:
-    """A question's id, with its place in the data if nobody gave it one."""
+    """A question's id, with its row in the data if nobody gave it one."""
     place = (row.get("meta") or {}).get("row")
     return str(row["id"]) if place is None else f"{row['id']} (row {place})"
 
@@ -110,7 +110,9 @@ def _turn(
     trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]
     note = turned = None
     if move is not None:
-        turned = "to right" if move.now else "to wrong" if move.was else "to another wrong answer"
+        turned = "to right" if move.now else "to another wrong answer"
+        if move.was and not move.now:
+            turned = "to wrong"
         note = _moved(move, choices, handed=isinstance(turn.get("examined"), Mapping))
     elif turn.get("worker"):
         sent = f"sends {turn['worker']} back: {turn.get('suggestion', '')}"

@@ -128,9 +128,9 @@ class ShownRun:
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
         """Speaker, listener and how often, the most frequent first."""
         sway = self.forensics.get("sway", {})
-        pairs = [
-            (speaker, *heard) for speaker, listeners in sway.items() for heard in listeners.items()
-        ]
+        pairs = []
+        for speaker, listeners in sway.items():
+            pairs += [(speaker, listener, counts) for listener, counts in listeners.items()]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
 
@@ -147,6 +147,7 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
     """
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
+    # With many runs, the page would be too large for a browser.
     most = FEW if len(evaluations) > 2 else MOST
     shown_runs = []
     for place, group in enumerate(groups):
@@ -253,7 +254,7 @@ def _template() -> Template:
         "tokens": lambda used: (
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
         ),
-        "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
+        "money": _money,
         "json": json_in_page,
         "hash": _hashed,
         "gains": _gains,
@@ -262,6 +263,12 @@ def _template() -> Template:
     }
     text = (TEMPLATES / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
+
+
+def _money(cost: float | None) -> str:
+    if cost is None:
+        return "unknown"
+    return f"${cost:,.4f}" if cost else "$0"
 
 
 def _hashed(text: str) -> Markup:

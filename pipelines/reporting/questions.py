@@ -70,6 +70,7 @@ class QuestionTable:
 def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     """Every question that any of the runs has a row of, in the order of the first that has one."""
     rows = [run.rows for run in runs]
+    # The page is one file, with all dialogues in it: it has to stay small enough to be opened.
     size = sum(row.path.stat().st_size for row in rows)
     longest = max(SHORTEST_TEXT, min(LONGEST_TEXT, LONGEST_TEXT * MOST_BYTES // max(1, size)))
     questions: list[str] = []
@@ -85,6 +86,7 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
 
 def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
     """The rows of each run for each question: one for each repeat."""
+    # Numbers of rows only: all rows of all runs would not fit into memory.
     places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
     for rows, own in zip(runs, places, strict=True):
         for place, row in enumerate(rows):

@@ -31,14 +31,11 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
         "\n".join(str(folder.resolve()) for folder in folders).encode()
     ).hexdigest()
     tests = [None, *comparison.against]
-    rows = [
-        [
-            *(run.name, run.score["value"], run.score["low"], run.score["high"]),
-            *((pair.difference, pair.p_adjusted) if pair else (None, None)),
-            comparison.verdict.prices[run.name],
-        ]
-        for run, pair in zip(comparison.runs, tests, strict=True)
-    ]
+    rows: list[list[Any]] = []
+    for run, pair in zip(comparison.runs, tests, strict=True):
+        score = [run.score["value"], run.score["low"], run.score["high"]]
+        test = (pair.difference, pair.p_adjusted) if pair else (None, None)
+        rows.append([run.name, *score, *test, comparison.verdict.prices[run.name]])
     lead = comparison.lead
     gap = Score(DIFFERENCE, lead.difference, lead.low, lead.high).figures() if lead else {}
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:

@@ -35,6 +35,7 @@ def divided(request: ReproduceRequest, networks: Sequence[Row]) -> tuple[Outcome
     tested = min(TEST, len(outcomes) - learnt, request.limit or TEST)
     if not learnt or not tested:
         raise UserError(f"the outcomes have {len(outcomes)} questions: give more of them")
+    # One order whatever the row's seed, so that all rows are tested on the same questions.
     order = np.random.default_rng(0).permutation(len(outcomes)).tolist()
     return outcomes.take(order[:learnt]), outcomes.take(order[learnt : learnt + tested])
 

@@ -123,6 +123,7 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     answered = summary.answered
     if takes and answered:
         tokens = tokens_of(takes)
+        # An LM of one's own costs 0 dollars: then tokens say more.
         if takes["cost_usd"]:
             parts.append(
                 f"{rounded_money(1000 * takes['cost_usd'] / answered)} for 1,000 questions"
@@ -216,6 +217,7 @@ def highlights(report: Mapping[str, object]) -> dict[str, str]:
 
 def _figure(value: Any) -> str | None:
     if isinstance(value, Mapping):
+        # Figures without an interval are details of a report, which `summary.json` has.
         has_interval = isinstance(value.get("value"), int | float) and value.get("low") is not None
         return percent(cast(ScoreFields, value)) if has_interval else None
     if isinstance(value, str):

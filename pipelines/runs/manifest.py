@@ -109,6 +109,7 @@ class RunFolder:
                 written = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
+            # A run that goes on does so in its own run of MLflow.
             run_id = written.get("mlflow_run_id")
             cast(dict[str, object], about)["mlflow_run_id"] = (
                 run_id if isinstance(run_id, str) else None
@@ -190,12 +191,14 @@ def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
         beside = [path.parent for path in out.parent.glob(f"*/{MANIFEST}") if path.parent != out]
         beside.sort(key=lambda folder: -(folder / MANIFEST).stat().st_mtime)
     runs = [(folder, read_object(folder / MANIFEST) or {}) for folder in [out, *beside]]
+    # Each manifest is read: the latest few are enough.
     return [(folder, run) for folder, run in runs if "lms" in run][:MOST_RUNS]
 
 
 def rival_of(folder: Path, run: Manifest) -> Path | None:
     """The latest run beside a folder with the same questions and another program or LM."""
     for other, manifest in former_runs(folder):
+        # The same program with the same LMs would be compared with itself.
         same = [manifest.get(name) == run.get(name) for name in ("program_hash", "lms")]
         asked_the_same = manifest.get("data_fingerprint") == run["data_fingerprint"]
         if other != folder and asked_the_same and not all(same):

@@ -206,6 +206,7 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     for file in files:
         path = _file_of(file)
         before = table.rows
+        # A results file and an outcome table are both lines of JSON: the first one tells.
         if "transcript" in next((line for _, line in _lines(path)), {}):
             _add_results(path, table)
         else:
@@ -240,6 +241,7 @@ def outcomes_in(source: Any) -> Outcomes:
 
 def _texts(row: Mapping[str, object]) -> dict[str, object]:
     named = ("question_id", "agent", "answer", "group")
+    # Not isinstance: True is an int to Python, and no id to anybody.
     return {
         name: str(value) if name in named and type(value) is int else value
         for name, value in row.items()
@@ -335,6 +337,7 @@ class _Table:
             )
         self._seen.add((cell, outcome.repeat))
         answered = outcome.repeat, code, outcome.correct
+        # The first repeat counts, in whatever order the rows come.
         self._cells[cell] = min(self._cells.get(cell, answered), answered)
         self.rows += 1
 
@@ -345,6 +348,7 @@ class _Table:
         for cell, (_, code, right) in self._cells.items():
             answers[cell], correct[cell], present[cell] = code, right, True
         texts = {answer for asked in self._questions.values() for answer in asked.codes}
+        # Only a closed list of answers says how often two that guess agree.
         closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
         return Outcomes(
             ids=tuple(self._questions),
@@ -423,6 +427,7 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
     id, text and options. `run` is the content of `run.json`, as far as known.
     """
     kind, choices = row["kind"], row["choices"]
+    # Data sets count from 1 each: an id alone does not say which question it is.
     content = json.dumps([row["question"], choices], ensure_ascii=False)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
@@ -456,6 +461,7 @@ def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]
     """The agent of a turn, and its strategy."""
     if turn.get("strategy") is not None or "imported" in run:
         return name, turn.get("strategy")
+    # Several agents with one strategy are told apart by a number, such as `cot.1`.
     strategy = re.sub(r"\.\d+$", "", name)
     if STRATEGIES.find(strategy) is None:
         return name, None

@@ -155,6 +155,7 @@ def _row(
 
 def _strict(prediction: dspy.Prediction) -> bool:
     """Whether the winning answer was stated in GSM8K's strict form (or as a bare number)."""
+    # The last turn with the winning answer is the one that decided.
     for turn in reversed(prediction.transcript):
         if turn["answer"] == prediction.answer:
             return read_number(str(turn.get("raw") or turn["answer"]), strict=True) is not None
@@ -267,6 +268,7 @@ class _RowCheck:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
         try:
             row = json.loads(line)
+        # Thousands of nested brackets end Python's parser, and are no row either.
         except (ValueError, RecursionError):
             row = None
         if wrong := misfit(row, _ROW):
@@ -352,6 +354,7 @@ class Rows(Sequence[ResultRow]):
     def _places(self) -> array[int]:
         """The byte offset of each row, computed again when the file has changed."""
         stat = self.path.stat()
+        # `rewrite` puts another file in its place, perhaps of the same size within one tick.
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen != self._seen:
             starts, at = array("q"), 0
@@ -385,6 +388,8 @@ def rewrite(path: Path, order: Iterable[RowKey]) -> None:
         temporary = path.with_suffix(".tmp")
         fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
+            # A link that somebody left under this name would be written through, to wherever it
+            # leads.
             with open(open_regular(temporary, fresh, links=False), "wb") as target:
                 for key in order:
                     if key in places:

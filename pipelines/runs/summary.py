@@ -221,6 +221,7 @@ def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
     n = len(scores)
     if not n or (is_rate and set(scores) <= {0.0, 1.0}):
         return rate(sum(map(bool, scores)), n)
+    # One question has no variance to make an interval of.
     if is_rate and n == 1:
         return {"value": scores[0], "low": 0.0, "high": 1.0, "n": n}
     if is_rate:
@@ -303,6 +304,7 @@ class _Tally:
         scored = score_in(row, self._least)
         question = self._questions.setdefault(row["id"], len(self._questions))
         self._scored.add(question, scored)
+        # A metric that does not say what its scores are is taken by what they turn out to be.
         self._whole = self._whole and scored in (0, 1)
         self.rows += 1
         self.right += bool(scored)
@@ -361,6 +363,7 @@ class _Tally:
             return []
         names, flaky = list(self._questions), list[Flaky]()
         for name, mean, n in zip(names, *self._scored.means_and_counts(), strict=True):
+            # The sum of zeros and ones, but for rounding errors of the mean.
             right = round(mean * n)
             if 0 < right < n:
                 flips = min(right, n - right) / n

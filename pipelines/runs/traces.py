@@ -80,6 +80,7 @@ def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
     elif isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
         raise UserError(f"traces is {rate!r}: give the share of questions to trace, from 0 to 1")
     else:
+        # 0.07 of 100 is 7.000000000000001 to Python, which must not become 8.
         most = math.ceil(rate * len(ids) - 1e-9)
     if most >= len(ids):
         return frozenset(ids)
@@ -87,6 +88,7 @@ def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
 
 
 def _place(name: str) -> bytes:
+    # An id from a file may hold half of a surrogate pair, which UTF-8 cannot write.
     return hashlib.sha256(name.encode("utf-8", "backslashreplace")).digest()
 
 
@@ -121,6 +123,7 @@ class TraceFile:
         parts of a DSPy module at work.
         """
         if question not in self.wanted:
+            # Without this, the calls would go to the trace of a question around this one.
             with bound(WATCHED, None):
                 yield None
             return
@@ -160,6 +163,8 @@ class TraceFile:
 def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, object]]:
     """The calls as JSON; `turn` is the same number for calls that a seat made at the same time."""
     turns: dict[int, int] = {}
+    # A turn keeps the very object that its calls were counted in: two with equal figures are not
+    # confused.
     places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}
     return [
         {
@@ -188,6 +193,7 @@ def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, obj
     def place_of(step: str | None) -> int | None:
         while step is not None and step not in places:
             above = seen.steps.get(step)
+            # Steps of LMs are not shown: their calls belong to the step around them.
             step = None if above is None else above.above
         return None if step is None else places[step]
 

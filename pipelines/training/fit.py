@@ -75,6 +75,8 @@ def _asked(plan: LivePlan, folder: Path, how: dict[str, Any]) -> Trained:
     """
     request = plan.request
     how |= {"lm": plan.lm, "record": request.record, "cache": request.cache}
+    # One account for the training and its test: a budget that the training has spent asks no test
+    # question.
     with open_books(account=plan.account(folder)):
         trained = live(plan.network, plan.questions, plan.training, folder, **how)
         trained.taught = {

@@ -119,8 +119,11 @@ class LivePlan(TrainingPlan):
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        parts = ((self._learning, self._times), (self.testing, 1))
-        return 0.0, sum(one.cost_usd[1] * times for one, times in parts if one and one.cost_usd)
+        most = 0.0  # the least is nothing at all: every call may be in the cache
+        for part, times in ((self._learning, self._times), (self.testing, 1)):
+            if part is not None and part.cost_usd:
+                most += part.cost_usd[1] * times
+        return 0.0, most
 
     @property
     def engines(self) -> list[Any]:
@@ -163,6 +166,7 @@ def plan_training(
     options, seed = parse_sets(request.settings), request.seed
     if seed and options.get("seed", seed) != seed:
         raise UserError(f"seed is {seed} and in the settings {options['seed']}: keep one of them")
+    # A network that was trained before goes on with its own seed, unless another is asked for.
     if seed or request.program in (None, "network"):
         options.setdefault("seed", seed)
     network = _network_in(request, options)
@@ -292,6 +296,7 @@ def _new_network(
     if outcomes is None:
         check_live(training)
     warnings += config.idle()
+    # A function of the user's says how wide its vectors are only by making one.
     state = NetworkState.fresh(config, embed(["width"]).shape[1])
     if outcomes is not None:
         return network_of(state, embed, stands_for, **of_program), training, warnings

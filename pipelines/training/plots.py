@@ -100,7 +100,9 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
         place.set_xticks(ticks, agents, rotation=90, fontsize=7)
         place.set_yticks(ticks, agents, fontsize=7)
         place.set_title(f"after {questions:,} questions", fontsize=9)
-        for i, j in np.ndindex(*np.shape(trust)) if len(agents) <= MOST_NUMBERS else ():
+        if len(agents) > MOST_NUMBERS:
+            continue
+        for i, j in np.ndindex(*np.shape(trust)):
             colour = "white" if trust[i, j] > 0.6 else "black"
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)

@@ -120,6 +120,7 @@ def network_scores(
     """
     questions = len(answers)
     codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
+    # Where an agent was not asked, `_picked` has the answer of the first strategy: it is taken out.
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
@@ -135,6 +136,7 @@ def network_scores(
         "oracle": correct.any(axis=(1, 2)).astype(float),
         **rivals,
     }
+    # Who needs an answer of every strategy of every agent pays for all that are recorded.
     cells = float(answered.sum(axis=(1, 2)).mean())
     asked_mean = float(asked.sum(axis=2).mean())
     calls = dict.fromkeys(values, 1.0) | dict.fromkeys(_ALL_CALLS, cells)
@@ -148,18 +150,15 @@ def network_scores(
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
-    scores |= {
-        name: {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
-        for name, value in values.items()
-    }
-    scores["differences"] = {
-        team: {
-            rival: _difference(values[team], values[rival], seed)
-            for rival in against
-            if rival in values
+    for name, value in values.items():
+        estimate = mean_estimate(value.tolist(), seed=seed)
+        scores[name] = {**estimate._asdict(), "calls": calls[name]}
+    scores["differences"] = differences = dict[str, Any]()
+    for team, against in RIVALS.items():
+        known = [rival for rival in against if rival in values]
+        differences[team] = {
+            rival: _difference(values[team], values[rival], seed) for rival in known
         }
-        for team, against in RIVALS.items()
-    }
     return scores | {"ties": _ties(group, plain)}
 
 
@@ -208,7 +207,7 @@ def verdict_of(
         alone = "every agent's best single strategy"
     group, single = "the group's vote", "one agent's own choice"
     contests = [(group, alone, differences["consensus"]["best_fixed"])]
-    if scores["consensus"]["calls"] > 1:
+    if scores["consensus"]["calls"] > 1:  # one voter alone is its own plain vote
         contests.insert(0, (group, plain, differences["consensus"]["majority"]))
     if len(strategies) > 1:
         contests.append((single, alone, differences["individual"]["best_fixed"]))
@@ -224,8 +223,11 @@ def verdict_of(
     for rival in _ONE_CALL:
         difference = differences["individual"].get(rival)
         if difference is not None and rival != policy:
-            added = "costs" if difference["high"] < 0 else "adds nothing that is shown"
-            added = "adds something" if difference["low"] > 0 else added
+            added = "adds nothing that is shown"
+            if difference["high"] < 0:
+                added = "costs"
+            elif difference["low"] > 0:
+                added = "adds something"
             ends = (difference[end] for end in ("value", "low", "high"))
             gain = signed_interval(*ends, unit=" points")
             against = _POLICIES[rival]
@@ -313,6 +315,7 @@ def _votes(codes: Answers, right: Right, weights: Numbers) -> Expected:
 
 
 def _best(right: Right, there: Right) -> tuple[int, ...]:
+    # By the share of the answers there are; a choice without any is the last one to take.
     counts = there.sum(axis=0)
     shares = np.where(counts > 0, (right & there).sum(axis=0) / np.maximum(counts, 1), -1.0)
     return tuple(int(best) for best in shares.argmax(axis=1))

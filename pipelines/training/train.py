@@ -119,6 +119,7 @@ class Trained:
         return f"Trained({counted(len(self.log.steps), 'step')}, {self.folder})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trained:
+        # Optimizers copy programs often, and its network would be copied within itself.
         return self
 
     @property

@@ -135,7 +135,8 @@ class _ToTrain:
     def __call__(self, **settings: Any) -> Untrained:
         """Raises UserError for impossible settings."""
         options = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
-        return Untrained(settings, **{n: one for n, one in options.items() if one is not None})
+        given = {name: value for name, value in options.items() if value is not None}
+        return Untrained(settings, **given)
 
 
 TO_TRAIN = Protocol(
@@ -156,9 +157,8 @@ def default_embedding() -> tuple[str, str | None]:
     if _here(MPNET) or not _here(MINILM):
         return MPNET, None
     return MINILM, (
-        f"{MPNET} is not on this machine: questions are embedded with {MINILM}; --embedding "
-        f"{MPNET} fetches "
-        "the other"
+        f"{MPNET} is not on this machine: questions are embedded with {MINILM}; "
+        f"--embedding {MPNET} fetches the other"
     )
 
 

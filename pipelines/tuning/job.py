@@ -73,6 +73,7 @@ class SharedAccount(Account):
         """Take what has been spent from the ledger's lines that are new, and what dead workers left
         in flight.
         """
+        # Only what is new is read, since every call asks: the ledger of a study has many lines.
         home = books_of(self.folder)
         for ledger in books_around().ledgers:
             if ledger.folder == home:
@@ -243,6 +244,7 @@ class Job:
         """(questions in the order in which every setting is asked them, those that networks and
         optimizers learn from).
         """
+        # One order for all settings: a pruned one has answered the same questions as its rivals.
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
         learns = self.space.trains or self.space.compiles
@@ -271,6 +273,7 @@ class Job:
         if self.budget is None:
             return None
         held = self.budget.part(share) if share < 1 else self.budget
+        # For its check alone: the account that counts is the one that sees all workers.
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, folder=self.folder)
 
@@ -303,9 +306,8 @@ class Job:
         self._check_fits(study)
         identity = self.identity()
         is_new = "identity" not in study.user_attrs
-        if (
-            is_new or self.own is not None
-        ):  # a study of the user's outlives an earlier call's folder
+        # A study of the user's may outlive the folder of an earlier call.
+        if is_new or self.own is not None:
             study.set_user_attr("home", self.home)
         if is_new:
             study.set_user_attr("identity", identity)
@@ -340,17 +342,16 @@ class Job:
         cells = grid(point) if self.sampler == "grid" else self.space.first()
         cells = cells[: self.trials]
         number = len(cells) if self.sampler == "grid" else self.trials
-        return number, {place: parameters_of(point, one)[0] for place, one in enumerate(cells)}
+        return number, {place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)}
 
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
-    """What every LM that may sit in some seat is billed as."""
-    seated = [
-        choice for branch in space.branches for choices in branch.lms.values() for choice in choices
-    ]
-    return [billed_as(each) for each in ([] if lm is None else [lm])] + [
-        billed_as(made_lm(each, space.make_lm)) for each in seated
-    ]
+    """What every LM that some agent may have is billed as."""
+    engines = [] if lm is None else [billed_as(lm)]
+    for branch in space.branches:
+        for choices in branch.lms.values():
+            engines += [billed_as(made_lm(wanted, space.make_lm)) for wanted in choices]
+    return engines
 
 
 def _lm_name(lm: Any) -> Any:

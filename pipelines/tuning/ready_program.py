@@ -33,7 +33,7 @@ def rebuilt(
     return saved_program(
         folder,
         sets=changed,
-        lms={name: one for name, one in lms.items() if one is not None},
+        lms={name: own for name, own in lms.items() if own is not None},
         environment=places or None,
         make_lm=make_lm,
     )
@@ -82,11 +82,13 @@ class ReadyProgram:
         Raises UserError for parameters that its prompts do not fit.
         """
         described = self.program.describe()
-        changed = {
-            name: {**(described.get(name) or {}), **value} if isinstance(value, Mapping) else value
-            for name, value in parameters.items()
-            if described.get(name) != value
-        }
+        changed: dict[str, object] = {}
+        for name, value in parameters.items():
+            own = described.get(name)
+            if isinstance(value, Mapping):  # names a part of it; the rest stays
+                value = {**(own or {}), **value}
+            if own != value:
+                changed[name] = value
         if not changed:
             same: Program = self.program.deepcopy()
             return same

@@ -111,6 +111,7 @@ class Scorer:
         branch, own, lms = self.space.own(setting)
         parameters, recipe = branch.parameters(own), branch.recipe(own)
         if branch.trains:
+            # Trained beforehand, so that a training that no LM answers fails this trial alone.
             try:
                 self._program(branch, parameters, lms, recipe)
             except Unanswered as problem:
@@ -119,6 +120,7 @@ class Scorer:
         others: dict[str, tuple[Setting, dict[str, Any]]] = {}
         replayed: list[Scored] = []
         own_rows: list[ResultRow] | None = None
+        # Where time counts, a replay is only fair if the setting would make the very same calls.
         if replays is not None and (self.shares or replays.same_calls):
             recorded = replays.record(parameters, largest(branch, replays))
             program = self._program(branch, recorded, lms, recipe)
@@ -129,6 +131,7 @@ class Scorer:
                     key_of(setting),
                 ):
                     others[key_of(full)] = full, changed
+            # No rows are enough to say whether a setting can be answered from a record at all.
             if others or replays.tell([], parameters) is not None:
                 rows = self._rows(program, questions)
                 outcomes = replays.tell(rows, parameters)
@@ -188,13 +191,12 @@ class Scorer:
         """The settings that differ only in what replays are free to change: (parameters,
         setting).
         """
-        narrowed = {
-            name: one
-            if _is_free(branch, name, replays)
-            else Parameter(choice(own[name]), None, one.joins)
-            for name, one in branch.space.items()
-            if name in own or _is_free(branch, name, replays)
-        }
+        narrowed: dict[str, Parameter] = {}
+        for name, parameter in branch.space.items():
+            if _is_free(branch, name, replays):
+                narrowed[name] = parameter
+            elif name in own:
+                narrowed[name] = Parameter(choice(own[name]), None, parameter.joins)
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
 
@@ -219,10 +221,13 @@ class Scorer:
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives
         why = common_error(rows)
-        scores = tuple(
-            None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row)
-            for row in rows
-        )
+
+        def score(row: ResultRow) -> float | None:
+            if row["error"]:
+                return None
+            return float(row["f1"] or 0.0) if f1 else score_in(row)
+
+        scores = tuple(map(score, rows))
         names = dict.fromkeys((*self.objectives[1:], "calls"))
         took = {name: tuple(_took(row, name) for row in rows) for name in names}
         failed = scores.count(None)
@@ -240,6 +245,7 @@ class Scorer:
         )
         plan = EvaluationPlan(request, program, lm, metric, asked, [], None, folder, {}, {})
         folder.mkdir(parents=True, exist_ok=True)
+        # Two workers may need the same run; the second finds the rows of the first.
         with locked(folder), ExitStack() as held:
             manifest = manifest_of(program, self.questions, lm, self.job.settings, metric)
             manifest["mlflow_run_id"] = RUN.earlier(folder, manifest).get("mlflow_run_id")

@@ -266,7 +266,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         except BudgetSpent as over:
             stopped, short = str(over), True
         except EndpointDown as down:
-            if not totals(folder).calls:
+            if not totals(folder).calls:  # none has ever answered: rather a wrong name or address
                 raise
             stopped = paused(down)
         except (KeyboardInterrupt, UserError) as met:
@@ -292,8 +292,9 @@ def _finished(plan: StudyPlan) -> Study | None:
         return None
     written = read_object(folder / BEGUN) or {}
     now = as_json(_described(replace(job, folder=folder), plan.validation))
+    # A raised budget is no other study: whether it leaves something to do is asked below.
     for settings in (now["settings"], written.get("settings") or {}):
-        settings.pop("budget", None)  # which may have been raised
+        settings.pop("budget", None)
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     untracked = plan.request.tracking and not written.get("mlflow_run_id")
     shows = only_shows(asdict(stored.report), job.budget)
@@ -330,6 +331,7 @@ def _finish(
     validated: WinnerJudged | None = None
     winner: Program | None = None
     if front and front[0].setting is not None and go_on:
+        # The search had its share; from here on the whole budget counts, what it left included.
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0].setting)
@@ -375,8 +377,8 @@ def _finish(
     document = as_json(document_of(report))
     write_json(job.folder / STUDY, document)
     report = StudyReport.of(document)
-    pair = [*evaluations, None, None]
-    return Study(job.folder, job.study, report, winner, pair[0], pair[1], study=study, _keep=keep)
+    validation_of = [*evaluations, None, None]  # the winner's and the default's, if they were asked
+    return Study(job.folder, job.study, report, winner, *validation_of[:2], study=study, _keep=keep)
 
 
 def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], questions: int) -> None:
@@ -413,8 +415,11 @@ def _validated(
     """
     default = make_default()
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
+    programs = {"winner": winner}
+    if not same:
+        programs["default"] = default
     evaluations = []
-    for name, program in (("winner", winner), *(() if same else (("default", default),))):
+    for name, program in programs.items():
         named = {"run_name": None, "label": f"{name} on validation"}
         result = evaluate(
             program,
@@ -443,7 +448,9 @@ def _validated(
         difference = pair.f1 if spans and pair.f1 is not None else pair
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
-            outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
+            undecided = difference.low <= 0 <= difference.high
+            better = A if difference.low > 0 else B
+            outcome = UNDECIDED if undecided else better
         judged = replace(
             judged,
             difference={
