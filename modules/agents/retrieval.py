@@ -38,7 +38,7 @@ class Retrieval:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
         return [
-            {"title": item.title, "text": item.text, "source": item.source}
+            Passage(title=item.title, text=item.text, source=item.source)
             for item in observations
             if item.found
         ]
@@ -88,13 +88,13 @@ class InformedSeat(Seat):
             if not queries:
                 forget(asked)
             results = await together(self.retrieval.look_up(text) for text in queries)
-            details: TurnDetails = {"queries": queries}
+            details = TurnDetails(queries=queries)
             if not any(results):
                 results = [await self.retrieval.look_up(task.question)]
                 details["fallback"] = "question"
-            passages = {(item["title"], item["text"]): item for items in results for item in items}
+            passages = {(item.title, item.text): item for items in results for item in items}
             turn = await super().ask(task, evidence=list(passages.values()), **how)
-        return replace(turn, usage=usage, details={**turn.details, **details})
+        return replace(turn, usage=usage, details=turn.details.but(**details))
 
 
 def checked_retrieval(name: str, retrieval: str) -> str:

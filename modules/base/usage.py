@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+from .keyed import Keyed
 
 N = TypeVar("N", int, float)
 
 
-class UsageFields(TypedDict):
+class UsageFields(Keyed):
     """The sums of `Usage` as JSON; files of earlier versions lack the last four.
 
     `calls` is None of a question whose program may have asked in a thread of its own.
     """
 
+    __slots__ = ()
     calls: int | None
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_calls: int
     cost_usd: float | None
-    cached_prompt_tokens: NotRequired[int | None]
-    cache_write_tokens: NotRequired[int | None]
-    reasoning_tokens: NotRequired[int | None]
-    truncated_calls: NotRequired[int]
+    cached_prompt_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    truncated_calls: int = 0
 
 
 _SUMS = tuple(UsageFields.__annotations__)

@@ -25,7 +25,7 @@ from ..protocols.single import SingleAgent
 from ..protocols.strategies import STRATEGIES, strategy_of
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, TurnDetails
 from ..reading.voting import Ties, weighted_consensus
 from .config import NetworkConfig
 from .report import network_report
@@ -209,11 +209,11 @@ class StrategyNetwork(Program):
                 prediction.answer,
                 str(prediction.transcript[-1]["text"]) if prediction.transcript else "",
                 usage=usage,
-                details={
-                    "strategy": name,
-                    "confidence": round(float(chosen.probabilities[i, names.index(name)]), 6),
-                    "weight": round(float(weights[i]), 6),
-                },
+                details=TurnDetails(
+                    strategy=name,
+                    confidence=round(float(chosen.probabilities[i, names.index(name)]), 6),
+                    weight=round(float(weights[i]), 6),
+                ),
             )
             for (i, name), (prediction, usage) in zip(asked, predictions, strict=True)
         ]

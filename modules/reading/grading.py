@@ -193,24 +193,24 @@ def row_fault(
         the answer again; None where nothing can. measured: False for a row that another program
         scored: its score does not have to follow from the answer.
     """
-    answer, gold = row["answer"], row["gold"]
-    if row["error"] is not None:
-        if row["correct"]:
+    answer, gold = row.answer, row.gold
+    if row.error is not None:
+        if row.correct:
             return f"{_called(row)} has an error and is called right"
-    elif row["correct"] is None and (row.get("score") is None or scale.rate):
+    elif row.correct is None and (row.score is None or scale.rate):
         return f"{_called(row)} is called neither right nor wrong"
     else:
         value = score_in(row)
         if wrong := scale.fault(value):
             return f"the score of {_called(row)} is {value:g}{wrong}"
-        if row.get("strict") and not row["correct"]:
+        if row.strict and not row.correct:
             return f"{_called(row)} is called right in the strict form, and not right"
-        if row["correct"] not in (None, value):
+        if row.correct not in (None, value):
             return (
                 f"{_called(row)} scores {value:g} and is called "
-                f"{'right' if row['correct'] else 'wrong'}"
+                f"{'right' if row.correct else 'wrong'}"
             )
-        said = {turn["answer"] for turn in row["transcript"]} - {None}
+        said = {turn.answer for turn in row.transcript} - {None}
         if measured and said and answer is not None and answer not in said:
             return f"{_called(row)} has the answer {_shown(answer)}, which no turn of it gave"
         if measured:
@@ -219,7 +219,7 @@ def row_fault(
                 if gold is None:
                     return f"{_called(row)} has no gold answer that its score could come from"
                 try:
-                    expected = float(grader(answer, gold, row["kind"], row["choices"]))
+                    expected = float(grader(answer, gold, row.kind, row.choices))
                 except ValueError as problem:  # such as a gold answer that is none of the options
                     return f"{_called(row)} cannot be graded ({problem})"
             if not math.isclose(value, expected, abs_tol=1e-9):
@@ -227,15 +227,15 @@ def row_fault(
                     f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold "
                     f"answer {_shown(gold_text(gold))}) scores {expected:g}"
                 )
-    if measured and row["kind"] == "span" and row["em"] is not None:
+    if measured and row.kind == "span" and row.em is not None:
         em, f1 = em_f1(answer, gold or "")
-        if row["em"] != em or not math.isclose(row["f1"] or 0.0, f1, abs_tol=1e-9):
+        if row.em != em or not math.isclose(row.f1 or 0.0, f1, abs_tol=1e-9):
             return f"`em` and `f1` of {_called(row)} are not those of its answer"
     return None
 
 
 def _called(row: ResultRow) -> str:
-    return f"the question {_shown(row['id'])}"
+    return f"the question {_shown(row.id)}"
 
 
 def _shown(text: str | None) -> str:

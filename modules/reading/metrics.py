@@ -151,12 +151,12 @@ class Metric:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
         if answer is None:
             return self.lost
-        gold = golds_of(row["gold"])
+        gold = golds_of(row.gold)
         asked = dspy.Example(
             answer=gold[0] if gold else None,
             accepted=list(gold),
-            kind=row["kind"],
-            choices=row["choices"],
+            kind=row.kind,
+            choices=row.choices,
         )
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 

@@ -65,7 +65,7 @@ class Figures:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
         reported.
         """
-        failed = bool(row.get("error"))
+        failed = bool(row.error)
         self.count(1, "errors" if failed else "questions")
         return not failed
 
@@ -75,7 +75,7 @@ class Figures:
 
         What is not known of a question is left out.
         """
-        for name, value in numbers_of(row["usage"]).items():
+        for name, value in numbers_of(row.usage).items():
             if name in ("calls", "prompt_tokens", "completion_tokens"):
                 self.mean(value, f"{name}_per_question")
 
@@ -109,9 +109,7 @@ class Reading:
         if answer not in self._scores:
             row = self._row
             try:
-                result = score(
-                    answer, row["gold"] or "", row.get("kind", "span"), row.get("choices")
-                )
+                result = score(answer, row.gold or "", row.get("kind", "span"), row.choices)
             except (ValueError, TypeError, AttributeError, KeyError):
                 result = _WRONG
             self._scores[answer] = result

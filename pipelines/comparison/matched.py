@@ -151,5 +151,5 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
 
 def usages_of(rows: Iterable[ResultRow]) -> list[Usage]:
     """The usage of each answered question; questions without a call are left out."""
-    usages = [taken(row) for row in rows if row["error"] is None]
+    usages = [taken(row) for row in rows if row.error is None]
     return [usage for usage in usages if usage.calls]

@@ -165,8 +165,8 @@ def verdict_on(
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:
     if before is None or after is None:
         return None
-    ids = {row["id"] for row in before.rows}
-    if not any(row["id"] in ids for row in after.rows):
+    ids = {row.id for row in before.rows}
+    if not any(row.id in ids for row in after.rows):
         return None
     return compare(before, after, names=["given", "compiled"])[0]
 

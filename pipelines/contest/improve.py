@@ -109,8 +109,8 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     often.
     """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
-    rows = {row["id"]: row for row in read if not row["repeat"]}
-    own = sum(bool(row["correct"]) for row in rows.values())
+    rows = {row.id: row for row in read if not row.repeat}
+    own = sum(bool(row.correct) for row in rows.values())
     best = max(
         talks_of(entrant, program, rows),
         key=lambda talk: sum(talk.scores.values()),

@@ -113,7 +113,7 @@ class ContestPlan:
         if self.out is not None and self.race[0].kind == "task":
             for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
                 for row in read_rows(file):
-                    bills[row["id"]].append(taken(row))
+                    bills[row.id].append(taken(row))
         asked_by = max(map(len, bills.values()), default=0)
         whole = [each for each in bills.values() if len(each) == asked_by]
         return task_prices(whole, len(self.race) - len(whole))

@@ -90,7 +90,7 @@ class ControlsPlan:
     @property
     def asked(self) -> int:
         """The number of questions."""
-        return len({row["id"] for row in self.dialogues.rows})
+        return len({row.id for row in self.dialogues.rows})
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -187,7 +187,7 @@ class ControlsPlan:
 
 def _branch(dialogues: Dialogues, seed: int) -> dict[str, object]:
     """A digest of what the arms branch from: the dialogues, and the seed of the placebo."""
-    text = to_json([[row["id"], row["answer"], row["transcript"]] for row in dialogues.rows])
+    text = to_json([[row.id, row.answer, row.transcript] for row in dialogues.rows])
     return {"recorded": hashlib.sha256(text).hexdigest()[:16], "seed": seed}
 
 
@@ -215,7 +215,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
             plan.match = _match(plan, lms_of_run(run, seating, "a control"))
             del plan.missing[SELF_CONSISTENT]
         return _affordable(plan)
-    rows = (row for row in run.rows if not row.get("repeat"))
+    rows = (row for row in run.rows if not row.repeat)
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
     if hashes(team)["program_hash"] != run.summary.run["program_hash"]:
@@ -319,10 +319,8 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """
     if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
-        rows: Any = (row for row in run.rows if not row.get("repeat"))
-        recorded = [
-            Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows
-        ]
+        rows: Any = (row for row in run.rows if not row.repeat)
+        recorded = [Question(answer=row.gold, **{key: row[key] for key in fields}) for row in rows]
         if data.fingerprint(recorded) == run.summary.run["data_fingerprint"]:
             return recorded
     return questions_of(run, request.questions)

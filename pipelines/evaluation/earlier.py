@@ -272,7 +272,7 @@ def left_in(folder: Path | None) -> Evaluation | None:
 
 def all_failed(out: Path) -> str:
     """Why a run is no result: how many of its rows failed, and their most frequent error."""
-    errors = [row["error"] is not None for row in read_rows(out / RESULTS)]
+    errors = [row.error is not None for row in read_rows(out / RESULTS)]
     common = common_error(read_rows(out / RESULTS))
     if common is None:
         return f"no question is finished; the calls so far are kept in {out}"

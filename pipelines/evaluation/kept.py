@@ -35,10 +35,10 @@ class KeptAnswers(Foreign):
     async def answer(self, question: Question) -> dspy.Prediction:
         """What the row says. Raises CommandError where the program gave no answer."""
         row = self.kept[question.id, ROLLOUTS.get().rollout // ROLLOUTS_EACH]
-        if row["error"] is not None and row["answer"] is None:
-            raise CommandError(f"kept from {self.run.folder}: {row['error']}")
+        if row.error is not None and row.answer is None:
+            raise CommandError(f"kept from {self.run.folder}: {row.error}")
         names = ("answer", "decided_by", "rounds", "consensus_round", "transcript", "usage")
-        return dspy.Prediction(**{name: row.get(name) for name in names}, raw=row.get("raw"))
+        return dspy.Prediction(**{name: row.get(name) for name in names}, raw=row.raw)
 
 
 def questions_of(run: Evaluation, source: Any = None) -> list[Question]:

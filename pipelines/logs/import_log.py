@@ -213,7 +213,7 @@ class _Run:
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
         self.metric = self.metric or answered.metric
         self.clustered = self.clustered or answered.cluster is not None
-        self.done.add((place, row["repeat"]))
+        self.done.add((place, row.repeat))
         if place not in self.questions:
             self.questions.add(place)
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
@@ -291,7 +291,7 @@ def _written(
                     "answer or group than before; give each question its own id"
                 )
             row["repeat"] = run.repeat_of(answered, place)
-            if (place, row["repeat"]) in run.done:
+            if (place, row.repeat) in run.done:
                 raise UserError(
                     f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
                     "row, or say which repeat of the question each is"
@@ -333,30 +333,28 @@ def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:
     """A hash of the question's text, options and gold answer, the same in every process."""
-    content = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
+    content = [row.id, row.question, row.choices, row.gold, answered.group]
     return int.from_bytes(hashlib.sha256(to_json(content)).digest(), "big")
 
 
 def _row(answered: LogAnswer, name: str) -> ResultRow:
-    turns: list[TurnFields] = [
-        {"agent": agent, "round": round, "answer": answer, "text": text}
+    turns = [
+        TurnFields(agent=agent, round=round, answer=answer, text=text)
         for round, agent, answer, text in answered.turns
     ]
-    alone: TurnFields = {
-        "agent": answered.agent,
-        "round": 0,
-        "answer": answered.answer,
-        "text": answered.text or "",
-    }
+    if not turns:
+        said = answered.text or ""
+        alone = TurnFields(agent=answered.agent, round=0, answer=answered.answer, text=said)
+        turns = [alone.but(strategy=answered.strategy) if answered.strategy else alone]
     choices = answered.choices
     # An answer took a call at least; how many an agent made to act is known from its log alone.
-    usage: UsageFields = {
-        "calls": answered.calls or len(turns) or (None if answered.outcome else 1),
-        "prompt_tokens": answered.prompt_tokens,
-        "completion_tokens": answered.completion_tokens,
-        "cached_calls": 0,
-        "cost_usd": answered.cost,
-    }
+    usage = UsageFields(
+        calls=answered.calls or len(answered.turns) or (None if answered.outcome else 1),
+        prompt_tokens=answered.prompt_tokens,
+        completion_tokens=answered.completion_tokens,
+        cached_calls=0,
+        cost_usd=answered.cost,
+    )
     meta = {
         "topic": answered.group,
         "task": answered.task,
@@ -364,27 +362,26 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "cluster": answered.cluster,
     }
     kind: Kind = "choice" if choices and answered.gold in choices else "span"
-    row: ResultRow = {
-        "id": name,
-        "repeat": 0,
-        "kind": kind,
-        "question": answered.question or name,
-        "choices": choices if choices and answered.gold in choices else None,
-        "answer": answered.answer,
-        "gold": answered.gold,
-        "correct": answered.correct,
-        "em": None,
-        "f1": None,
-        "decided_by": "error" if answered.error else CHECK if answered.outcome else None,
-        "rounds": len({turn["round"] for turn in turns}) or 1,
-        "consensus_round": None,
-        "transcript": turns
-        or [alone | ({"strategy": answered.strategy} if answered.strategy else {})],
-        "usage": usage,
-        "seconds": answered.seconds,
-        "error": answered.error,
-        "meta": {key: value for key, value in meta.items() if value is not None},
-    }
+    row = ResultRow(
+        id=name,
+        repeat=0,
+        kind=kind,
+        question=answered.question or name,
+        choices=choices if choices and answered.gold in choices else None,
+        answer=answered.answer,
+        gold=answered.gold,
+        correct=answered.correct,
+        em=None,
+        f1=None,
+        decided_by="error" if answered.error else CHECK if answered.outcome else None,
+        rounds=len({turn.round for turn in turns}),
+        consensus_round=None,
+        transcript=turns,
+        usage=usage,
+        seconds=answered.seconds,
+        error=answered.error,
+        meta={key: value for key, value in meta.items() if value is not None},
+    )
     if answered.metric is not None or (answered.outcome and answered.score is not None):
         row["score"] = None if answered.error else answered.score
     return row
@@ -395,14 +392,14 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     if answered.outcome:
         return _task_outcome(answered, row)
     return {
-        "question_id": row["id"],
-        "question": row["question"],
+        "question_id": row.id,
+        "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
         "strategy": answered.strategy,
         "answer": answered.answer,
         "correct": answered.correct,
-        **({"repeat": row["repeat"]} if row["repeat"] else {}),
+        **({"repeat": row.repeat} if row.repeat else {}),
     }
 
 
@@ -418,12 +415,12 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
         "cluster": answered.cluster,
     }
     return {
-        "question_id": row["id"],
-        "question": row["question"],
+        "question_id": row.id,
+        "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
         "correct": answered.score == 1 if answered.correct is None else answered.correct,
-        "trial": row["repeat"],
+        "trial": row.repeat,
         **{name: value for name, value in known.items() if value is not None},
     }
 

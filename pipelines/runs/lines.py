@@ -242,12 +242,12 @@ class Progress:
 
     def count(self, row: ResultRow, *, resumed: bool = False) -> None:
         self.done += 1
-        self.correct += bool(row["correct"])
+        self.correct += bool(row.correct)
         self.score += score_in(row)
-        self.errors += bool(row["error"])
-        self.unreadable += row["error"] is None and row["answer"] is None
+        self.errors += bool(row.error)
+        self.unreadable += row.error is None and row.answer is None
         if not resumed:
-            self.usage.add(Usage.of(row["usage"]))
+            self.usage.add(Usage.of(row.usage))
 
 
 def evaluation_line(label: str, state: Progress) -> ProgressLine:

@@ -134,7 +134,7 @@ class Check(Metric):
         except Exception as problem:
             raise MetricError(f"the check raised {type(problem).__name__} ({problem})") from problem
         score, feedback = said if isinstance(said, tuple) else (said, None)
-        fields: CheckFields = {"exit_code": None, "lines": [], "seconds": _since(began)}
+        fields = CheckFields(exit_code=None, lines=[], seconds=_since(began))
         return _Ran(score, feedback, fields)
 
     def _note(self, code: int | None, lines: list[str]) -> None:
@@ -182,7 +182,7 @@ async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: P
     lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
-    fields: CheckFields = {"exit_code": code, "lines": lines, "seconds": _since(began)}
+    fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
     said = _said(printed[-1] if printed and code is not None else "")
     if said is None:
         said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}

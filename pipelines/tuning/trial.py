@@ -220,8 +220,7 @@ class Scorer:
         f1 = self.job.metric.default and "f1" in self.objectives
         why = common_error(rows)
         scores = tuple(
-            None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row)
-            for row in rows
+            None if row.error else float(row.f1 or 0.0) if f1 else score_in(row) for row in rows
         )
         names = dict.fromkeys((*self.objectives[1:], "calls"))
         took = {name: tuple(_took(row, name) for row in rows) for name in names}
@@ -254,10 +253,10 @@ class Scorer:
                 if sheet.stopped:
                     raise BudgetSpent(sheet.stopped)
                 sheet.doubts.end()
-            rows = {row["id"]: row for row in read_rows(sheet.rows.path)}
+            rows = {row.id: row for row in read_rows(sheet.rows.path)}
         wanted = [rows[question.id] for question in asked]
         some = wanted[:HOPELESS]
-        if len(some) == HOPELESS and all(row["error"] and row["answer"] for row in some):
+        if len(some) == HOPELESS and all(row.error and row.answer for row in some):
             raise UserError(  # answers without a score are the metric's fault
                 f"the metric failed on all of the first {HOPELESS} answers, the last because "
                 f"{some[-1]['error']}: correct it"
@@ -275,11 +274,9 @@ def _replayed(
             changed_rows.append(row)
             continue
         graded = metric.regrade(outcome.answer, row)
-        changed = row.copy()
-        changed["answer"], changed["correct"] = outcome.answer, graded.correct
-        changed["score"] = graded.score
-        if row["kind"] == "span":
-            changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"] or "")
+        changed = row.but(answer=outcome.answer, correct=graded.correct, score=graded.score)
+        if row.kind == "span":
+            changed["em"], changed["f1"] = em_f1(outcome.answer, row.gold or "")
         changed["worth"] = row["worth"][: outcome.calls]
         changed_rows.append(changed)
     return changed_rows
@@ -287,7 +284,7 @@ def _replayed(
 
 def _took(row: ResultRow, objective: str) -> float:
     if objective == LATENCY:
-        return float(row["seconds"] or 0.0)
+        return float(row.seconds or 0.0)
     if objective == "calls":
         return float(len(row["worth"]))
     if objective == "tokens":
