@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import regex
 
 from ..base.errors import UserError
+from ..base.keyed import Keyed
 from .answers import Gold, Kind, em_f1, gold_text, golds_of, score
 from .row import CheckFields, ResultRow, score_in
 
@@ -30,19 +31,20 @@ kind and options.
 """
 
 
-class MetricFields(TypedDict):
+class MetricFields(Keyed):
     """The metric of a run; None in its place is accuracy.
 
     `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
     function does.
     """
 
+    __slots__ = ()
     name: str
-    spec: str | None
-    code: str | None
-    low: float | None
-    high: float | None
-    rate: bool | None
+    spec: str | None = None
+    code: str | None = None
+    low: float | None = None
+    high: float | None = None
+    rate: bool | None = None
 
 
 class MetricError(UserError):
@@ -75,7 +77,7 @@ class Scale(NamedTuple):
         """The scale of a metric as `run.json` describes it; None is accuracy."""
         if not metric:
             return cls(0.0, 1.0, True)
-        return cls(metric.get("low"), metric.get("high"), metric.get("rate"))
+        return cls(metric.low, metric.high, metric.rate)
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from .grading import (
     Graded,
     Grader,
     MetricError,
+    MetricFields,
     Scale,
     metric_name,
     regex_grader,
@@ -108,13 +109,19 @@ class Metric:
         """True for the metric that is used where none is named."""
         return self.builtin and self.name == ACCURACY
 
-    def identity(self) -> dict[str, Any] | None:
+    def identity(self) -> MetricFields | None:
         """Its description in a run, which differs from that of other metrics; None by default."""
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
-        limits = {"low": self.low, "high": self.high, "rate": self.rate}
-        return {"name": self.name, "spec": self.spec or None, "code": code, **limits}
+        return MetricFields(
+            name=self.name,
+            spec=self.spec or None,
+            code=code,
+            low=self.low,
+            high=self.high,
+            rate=self.rate,
+        )
 
     @property
     def lost(self) -> Graded:

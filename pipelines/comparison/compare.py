@@ -235,10 +235,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
 
 def _declared(run: Evaluation) -> str | None:
     """The field by which the run's data set says that questions belong together."""
-    settings = run.summary.run["settings"]
-    if isinstance(field := settings.get("cluster"), str):
+    settings = run.summary.run.settings
+    if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    source = settings.get("data")
+    source = settings.data
     if not isinstance(source, str):
         return None
     spec = catalogue.find(source) or catalogue.of_file(Path(source))
@@ -294,8 +294,8 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     """
     manifests = [run.summary.run for run in runs]
     names = [name_of_run(run) for run in manifests]
-    programs = [legend(run["program"]) for run in manifests]
-    lms = [", ".join(dict.fromkeys(lm["name"] for lm in run["lms"].values())) for run in manifests]
+    programs = [legend(run.program) for run in manifests]
+    lms = [", ".join(dict.fromkeys(lm.name for lm in run.lms.values())) for run in manifests]
     for details in (programs, lms, [run.folder.name for run in runs]):
         named = list(zip(names, details, strict=True))
         same = {name: {detail for other, detail in named if other == name} for name in names}
@@ -359,7 +359,7 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
         is_rate=run.summary.is_rate,
         metric_usage=run.summary.metric_usage,
         repeats=sum(question.repeats for question in shared) / len(shared),
-        program=legend(run.summary.run["program"]),
+        program=legend(run.summary.run.program),
     )
 
 
@@ -368,7 +368,7 @@ def _notes(compared: Sequence[Compared], runs: Sequence[Evaluation], shared: int
     notes = [say("left_out", shared, left_out)] if left_out else []
     for one, run in zip(compared, runs, strict=True):
         notes += run_notes(one.name, run.summary.counts, run.summary.finished)
-        judge = run.summary.run.get("judge")
+        judge = run.summary.run.judge
         notes += [say("judge", one.name, judge_words(judge))] if judge else []
     return notes
 
@@ -385,7 +385,7 @@ def _pairs(
 ) -> tuple[list[Pair], list[int]]:
     """Every pair, tested and corrected, and the places of the pairs whose metrics differ."""
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
-    metrics = [run.summary.run.get("metric") or None for run in runs]
+    metrics = [run.summary.run.metric or None for run in runs]
     unlike = [place for place, (a, b) in enumerate(places) if metrics[a] != metrics[b]]
     names = [run.name for run in compared]
     pairs = [test.pair(ids, (names[a], names[b]), answers[a], answers[b]) for a, b in places]
@@ -393,7 +393,7 @@ def _pairs(
     adjusted = corrected(p_values, unlike)
     for place, (a, b) in enumerate(places):
         both = runs[a], runs[b]
-        judges = [judge for run in both if (judge := run.summary.run.get("judge"))]
+        judges = [judge for run in both if (judge := run.summary.run.judge)]
         reason = ""
         if place in unlike:
             names_of_metrics = [metric_name(run.summary.run) for run in both]

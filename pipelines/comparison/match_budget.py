@@ -134,7 +134,7 @@ class MatchPlan:
         for arm in self.arms:
             samples, calls = counted(arm.match.samples, "sample"), counted(arm.calls, unit)
             pilot = f" (estimated: a pilot of {counted(len(self.pilot), 'question')} decides)"
-            line = f"{arm.identity['endpoint']}: {samples} per question, {calls}"
+            line = f"{arm.identity.endpoint}: {samples} per question, {calls}"
             lines.append(line + pilot * (not arm.match.pilot))
         why = ", as much as it took and a fifth more; --budget sets another one"
         cost = money(self.cost and self.cost[0])
@@ -142,7 +142,7 @@ class MatchPlan:
 
     def to_dict(self) -> dict[str, object]:
         arms = {
-            arm.identity["name"]: {
+            arm.identity.name: {
                 "samples": arm.match.samples,
                 "calls": arm.calls,
                 "cost_usd": arm.cost_usd,
@@ -201,8 +201,8 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     pilot = [questions[place * len(questions) // count] for place in range(count)]  # spread evenly
     arms = []
     for one, identity in zip(lms, used, strict=True):
-        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
-        alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
+        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity.name)
+        alone = replace(spent, lm=identity.name if len(lms) > 1 else "")
         if request.single is not None:
             alone = _measured(alone, earlier(request.single))
         arms.append(_arm(agent, one, identity, folder, alone, questions, pilot))
@@ -253,7 +253,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
         "demos": 0,
         "budget": str(plan.ceiling),
         "run_name": None,
-        ARMS: [arm.identity["endpoint"] for arm in plan.arms],
+        ARMS: [arm.identity.endpoint for arm in plan.arms],
     }
     tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
     baselines = []
@@ -311,7 +311,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
 
 def match_note(baseline: Evaluation, name: str) -> str:
     """A sentence on how the number of samples was chosen to match the run of this name."""
-    settings: Any = baseline.summary.run["settings"]
+    settings: Any = baseline.summary.run.settings
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 
@@ -320,11 +320,11 @@ def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
     cannot be compared.
     """
     used = lms_of(program, lm or dspy.settings.lm)["*"]
-    lms = matched.summary.run["lms"].values()
+    lms = matched.summary.run.lms.values()
     if not any(same_lm(used, other) for other in lms):
-        names = dict.fromkeys(str(other["endpoint"]) for other in lms)
+        names = dict.fromkeys(str(other.endpoint) for other in lms)
         raise UserError(
-            f"{used['endpoint']} is not an LM of {matched.folder}, which used "
+            f"{used.endpoint} is not an LM of {matched.folder}, which used "
             f"{', '.join(names) or 'none that is known'}: match it with one of these"
         )
     return used
@@ -365,7 +365,7 @@ def _measured(spent: Match, pilot: Evaluation) -> Match:
             "was answered by an LM that counts tokens: see the errors in its rows, and delete it "
             "to try again"
         )
-    times = pilot.summary.run["program"].get("samples") or 1
+    times = pilot.summary.run.program.get("samples") or 1
     cost = _cost_per_question(pilot.rows)
     return replace(
         spent,
@@ -399,7 +399,7 @@ def _same_program(run: Evaluation, request: MatchRequest) -> Program:
         program = program_of_run(run, Seating(request))
     except LookupError as problem:
         raise UserError(f"{run.folder} cannot be asked again: {problem}") from None
-    if hashes(program)["program_hash"] != run.summary.run["program_hash"]:
+    if hashes(program)["program_hash"] != run.summary.run.program_hash:
         raise UserError(f"the program of {run.folder} has changed since: run it again")
     return program
 
@@ -437,6 +437,6 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     prices = [billed_as(name).prices for name in lms]
     if None in prices:
         return None
-    alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1
+    alone = len({lm.name for lm in run.summary.run.lms.values()}) == 1
     own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
     return _cost_per_question(run.rows, own)

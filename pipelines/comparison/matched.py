@@ -127,7 +127,7 @@ def _best_of(places: Iterable[Path]) -> Evaluation | None:
         with suppress(UserError, OSError):
             run = earlier(place)
             finished = run.summary.finished == run.summary.counts.questions
-            if finished and MATCH in run.summary.run["settings"]:
+            if finished and MATCH in run.summary.run.settings:
                 baselines.append(run)
     return max(baselines, key=lambda run: run.score, default=None)
 
@@ -136,8 +136,8 @@ def same_lm(one: LMFields, other: LMFields) -> bool:
     """Whether two identities are the same LM, as far as is known: no address is known of DSPy's own
     LMs.
     """
-    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
-    return one["name"] == other["name"] and len(placed) < 2
+    placed = {lm.endpoint for lm in (one, other)} - {one.name}
+    return one.name == other.name and len(placed) < 2
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:

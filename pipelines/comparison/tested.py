@@ -96,7 +96,7 @@ def answered_in(
     """Read a run's rows and sum them up by question. `field` of `meta` names the cluster of a
     question. Answers are kept only if `votes` are needed.
     """
-    least = Scale.of(run.summary.run.get("metric")).least
+    least = Scale.of(run.summary.run.metric).least
     questions: dict[str, QuestionAnswers] = {}
     for row in run.rows:
         answer, earlier = _answered(row, field, least, votes), questions.get(row.id)

@@ -97,7 +97,7 @@ class Lane:
                     RUN,
                     manifest,
                     plan.out,
-                    lms=manifest["lms"],
+                    lms=manifest.lms,
                     cache=request.cache,
                     engines=plan.engines,
                 )

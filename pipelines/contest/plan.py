@@ -27,7 +27,7 @@ from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, share_of_points, split_items
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
 from ..data import load as data
@@ -264,7 +264,9 @@ class ContestPlan:
             "budget": self.request.budget and str(self.request.budget),
             "programs": ", ".join(each.name for each in self.field),
         }
-        manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
+        manifest = manifest_of(
+            reference.program, self.race, reference.lm, RunSettings(), self.metric
+        )
         return {**manifest, "settings": settings}
 
     def to_dict(self) -> dict[str, object]:

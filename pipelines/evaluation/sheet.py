@@ -101,7 +101,7 @@ class AnswerSheet:
         request, folder, manifest = plan.request, run.folder, run.about
         if isinstance(plan.metric, JudgeMetric):
             written = read_object(folder / MANIFEST) or {}
-            not_checked: JudgeFields = {"lm": str(plan.metric.lm.model), "checked": False}
+            not_checked = JudgeFields(lm=str(plan.metric.lm.model), checked=False)
             manifest["judge"] = written.get("judge") or not_checked
         wanted = frozenset[str]()
         if request.tracking:

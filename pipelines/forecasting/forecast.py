@@ -157,7 +157,7 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
         return _table(answers)
     runs = [load_run(run) for run in runs_in(answers)]
     names = distinct([run.folder.name for run in runs])
-    lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
+    lms = {lm.name for run in runs for lm in run.summary.run.lms.values()}
     table = outcomes_from(
         RecordedOutcome(row.id, row.question, None, name, None, row.answer, row.correct)
         for name, run in zip(names, runs, strict=True)

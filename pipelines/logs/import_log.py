@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
@@ -20,7 +20,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
-from ..base.run_files import Manifest, MetricFields
+from ..base.run_files import LMFields, Manifest, MetricFields, RunSettings
 from ..base.wording import counted
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
@@ -230,23 +230,23 @@ class _Run:
     def finish(self, sources: Sequence[Mapping[str, object]]) -> None:
         self._flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
-        run: Manifest = {
-            "program": {"program": "imported", "agent": self.agent},
-            "program_hash": hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
-            "prompt_hash": "",
-            "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
-            "data_fingerprint": f"{self.asked:064x}",
-            "questions": len(self.questions),
-            "metric": cast(MetricFields | None, self.metric),
-            "settings": {
-                "run_name": " ".join(filter(None, (self.agent, self.strategy))),
-                "cluster": "cluster" if self.clustered else None,
-            },
-            "versions": dict(versions()),
-            "git_commit": git_commit(),
-            "mlflow_run_id": None,
-            "imported": origin,
-        }
+        run = Manifest(
+            program={"program": "imported", "agent": self.agent},
+            program_hash=hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
+            prompt_hash="",
+            lms={"*": LMFields(name=self.agent, endpoint="", profile={}, settings={})},
+            data_fingerprint=f"{self.asked:064x}",
+            questions=len(self.questions),
+            metric=None if self.metric is None else MetricFields.of(self.metric),
+            settings=RunSettings(
+                run_name=" ".join(filter(None, (self.agent, self.strategy))),
+                cluster="cluster" if self.clustered else None,
+            ),
+            versions=dict(versions()),
+            git_commit=git_commit(),
+            mlflow_run_id=None,
+            imported=origin,
+        )
         write_json(self.folder / MANIFEST, run)
         summary = summarise(
             read_rows(self.folder / RESULTS), len(self.questions), lambda rows: {}, run

@@ -17,7 +17,14 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_LINE, cut_torn_line, lines_in, open_regular, opened
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, gold_text, golds_of, read_number
-from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
+from ...modules.reading.grading import (
+    Graded,
+    MetricError,
+    MetricFields,
+    Scale,
+    grader_of,
+    row_fault,
+)
 from ...modules.reading.row import (
     CheckFields,
     Examined,
@@ -256,7 +263,8 @@ class _RowCheck:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._run = read_object(path.parent / MANIFEST)
-        metric = (self._run or {}).get("metric")
+        described = (self._run or {}).get("metric")
+        metric = MetricFields.of(described) if described else None
         self._scale, self._grader = Scale.of(metric), grader_of(metric)
         self._program = row_program(self._run or {})
 
@@ -377,8 +385,8 @@ def rewrite(path: Path, order: Iterable[RowKey]) -> None:
     with opened(path) as source:
         at = 0
         for line in _lines_of(path, source):
-            row = json.loads(line)
-            places[row.id, row.get("repeat", 0)] = (at, len(line))
+            row = ResultRow.of(json.loads(line))
+            places[row_key(row)] = (at, len(line))
             at += len(line)
         temporary = path.with_suffix(".tmp")
         fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC

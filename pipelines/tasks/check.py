@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
 from ...modules.base.sync import in_thread
-from ...modules.reading.grading import Graded, MetricError
+from ...modules.reading.grading import Graded, MetricError, MetricFields
 from ...modules.reading.metrics import Metric, code_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
@@ -98,10 +98,10 @@ class Check(Metric):
         how: dict[str, Any] = {"answer_file": self.answer_file, "sandbox": self.sandbox.name}
         return partial(Check, **how, seconds=self.seconds)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> MetricFields:
         asked = self.command or code_of(self.function)
         code = hashlib.sha256(repr([asked, self.answer_file]).encode()).hexdigest()[:16]
-        return {"name": CHECK, "spec": None, "code": code, "low": 0.0, "high": 1.0, "rate": None}
+        return MetricFields(name=CHECK, spec=None, code=code, low=0.0, high=1.0, rate=None)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
         """The score of an answer. Raises MetricError where it cannot be put into the folder, and

@@ -30,7 +30,7 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, Unanswered
-from ..base.run_files import books_of
+from ..base.run_files import RunSettings, books_of
 from ..base.wording import common_error, counted
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.request import EvaluateRequest
@@ -237,7 +237,9 @@ class Scorer:
         request = EvaluateRequest(
             program, asked, concurrency=self.job.concurrency, tracking=False, parent=ABOVE
         )
-        plan = EvaluationPlan(request, program, lm, metric, asked, [], None, folder, {}, {})
+        plan = EvaluationPlan(
+            request, program, lm, metric, asked, [], None, folder, RunSettings(), {}
+        )
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder), ExitStack() as held:
             manifest = manifest_of(program, self.questions, lm, self.job.settings, metric)
