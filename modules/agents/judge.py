@@ -11,7 +11,7 @@ import dspy
 
 from ...signatures.judging import GIVEN, REFERENCE, RUBRIC, Judging
 from ..reading.answers import gold_text
-from ..reading.grading import MetricError
+from ..reading.grading import MetricError, MetricFields
 from ..reading.metrics import JUDGE, Metric
 from ..reading.question import Question
 from .adapter import ProfileAdapter
@@ -40,12 +40,12 @@ class JudgeMetric(Metric):
     def __reduce__(self) -> Any:
         return JudgeMetric, (self.lm,)
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> MetricFields:
         settings = getattr(self.lm, "kwargs", {})
         sampling = [settings.get(name) for name in _SAMPLING]
         asked = [Judging.instructions, str(self.lm.model), sampling]
         code = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
-        return {"name": JUDGE, "spec": JUDGE, "code": code, "low": 0.0, "high": 1.0, "rate": True}
+        return MetricFields(name=JUDGE, spec=JUDGE, code=code, low=0.0, high=1.0, rate=True)
 
     async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
         rubric = question.meta.get("rubric")

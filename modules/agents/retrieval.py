@@ -39,7 +39,7 @@ class Retrieval:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
         return [
-            {"title": item.title, "text": item.text, "source": item.source}
+            Passage(title=item.title, text=item.text, source=item.source)
             for item in observations
             if item.found
         ]
@@ -89,15 +89,15 @@ class InformedSeat(Seat):
             if not queries:
                 forget(asked)
             results = await together(self.retrieval.look_up(text) for text in queries)
-            details: TurnDetails = {"queries": queries}
+            details = TurnDetails(queries=queries)
             if not any(results):
                 results = [await self.retrieval.look_up(task.question)]
                 details["fallback"] = "question"
             # Two queries may find the same passage, which is shown once.
             every = chain.from_iterable(results)
-            passages = {(passage["title"], passage["text"]): passage for passage in every}
+            passages = {(passage.title, passage.text): passage for passage in every}
             turn = await super().ask(task, evidence=list(passages.values()), **how)
-        return replace(turn, usage=usage, details={**turn.details, **details})
+        return replace(turn, usage=usage, details=turn.details.but(**details))
 
 
 def checked_retrieval(name: str, retrieval: str) -> str:

@@ -179,7 +179,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
                     **self._corrected(inputs, problem), config=config
                 )
                 answer = read_vote(prediction.answer, task.kind, task.choices)
-        details: TurnDetails = {}
+        details = TurnDetails()
         if answer is not None and usage.probability is not None:
             details["probability"] = usage.probability
         return Turn(

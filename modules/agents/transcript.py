@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
@@ -85,21 +85,22 @@ class Turn:
     @classmethod
     def of(cls, row: TurnFields) -> Turn:
         """The turn that `to_dict` wrote into a row."""
+        row = TurnFields.of(row)
         return cls(
-            row["agent"],
-            row["round"],
-            row["answer"],
-            row["text"],
-            row.get("raw"),
-            tuple(row.get("evidence") or ()),
-            Usage.of(row.get("usage") or {}),
-            row.get("step"),
-            row.get("examined"),
-            cast(TurnDetails, {name: value for name, value in row.items() if name not in _FIELDS}),
+            row.agent,
+            row.round,
+            row.answer,
+            row.text,
+            row.raw,
+            tuple(row.evidence or ()),
+            Usage.of(row.usage or {}),
+            row.step,
+            row.examined,
+            TurnDetails.of({name: held for name, held in row.items() if name not in _FIELDS}),
         )
 
     def to_dict(self) -> TurnFields:
-        row: TurnFields = {**self.spoken()}  # type: ignore[typeddict-item]  # none are needed
+        row = TurnFields.of(self.spoken())
         if self.raw is not None:
             row["raw"] = self.raw
         if self.evidence:
@@ -110,11 +111,12 @@ class Turn:
             row["examined"] = self.examined
         usage = self.usage.to_dict()
         note_transcribed(usage, self.usage)
-        return cast(TurnFields, {**row, **self.details, "usage": usage})
+        row.update(self.details, usage=usage)
+        return row
 
     def spoken(self) -> SpokenTurn:
         """The part of the turn that later speakers see."""
-        return {"agent": self.agent, "round": self.round, "answer": self.answer, "text": self.text}
+        return SpokenTurn(agent=self.agent, round=self.round, answer=self.answer, text=self.text)
 
 
 def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:

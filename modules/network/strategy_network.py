@@ -199,11 +199,11 @@ class StrategyNetwork(Program):
         turns = []
         for (i, name), (prediction, usage) in zip(asked, predictions, strict=True):
             said = prediction.transcript[-1]["text"] if prediction.transcript else ""
-            details: TurnDetails = {
-                "strategy": name,
-                "confidence": round(float(chosen.probabilities[i, names.index(name)]), 6),
-                "weight": round(float(weights[i]), 6),
-            }
+            details = TurnDetails(
+                strategy=name,
+                confidence=round(float(chosen.probabilities[i, names.index(name)]), 6),
+                weight=round(float(weights[i]), 6),
+            )
             turns.append(
                 Turn(f"agent.{i}", 1, prediction.answer, str(said), usage=usage, details=details)
             )

@@ -231,11 +231,7 @@ class CausalConsistency(
         shown = None if "counterfactual" in self.without else other
         notes = _notes(solution.text, solution.answer, shown)
         verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
-        examined: Examined = {
-            "agent": solution.agent,
-            "answer": solution.answer,
-            "counterfactual": shown,
-        }
+        examined = Examined(agent=solution.agent, answer=solution.answer, counterfactual=shown)
         return replace(verdict, examined=examined)
 
     def _ranked(

@@ -163,9 +163,7 @@ class Ensemble(Program):
         turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
             return await self._picked(task, turns, self.picker)
-        ballots = [
-            Ballot(turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
-        ]
+        ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]
         question = ASKER.get().question
         decided = _counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
@@ -222,15 +220,15 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
     One whose request was refused says why.
     """
     if isinstance(outcome, CallError):
-        return Turn(name, 1, None, "", details={"failed": said_by(outcome)})
+        return Turn(name, 1, None, "", details=TurnDetails(failed=said_by(outcome)))
     prediction, usage = outcome
     if not prediction.transcript:
         return Turn(name, 1, prediction.answer, "", usage=usage)
-    last: TurnFields = prediction.transcript[-1]
-    details: TurnDetails = {}
-    if "probability" in last and last["answer"] == prediction.answer:
-        details["probability"] = last["probability"]
-    return Turn(name, 1, prediction.answer, str(last["text"]), usage=usage, details=details)
+    last = TurnFields.of(prediction.transcript[-1])
+    details = TurnDetails()
+    if last.probability is not None and last.answer == prediction.answer:
+        details["probability"] = last.probability
+    return Turn(name, 1, prediction.answer, str(last.text), usage=usage, details=details)
 
 
 class Ballot(NamedTuple):
@@ -262,18 +260,18 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
     """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
     right = [0] * len(names)
     total = options = 0
-    for row in rows:
-        turns = {turn["agent"]: turn["answer"] for turn in row["transcript"]}
-        if row.get("error"):
+    for row in map(ResultRow.of, rows):
+        turns = {turn.agent: turn.answer for turn in row.transcript}
+        if row.error:
             continue
         if list(turns) != list(names):
             raise UserError(
-                f"row {row['id']!r} is not of this ensemble: its members are {', '.join(names)}"
+                f"row {row.id!r} is not of this ensemble: its members are {', '.join(names)}"
             )
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            scored = score(turns[name], row["gold"] or "", row["kind"], row.get("choices"))
+            scored = score(turns[name], row.gold or "", row.kind, row.choices)
             right[index] += scored.correct
     if not total:
         raise UserError(
@@ -323,39 +321,36 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
 
 def _options(row: ResultRow) -> int:
     """The number of possible answers: the options, or without any the answers given, and one."""
-    choices = row.get("choices")
-    if row["kind"] == "choice" and choices:
+    choices = row.choices
+    if row.kind == "choice" and choices:
         return len(choices)
-    if row["kind"] == "boolean":
+    if row.kind == "boolean":
         return 2
-    return len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
+    return len({turn.answer for turn in row.transcript} - {None}) + 1
 
 
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
     """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
     rows.
     """
-    finished = [row for row in rows if not row["error"]]
+    finished = [row for row in map(ResultRow.of, rows) if not row.error]
     vote = parameters.get("vote") or "majority"
     if not finished or vote == "pick":  # which has to be asked
         return [None for _ in rows]
-    names = [turn["agent"] for turn in finished[0]["transcript"]]
+    names = [turn.agent for turn in finished[0].transcript]
     rule, weights = parameters.get("tie_break"), parameters.get("weights")
     ties = _ties_of(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
     if weights is None and (vote == "weighted" or (vote == "majority" and ties.rule == "weight")):
         weights = member_weights(names, finished)
     outcomes: list[Replayed | None] = []
-    for row in rows:
-        if row["error"]:
+    for row in map(ResultRow.of, rows):
+        if row.error:
             outcomes.append(None)
             continue
-        ballots = [
-            Ballot(turn["agent"], turn["answer"], turn.get("probability"))
-            for turn in row["transcript"]
-        ]
-        answer = _counted(ballots, row["kind"], row["id"], vote, weights, ties).answer
+        ballots = [Ballot(turn.agent, turn.answer, turn.probability) for turn in row.transcript]
+        answer = _counted(ballots, row.kind, row.id, vote, weights, ties).answer
         decided_by = "none" if answer is None else vote
-        outcomes.append(Replayed(answer, decided_by, 1, row["usage"]["calls"] or 0))
+        outcomes.append(Replayed(answer, decided_by, 1, row.usage.calls or 0))
     return outcomes
 
 

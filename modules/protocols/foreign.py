@@ -34,7 +34,7 @@ from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
-from ..reading.row import TurnFields
+from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, check_no_pickle, predictors_of
@@ -303,7 +303,7 @@ class Foreign(Program):
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if not turns and answer is not None and (sure := _probability(decided)) is not None:
-                    turn = Turn(self._name, 1, answer, "", details={"probability": sure})
+                    turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
             except AdapterParseError as problem:
                 # The LM returned something, but no field of the type: an unreadable answer.

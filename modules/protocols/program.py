@@ -30,7 +30,7 @@ from ..base.space import Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .roles import ROLES, SEATS, Role
@@ -108,6 +108,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             prediction = await self.solve(task)
         # as an attribute, DSPy would look at every name of the class
         prediction["usage"] = usage.to_dict()
+        prediction["transcript"] = [TurnFields.of(turn) for turn in prediction["transcript"]]
         # The answer stands last, where `dspy.majority` looks for it.
         answer = prediction["answer"]
         del prediction["answer"]

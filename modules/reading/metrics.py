@@ -29,6 +29,7 @@ from .grading import (
     Graded,
     Grader,
     MetricError,
+    MetricFields,
     Scale,
     metric_name,
     regex_grader,
@@ -113,13 +114,19 @@ class Metric:
         """True for the metric that is used where none is named."""
         return self.builtin and self.name == ACCURACY
 
-    def identity(self) -> dict[str, Any] | None:
+    def identity(self) -> MetricFields | None:
         """Its description in a run, which differs from that of other metrics; None by default."""
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
-        limits = {"low": self.low, "high": self.high, "rate": self.rate}
-        return {"name": self.name, "spec": self.spec or None, "code": code, **limits}
+        return MetricFields(
+            name=self.name,
+            spec=self.spec or None,
+            code=code,
+            low=self.low,
+            high=self.high,
+            rate=self.rate,
+        )
 
     @property
     def lost(self) -> Graded:
@@ -156,12 +163,12 @@ class Metric:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
         if answer is None:
             return self.lost
-        gold = golds_of(row["gold"])
+        gold = golds_of(row.gold)
         asked = dspy.Example(
             answer=gold[0] if gold else None,
             accepted=list(gold),
-            kind=row["kind"],
-            choices=row["choices"],
+            kind=row.kind,
+            choices=row.choices,
         )
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 

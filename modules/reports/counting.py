@@ -66,7 +66,7 @@ class Figures:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
         reported.
         """
-        failed = bool(row.get("error"))
+        failed = bool(row.error)
         self.count(1, "errors" if failed else "questions")
         return not failed
 
@@ -76,7 +76,7 @@ class Figures:
 
         What is not known of a question is left out.
         """
-        for name, value in numbers_of(row["usage"]).items():
+        for name, value in numbers_of(row.usage).items():
             if name in ("calls", "prompt_tokens", "completion_tokens"):
                 self.mean(value, f"{name}_per_question")
 
@@ -111,7 +111,7 @@ class Reading:
             row = self._row
             kind, choices = row.get("kind", "span"), row.get("choices")
             try:
-                self._scores[answer] = score(answer, row["gold"] or "", kind, choices)
+                self._scores[answer] = score(answer, row.gold or "", kind, choices)
             except (ValueError, TypeError, AttributeError, KeyError):  # rows of logs may lack it
                 self._scores[answer] = _WRONG
         return self._scores[answer]

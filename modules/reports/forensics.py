@@ -94,7 +94,7 @@ def forensics(rows: Iterable[ResultRow]) -> dict[str, object]:
     was handed.
     """
     tally = ForensicTally()
-    for row in rows:
+    for row in map(ResultRow.of, rows):
         tally.count(row)
     return tally.report()
 
@@ -107,17 +107,17 @@ class ForensicTally:
         self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
-        spoken = [turn for turn in turns_of(row) if not turn.get("step")]
+        spoken = [] if row.error else [turn for turn in turns_of(row) if not turn.step]
         answers_by_agent = answers_of(spoken)
-        if row.get("error") or not answers_by_agent:
+        if not answers_by_agent:
             return
-        figures, reading, final = self._figures, Reading(row), bool(row["correct"])
-        examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
-        self._several |= len({str(turn.get("agent")) for turn in spoken}) > 1
+        figures, reading, final = self._figures, Reading(row), bool(row.correct)
+        examined = [turn for turn in spoken if isinstance(turn.examined, Mapping)]
+        self._several |= len({str(turn.agent) for turn in spoken}) > 1
         self._talked |= len(spoken) > len(answers_by_agent)
-        anybody_right = final or any(reading.right(turn.get("answer")) for turn in spoken)
+        anybody_right = final or any(reading.right(turn.answer) for turn in spoken)
         figures.finished(row)
-        if any(turn.get("blind") for turn in spoken):
+        if any(turn.blind for turn in spoken):
             figures.count(1, "blind")
         figures.mean(final, "oracle", "accuracy")
         figures.mean(anybody_right, "oracle", "any_agent")
@@ -128,9 +128,9 @@ class ForensicTally:
                 first, last = reading.state(answers[0]), reading.state(answers[-1])
                 self._change(first, last, "agent", agent, "flips")
         for turn in examined:
-            handed = reading.state(turn["examined"].get("answer"))
-            own = reading.state(turn.get("answer"))
-            self._change(handed, own, "agent", str(turn.get("agent")), "flips")
+            handed = turn.examined.answer if turn.examined else None
+            before, after = reading.state(handed), reading.state(turn.answer)
+            self._change(before, after, "agent", str(turn.agent), "flips")
         self._vote(row, answers_by_agent, reading)
         for move in moves(row, reading):
             if (
@@ -153,8 +153,8 @@ class ForensicTally:
             readable = [answer if reading.key(answer) else None for answer in answers]
             states.append(reading.state(majority(readable, key=reading.key).answer))
         first, last = states
-        final = "unreadable" if row["answer"] is None else "wrong"
-        if row["correct"]:
+        final = "unreadable" if row.answer is None else "wrong"
+        if row.correct:
             final = "right"
         self._figures.mean(first == "right", "talk", "accuracy")
         self._figures.mean(last == "right", "talk", "accuracy_last")
@@ -175,15 +175,15 @@ class ForensicTally:
 
 
 def turns_of(row: ResultRow) -> list[TurnFields]:
-    return [turn for turn in row.get("transcript") or () if isinstance(turn, Mapping)]
+    return [turn for turn in row.transcript or () if isinstance(turn, Mapping)]
 
 
 def _round(turn: TurnFields) -> int:
-    return turn["round"] if isinstance(turn.get("round"), int) else 0
+    return turn.round if isinstance(turn.round, int) else 0
 
 
 def _answer(turn: TurnFields) -> str | None:
-    return turn["answer"] if isinstance(turn.get("answer"), str) else None
+    return turn.answer if isinstance(turn.answer, str) else None
 
 
 def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
@@ -193,8 +193,8 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     answers: dict[str, list[str | None]] = {}
     last: dict[str, int] = {}
     for turn in spoken:
-        agent, round = str(turn.get("agent")), _round(turn)
-        if agent in DECIDERS or turn.get("examined") or (agent in last and round <= last[agent]):
+        agent, round = str(turn.agent), _round(turn)
+        if agent in DECIDERS or turn.examined or (agent in last and round <= last[agent]):
             continue
         last[agent] = round
         answers.setdefault(agent, []).append(_answer(turn))
@@ -204,16 +204,16 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
 def _steps(row: ResultRow) -> Iterator[_Step]:
     """Every answer that follows an earlier one of the same agent, or that was handed to it."""
     turns = turns_of(row)
-    afresh = any(turn.get("examined") for turn in turns)
+    afresh = any(turn.examined for turn in turns)
     held: dict[str, str | None] = {}
     spoke: dict[str, int] = {}
     sent_back: dict[str, str] = {}
     for place, turn in enumerate(turns):
-        agent, round, answer = str(turn.get("agent")), _round(turn), _answer(turn)
-        if turn.get("step"):
-            if turn.get("worker"):
-                sent_back[str(turn["worker"])] = agent
-        elif examined := turn.get("examined"):
+        agent, round, answer = str(turn.agent), _round(turn), _answer(turn)
+        if turn.step:
+            if turn.worker:
+                sent_back[str(turn.worker)] = agent
+        elif examined := turn.examined:
             yield _Step(place, agent, examined["answer"], answer, dict(held), None)
         elif agent not in DECIDERS and round > spoke.get(agent, -1):
             # Reasoners who are asked again read nobody: their second answer follows from no other.

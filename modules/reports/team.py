@@ -40,21 +40,21 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     """
     figures, retries = Figures(), Counter[int]()
     ends: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for row in rows:
+    for row in map(ResultRow.of, rows):
         reading = Reading(row)
-        em, f1 = (0.0, 0.0) if row["error"] else reading.em_f1(row["answer"])
+        em, f1 = (0.0, 0.0) if row.error else reading.em_f1(row.answer)
         figures.mean(em, "em")
         figures.mean(f1, "f1")
         if not figures.finished(row):
             continue
         figures.mean(em, "em_excluding_errors")
         figures.mean(f1, "f1_excluding_errors")
-        figures.count(1, "decided_by", str(row["decided_by"]), "count")
-        figures.mean(em, "decided_by", str(row["decided_by"]), "em")
+        figures.count(1, "decided_by", str(row.decided_by), "count")
+        figures.mean(em, "decided_by", str(row.decided_by), "em")
         attempts: dict[str, list[TurnFields]] = {}
-        for turn in row["transcript"]:
+        for turn in row.transcript:
             if "trace" in turn:
-                attempts.setdefault(turn["agent"], []).append(turn)
+                attempts.setdefault(turn.agent, []).append(turn)
         if attempts:
             retried = sum(len(turns) - 1 for turns in attempts.values())
             retries[retried] += 1
@@ -85,16 +85,16 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
 
 
 def _worker(figures: Figures, name: str, turns: list[TurnFields], reading: Reading) -> None:
-    scores = [reading.em_f1(turn["answer"]) for turn in turns]
+    scores = [reading.em_f1(turn.answer) for turn in turns]
     figures.mean(scores[0][0], "worker", name, "em")
     figures.mean(scores[0][1], "worker", name, "f1")
     figures.mean(scores[-1][0], "worker", name, "em_last")
     for (before, _), (after, _) in pairwise(scores):
         figures.count(1, "retry", change(before == 1, after == 1))
     for turn in turns:
-        figures.mean(len(turn["trace"]), "worker", name, "steps_mean")
-        figures.mean(bool(turn.get("forced")), "worker", name, "forced_rate")
-        for step in turn["trace"]:
+        figures.mean(len(turn.trace or ()), "worker", name, "steps_mean")
+        figures.mean(bool(turn.forced), "worker", name, "forced_rate")
+        for step in turn.trace or ():
             for problem in ("unreadable", "repeated"):
                 figures.mean(step.get("problem") == problem, "worker", name, f"{problem}_rate")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import Keyed
 from ...modules.base.saved_file import Described
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
@@ -99,9 +100,10 @@ class Flaky(ByKey):
     flips: float
 
 
-class FittedWeights(TypedDict):
+class FittedWeights(Keyed):
     """The weights that an ensemble learned, the number of training questions, and the cost."""
 
+    __slots__ = ()
     weights: dict[str, float]
     questions: int
     usage: UsageFields
@@ -116,68 +118,72 @@ class Latency(TypedDict, total=False):
     p99: float
 
 
-class LMFields(TypedDict):
+class LMFields(Keyed):
     """An LM in a run's manifest: all that is needed to ask it again, except its key."""
 
+    __slots__ = ()
     name: str
     endpoint: str
     profile: dict[str, Any]
     settings: dict[str, Any]
 
 
-class JudgeFields(TypedDict):
+class JudgeFields(Keyed):
     """The LM that graded answers and, if `checked`, its agreement with people."""
 
+    __slots__ = ()
     lm: str
     checked: bool
-    agreement: NotRequired[ScoreFields]
-    kappa: NotRequired[ScoreFields]
-    too_kind: NotRequired[list[str]]
-    too_strict: NotRequired[list[str]]
-    unreadable: NotRequired[list[str]]
-    usage: NotRequired[UsageFields]
+    agreement: ScoreFields | None = None
+    kappa: ScoreFields | None = None
+    too_kind: list[str] | None = None
+    too_strict: list[str] | None = None
+    unreadable: list[str] | None = None
+    usage: UsageFields | None = None
 
 
-class DataSettings(TypedDict, total=False):
+class DataSettings(Keyed):
     """The settings from which later commands read the same questions and prices again."""
 
-    split: str | None
-    kind: str | None
-    sets: list[str] | None
-    columns: list[str] | None
-    prices: list[str] | None
+    __slots__ = ()
+    split: str | None = None
+    kind: str | None = None
+    sets: list[str] | None = None
+    columns: list[str] | None = None
+    prices: list[str] | None = None
 
 
-class RunSettings(DataSettings, total=False):
+class RunSettings(DataSettings):
     """The settings of a run: fields of its request, and additions of its command."""
 
-    command: str
-    program_spec: str
-    run_name: str | None
-    label: str
-    concurrency: int
-    engine: str
-    data: str | None
-    loaded_from: str | None
-    cluster: str | None
-    limit: int | None
-    seed: int | None
-    sampling: str | None
-    kinds: Any
-    types: Any
-    budget: str | None
-    train: str | None
-    train_split: str | None
-    train_fingerprint: str
-    demos: int
-    demo_seed: int | None
-    alone: list[str]
-    repeats: int
-    permute: bool
-    warnings: list[str]
+    __slots__ = ()
+    command: str | None = None
+    program_spec: str | None = None
+    run_name: str | None = None
+    label: str | None = None
+    concurrency: int | None = None
+    engine: str | None = None
+    data: str | None = None
+    loaded_from: str | None = None
+    cluster: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+    sampling: str | None = None
+    kinds: Any = None
+    types: Any = None
+    budget: str | None = None
+    train: str | None = None
+    train_split: str | None = None
+    train_fingerprint: str | None = None
+    demos: int | None = None
+    demo_seed: int | None = None
+    alone: list[str] | None = None
+    repeats: int | None = None
+    permute: bool = False
+    warnings: list[str] | None = None
 
 
-class Manifest(TypedDict):
+class Manifest(Keyed):
     """`run.json`: the description of a run, and where it is tracked.
 
     `program` is the program's `describe()`; `lms` has the LM of each seat, with `*` for all others;
@@ -185,6 +191,7 @@ class Manifest(TypedDict):
     fields are those of the tracking store.
     """
 
+    __slots__ = ()
     program: Described
     program_hash: str
     prompt_hash: str
@@ -195,12 +202,12 @@ class Manifest(TypedDict):
     settings: RunSettings
     versions: dict[str, str]
     git_commit: str | None
-    judge: NotRequired[JudgeFields]
-    imported: NotRequired[dict[str, Any]]
-    mlflow_run_id: NotRequired[str | None]
-    mlflow_parent_id: NotRequired[str | None]
-    mlflow_experiment_id: NotRequired[str | None]
-    mlflow_experiment: NotRequired[str | None]
+    judge: JudgeFields | None = None
+    imported: dict[str, Any] | None = None
+    mlflow_run_id: str | None = None
+    mlflow_parent_id: str | None = None
+    mlflow_experiment_id: str | None = None
+    mlflow_experiment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

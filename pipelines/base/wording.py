@@ -211,9 +211,7 @@ def paused(problem: Exception) -> str:
 
 def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
     """The most frequent error of rows, and its count; the first of equally frequent ones."""
-    reasons = Counter(
-        " ".join(str(row["error"]).split()) for row in rows if row["error"] is not None
-    )
+    reasons = Counter(" ".join(str(row.error).split()) for row in rows if row.error is not None)
     if not reasons:
         return None
     ((reason, times),) = reasons.most_common(1)

@@ -170,7 +170,7 @@ def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
     Raises UserError if there is none.
     """
     rows = list(run.rows)
-    ids = list(dict.fromkeys(row["id"] for row in rows))
+    ids = list(dict.fromkeys(row.id for row in rows))
     if name not in ids and name.isdigit() and 1 <= int(name) <= len(ids):
         name = ids[int(name) - 1]
     if name not in ids:
@@ -178,7 +178,7 @@ def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
             f"{run.folder} has no row of the question {name!r}{did_you_mean(name, ids)}: "
             f"folkmoot show {run.folder} lists its questions"
         )
-    return [row for row in rows if row["id"] == name]
+    return [row for row in rows if row.id == name]
 
 
 STATES = ("failed", "unreadable", "wrong", "scored", "right")
@@ -186,17 +186,17 @@ STATES = ("failed", "unreadable", "wrong", "scored", "right")
 
 
 def _verdict(row: ResultRow) -> str:
-    marks = {"right": "✓", "wrong": "✗", "scored": f"{row.get('score') or 0:.3g}"}
+    marks = {"right": "✓", "wrong": "✗", "scored": f"{row.score or 0:.3g}"}
     return marks.get(row_state(row), row_state(row))
 
 
 def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
     table = plain_table("question", "", "answer", "gold", "", last_left=True, no_wrap=True)
     for row in rows[:LISTED]:
-        text = shortened(row["error"] or row["question"], LONGEST_QUESTION)
-        answer = shortened(str(row["answer"] or "–"), 20)
-        gold = shortened(gold_text(row["gold"]) or "–", 20)
-        table.add_row(row["id"], _verdict(row), answer, gold, text)
+        text = shortened(row.error or row.question, LONGEST_QUESTION)
+        answer = shortened(str(row.answer or "–"), 20)
+        gold = shortened(gold_text(row.gold) or "–", 20)
+        table.add_row(row.id, _verdict(row), answer, gold, text)
     for line in run.lines()[:1]:
         out.print(line, soft_wrap=True)
     out.print(table)
@@ -213,18 +213,18 @@ def _show_rows(out: Console, rows: list[ResultRow]) -> None:
     for row in rows:
         out.print()
         if len(rows) > 1:
-            out.print(Text(f"repeat {row['repeat']}", style="dim"))
-        show_dialogue(out, row, row["choices"])
+            out.print(Text(f"repeat {row.repeat}", style="dim"))
+        show_dialogue(out, row, row.choices)
         for line in _ending(row):
             out.print(Text(line))
 
 
 def _ending(row: ResultRow) -> Iterator[str]:
     """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer."""
-    if row["error"]:
-        yield f"failed: {row['error']}"
-    elif row["answer"] is None:
-        turn: Any = row["transcript"][-1] if row["transcript"] else {}
-        yield f"the reply was: {shortened(str(row.get('raw') or turn.get('raw') or ''), 500)!r}"
-    if row["gold"] is not None:
-        yield f"{_verdict(row)}  right is {answered(gold_text(row['gold']), row['choices'])}"
+    if row.error:
+        yield f"failed: {row.error}"
+    elif row.answer is None:
+        turn: Any = row.transcript[-1] if row.transcript else {}
+        yield f"the reply was: {shortened(str(row.raw or turn.raw or ''), 500)!r}"
+    if row.gold is not None:
+        yield f"{_verdict(row)}  right is {answered(gold_text(row.gold), row.choices)}"

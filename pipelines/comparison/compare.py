@@ -238,10 +238,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
 
 def _declared(run: Evaluation) -> str | None:
     """The field by which the run's data set says that questions belong together."""
-    settings = run.summary.run["settings"]
-    if isinstance(field := settings.get("cluster"), str):
+    settings = run.summary.run.settings
+    if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    source = settings.get("data")
+    source = settings.data
     if not isinstance(source, str):
         return None
     spec = catalogue.find(source) or catalogue.of_file(Path(source))
@@ -304,8 +304,8 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     """
     manifests = [run.summary.run for run in runs]
     names = [name_of_run(run) for run in manifests]
-    programs = [legend(run["program"]) for run in manifests]
-    lms = [", ".join(dict.fromkeys(lm["name"] for lm in run["lms"].values())) for run in manifests]
+    programs = [legend(run.program) for run in manifests]
+    lms = [", ".join(dict.fromkeys(lm.name for lm in run.lms.values())) for run in manifests]
     for details in (programs, lms, [run.folder.name for run in runs]):
         named = list(zip(names, details, strict=True))
         # A detail that all runs of a name share would not tell them apart.
@@ -371,7 +371,7 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
         is_rate=run.summary.is_rate,
         metric_usage=run.summary.metric_usage,
         repeats=sum(question.repeats for question in shared) / len(shared),
-        program=legend(run.summary.run["program"]),
+        program=legend(run.summary.run.program),
     )
 
 
@@ -380,7 +380,7 @@ def _notes(compared: Sequence[Compared], runs: Sequence[Evaluation], shared: int
     notes = [say("left_out", shared, left_out)] if left_out else []
     for figures, run in zip(compared, runs, strict=True):
         notes += run_notes(figures.name, run.summary.counts, run.summary.finished)
-        if judge := run.summary.run.get("judge"):
+        if judge := run.summary.run.judge:
             notes.append(say("judge", figures.name, judge_words(judge)))
     return notes
 
@@ -399,7 +399,7 @@ def _pairs(
     # `combinations` begins with the pairs of run 0, the reference, which is `b`.
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
     # Runs by the default metric have none in their manifest.
-    metrics = [run.summary.run.get("metric") or None for run in runs]
+    metrics = [run.summary.run.metric or None for run in runs]
     unlike = [place for place, (a, b) in enumerate(places) if metrics[a] != metrics[b]]
     names = [run.name for run in compared]
     pairs = [test.pair(ids, (names[a], names[b]), answers[a], answers[b]) for a, b in places]
@@ -407,7 +407,7 @@ def _pairs(
     adjusted = corrected(p_values, unlike)
     for place, (a, b) in enumerate(places):
         both = runs[a], runs[b]
-        judges = [judge for run in both if (judge := run.summary.run.get("judge"))]
+        judges = [judge for run in both if (judge := run.summary.run.judge)]
         reason = ""
         if place in unlike:
             names_of_metrics = [metric_name(run.summary.run) for run in both]

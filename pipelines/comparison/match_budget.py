@@ -146,7 +146,7 @@ class MatchPlan:
 
     def to_dict(self) -> dict[str, object]:
         arms = {
-            arm.identity["name"]: {
+            arm.identity.name: {
                 "samples": arm.match.samples,
                 "calls": arm.calls,
                 "cost_usd": arm.cost_usd,
@@ -203,8 +203,8 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     arms = []
     for lm, identity in zip(lms, used, strict=True):
         # Names of LMs have slashes and colons.
-        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
-        alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
+        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity.name)
+        alone = replace(spent, lm=identity.name if len(lms) > 1 else "")
         if request.single is not None:
             alone = _measured(alone, earlier(request.single))
         arms.append(_arm(agent, lm, identity, folder, alone, questions, pilot))
@@ -256,7 +256,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
         "demos": 0,
         "budget": str(plan.ceiling),
         "run_name": None,
-        ARMS: [arm.identity["endpoint"] for arm in plan.arms],
+        ARMS: [arm.identity.endpoint for arm in plan.arms],
     }
     tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
     baselines = []
@@ -316,7 +316,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
 
 def match_note(baseline: Evaluation, name: str) -> str:
     """A sentence on how the number of samples was chosen to match the run of this name."""
-    settings: Any = baseline.summary.run["settings"]
+    settings: Any = baseline.summary.run.settings
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 
@@ -325,11 +325,11 @@ def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
     cannot be compared.
     """
     used = lms_of(program, lm or dspy.settings.lm)["*"]
-    lms = matched.summary.run["lms"].values()
+    lms = matched.summary.run.lms.values()
     if not any(same_lm(used, other) for other in lms):
-        names = dict.fromkeys(str(other["endpoint"]) for other in lms)
+        names = dict.fromkeys(str(other.endpoint) for other in lms)
         raise UserError(
-            f"{used['endpoint']} is not an LM of {matched.folder}, which used "
+            f"{used.endpoint} is not an LM of {matched.folder}, which used "
             f"{', '.join(names) or 'none that is known'}: match it with one of these"
         )
     return used
@@ -372,7 +372,7 @@ def _measured(spent: Match, pilot: Evaluation) -> Match:
             "to try again"
         )
     # Where an LM picks, the pilot asks twice, so that it has the price of the pick in it.
-    times = pilot.summary.run["program"].get("samples") or 1
+    times = pilot.summary.run.program.get("samples") or 1
     cost = _cost_per_question(pilot.rows)
     return replace(
         spent,
@@ -406,7 +406,7 @@ def _same_program(run: Evaluation, request: MatchRequest) -> Program:
         program = program_of_run(run, Seating(request))
     except LookupError as problem:
         raise UserError(f"{run.folder} cannot be asked again: {problem}") from None
-    if hashes(program)["program_hash"] != run.summary.run["program_hash"]:
+    if hashes(program)["program_hash"] != run.summary.run.program_hash:
         raise UserError(f"the program of {run.folder} has changed since: run it again")
     return program
 
@@ -445,6 +445,6 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     if None in prices:
         return None
     # Prices in steps depend on the length of each prompt, which a question's sum of tokens hides.
-    alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1
+    alone = len({lm.name for lm in run.summary.run.lms.values()}) == 1
     own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
     return _cost_per_question(run.rows, own)

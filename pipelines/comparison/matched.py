@@ -129,7 +129,7 @@ def _best_of(places: Iterable[Path]) -> Evaluation | None:
         with suppress(UserError, OSError):
             run = earlier(place)
             finished = run.summary.finished == run.summary.counts.questions
-            if finished and MATCH in run.summary.run["settings"]:
+            if finished and MATCH in run.summary.run.settings:
                 baselines.append(run)
     return max(baselines, key=lambda run: run.score, default=None)
 
@@ -139,8 +139,8 @@ def same_lm(one: LMFields, other: LMFields) -> bool:
     LMs.
     """
     # An LM whose address is not known has its name as endpoint.
-    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
-    return one["name"] == other["name"] and len(placed) < 2
+    placed = {lm.endpoint for lm in (one, other)} - {one.name}
+    return one.name == other.name and len(placed) < 2
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
@@ -154,5 +154,5 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
 
 def usages_of(rows: Iterable[ResultRow]) -> list[Usage]:
     """The usage of each answered question; questions without a call are left out."""
-    usages = [taken(row) for row in rows if row["error"] is None]
+    usages = [taken(row) for row in rows if row.error is None]
     return [usage for usage in usages if usage.calls]

@@ -96,31 +96,31 @@ def answered_in(
     """Read a run's rows and sum them up by question. `field` of `meta` names the cluster of a
     question. Answers are kept only if `votes` are needed.
     """
-    least = Scale.of(run.summary.run.get("metric")).least
+    least = Scale.of(run.summary.run.metric).least
     questions: dict[str, QuestionAnswers] = {}
     for row in run.rows:
-        answer, earlier = _answered(row, field, least, votes), questions.get(row["id"])
-        questions[row["id"]] = answer if earlier is None else earlier.with_repeat(answer)
+        answer, earlier = _answered(row, field, least, votes), questions.get(row.id)
+        questions[row.id] = answer if earlier is None else earlier.with_repeat(answer)
     return questions
 
 
 def asked_in(run: Evaluation) -> dict[str, int]:
     """A hash of each question's text, options and gold answer, by id."""
-    return {row["id"]: question_hash(row) for row in run.rows}
+    return {row.id: question_hash(row) for row in run.rows}
 
 
 def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
-    score, failed = score_in(row, least), row["error"] is not None
-    ended: Any = row.get("truncated") or row.get("finish_reason") in CUT_OFF
+    score, failed = score_in(row, least), row.error is not None
+    ended: Any = row.truncated or row.finish_reason in CUT_OFF
 
-    cut_off = not failed and bool(ended or row["usage"].get("truncated_calls"))
-    unreadable = not failed and row["answer"] is None and row["decided_by"] != CHECK
+    cut_off = not failed and bool(ended or row.usage.truncated_calls)
+    unreadable = not failed and row.answer is None and row.decided_by != CHECK
     unread = unreadable or cut_off
-    usage, takes = Usage.of(row["usage"]), taken(row)
+    usage, takes = Usage.of(row.usage), taken(row)
     return QuestionAnswers(
         repeats=1,
         total=score,
-        f1_total=row.get("f1") if row["kind"] == "span" else None,
+        f1_total=row.f1 if row.kind == "span" else None,
         failed=int(failed),
         unreadable=int(unreadable),
         cut_off=int(cut_off),
@@ -128,9 +128,9 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
         unread_total=score if unread else 0.0,
         usage=usage,
         takes=usage if takes == usage else takes,  # 100,000 questions have to fit into memory
-        seconds=row["seconds"],
+        seconds=row.seconds,
         asked=question_hash(row),
-        cluster=(row.get("meta") or {}).get(field) if field else None,
+        cluster=(row.meta or {}).get(field) if field else None,
         votes=(_vote(row, score),) if votes else (),
     )
 
@@ -139,11 +139,11 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
     """The vote of an answer: spans that differ only in articles, punctuation and case are the same
     vote.
     """
-    answer: Hashable = row["answer"]
-    if row["kind"] == "open":
+    answer: Hashable = row.answer
+    if row.kind == "open":
         answer = FREE
-    elif row["kind"] == "span" and row["answer"] is not None:
-        answer = normalise_span(row["answer"]) or answer
+    elif row.kind == "span" and row.answer is not None:
+        answer = normalise_span(row.answer) or answer
     return VotedAnswer(answer, bool(score))
 
 

@@ -164,8 +164,8 @@ def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None
     if before is None or after is None:
         return None
     # Two that a budget ended early may have no question in common.
-    ids = {row["id"] for row in before.rows}
-    if not any(row["id"] in ids for row in after.rows):
+    ids = {row.id for row in before.rows}
+    if not any(row.id in ids for row in after.rows):
         return None
     return compare(before, after, names=["given", "compiled"])[0]
 

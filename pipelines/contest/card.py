@@ -91,7 +91,7 @@ def _course(contest: ContestResult) -> list[tuple[int, dict[str, float]]]:
     scores: dict[str, list[float]] = {}
     for name, folder in contest.folders.items():
         rows = read_rows(folder / RESULTS)
-        scores[name] = [row["score"] or 0.0 for row in rows if not row["error"]]
+        scores[name] = [row.score or 0.0 for row in rows if not row.error]
     return [
         (look, {f"race/{name}": fmean(own[:look]) for name, own in scores.items() if own})
         for look in looks

@@ -318,9 +318,7 @@ def _standings(race: Race) -> list[Place]:
     if race.watch is not None and (metric.default or isinstance(metric, Check)):
         for name, run in race.runs.items():
             read = read_rows(run.folder / RESULTS)
-            rows[name] = {
-                row["id"]: row for row in read if not row["repeat"] and row["error"] is None
-            }
+            rows[name] = {row.id: row for row in read if not row.repeat and row.error is None}
     entrants = [lane.entrant for lane in race.lanes.values()]
     if metric.default:
         free = free_entrants(entrants, rows)

@@ -57,8 +57,8 @@ async def any_right(
             continue
         for turn in row["transcript"]:
             # Round 1 has the samples; a later one is the pick. The answer taken has its score.
-            if turn["round"] == 1 and turn["answer"] not in (row["answer"], None):
-                others.append((question, str(turn["answer"])))
+            if turn.round == 1 and turn.answer not in (row.answer, None):
+                others.append((question, str(turn.answer)))
     for id, row in rows.items():
         free.scores[id], free.bills[id] = score_in(row), taken(row)
     for (id, _), scored in (await checked_scores(check, others)).items():
@@ -74,15 +74,15 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
         name = f"{entrant.name}, {counted(rounds, 'round')}, vote"
         free = Free(name, {}, {}, rounds)
         for id, row in rows.items():
-            if row["error"] is not None:
+            if row.error is not None:
                 continue
             try:
                 outcome = replay(row, max_rounds=rounds, tie_break="majority")
             except UserError:  # a row of another program
                 return
             # An estimate: every turn is taken to cost as much as another.
-            turns = row["transcript"][: outcome.usage["calls"]]
-            _add(free, id, row, outcome.answer, len(turns) / max(1, len(row["transcript"])))
+            turns = row.transcript[: outcome.usage["calls"]]
+            _add(free, id, row, outcome.answer, len(turns) / max(1, len(row.transcript)))
         yield free
 
 
@@ -95,9 +95,9 @@ def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Fr
             continue
         free = Free(f"{prompt}, {fewer} times", {}, {})
         for name, row in rows.items():
-            if row["error"] is None:
-                answers = [turn["answer"] for turn in row["transcript"][:fewer]]
-                answer = vote_among(answers, row["kind"]).answer
+            if row.error is None:
+                answers = [turn.answer for turn in row.transcript[:fewer]]
+                answer = vote_among(answers, row.kind).answer
                 _add(free, name, row, answer, fewer / samples)
         yield free
 
@@ -129,15 +129,12 @@ def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> 
 
 
 def _key(row: ResultRow) -> str | None:
-    return None if row["answer"] is None else answer_key(row["answer"], row["kind"])
+    return None if row.answer is None else answer_key(row.answer, row.kind)
 
 
 def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
     """Score another answer to a recorded question, at a share of the recorded cost."""
-    right = (
-        answer is not None
-        and score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct
-    )
+    right = answer is not None and score(answer, row.gold or "", row.kind, row.choices).correct
     free.scores[name] = float(right)
     bill = taken(row)
     parts: dict[str, Any] = {}

@@ -110,10 +110,10 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     often.
     """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
-    rows = {row["id"]: row for row in read if not row["repeat"]}
+    rows = {row.id: row for row in read if not row.repeat}
     # The best of several settings on the questions that chose it looks better than it is: whether
     # it is, the unseen questions say.
-    own = sum(bool(row["correct"]) for row in rows.values())
+    own = sum(bool(row.correct) for row in rows.values())
     best = max(
         talks_of(entrant, program, rows),
         key=lambda talk: sum(talk.scores.values()),

@@ -47,8 +47,8 @@ class Answer:
         scale = plan.metric.scale
         low, high = scale.low or 0.0, 1.0 if scale.high is None else scale.high
         score = (score_in(row, scale.least) - low) / (high - low)
-        unread = row["error"] is None and row["answer"] is None
-        return cls(min(1.0, max(0.0, score)), taken(row), row["error"], unread, row["answer"])
+        unread = row.error is None and row.answer is None
+        return cls(min(1.0, max(0.0, score)), taken(row), row.error, unread, row.answer)
 
     @classmethod
     def over(cls, repeats: Sequence[Answer]) -> Answer:
@@ -98,7 +98,7 @@ class Lane:
                     RUN,
                     manifest,
                     plan.out,
-                    lms=manifest["lms"],
+                    lms=manifest.lms,
                     cache=request.cache,
                     engines=plan.engines,
                 )
@@ -122,10 +122,10 @@ class Lane:
 
     def _take(self, row: ResultRow) -> None:
         """Remember a row; a question is answered once it has all its repeats."""
-        repeats = self.repeats.setdefault(row["id"], {})
-        repeats[row["repeat"]] = Answer.of(row, self.plan)
+        repeats = self.repeats.setdefault(row.id, {})
+        repeats[row.repeat] = Answer.of(row, self.plan)
         if len(repeats) == self.plan.request.times:
-            self.answers[row["id"]] = Answer.over(list(repeats.values()))
+            self.answers[row.id] = Answer.over(list(repeats.values()))
 
     def close(self, why: str | None = None, *, left: bool = False) -> Evaluation:
         """Write the summary of the run, and release the folder; `left` says that it left the

@@ -27,7 +27,7 @@ from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, share_of_points, split_items
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
 from ..data import load as data
@@ -113,7 +113,7 @@ class ContestPlan:
         if self.out is not None and self.race[0].kind == "task":
             for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
                 for row in read_rows(file):
-                    bills[row["id"]].append(taken(row))
+                    bills[row.id].append(taken(row))
         # Only tasks that all programs have answered: others would look too cheap.
         asked_by = max(map(len, bills.values()), default=0)
         whole = [each for each in bills.values() if len(each) == asked_by]
@@ -266,7 +266,9 @@ class ContestPlan:
             "budget": self.request.budget and str(self.request.budget),
             "programs": ", ".join(each.name for each in self.field),
         }
-        manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
+        manifest = manifest_of(
+            reference.program, self.race, reference.lm, RunSettings(), self.metric
+        )
         return {**manifest, "settings": settings}
 
     def to_dict(self) -> dict[str, object]:

@@ -199,7 +199,7 @@ class Race:
                 f"{'' if entrant.kept else f', or leave it out (--without {name!r})'}"
             )
         if all(answer.unread or answer.error for answer in answers):
-            rows = [row for row in read_rows(lane.sheet.rows.path) if row["error"] is None]
+            rows = [row for row in read_rows(lane.sheet.rows.path) if row.error is None]
             left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
             raise UserError(f"{name}: {none_readable(rows[-1], len(rows))}{left_out}")
 

@@ -73,9 +73,9 @@ def carry_out_controls(
         controls.agents = [*plan.dialogues.members]
         controls.notes = [f"{remark}." for remark in plan.remarks]
         arms = _asked(plan, controls)
-        rows = {name: {row["id"]: row for row in arm.rows} for name, arm in arms.items()}
+        rows = {name: {row.id: row for row in arm.rows} for name, arm in arms.items()}
         for name, answered in rows.items():
-            if failed := sum(row["error"] is not None for row in answered.values()):
+            if failed := sum(row.error is not None for row in answered.values()):
                 controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
         said = [*plan.dialogues.rows]
         for arm in arms.values():
@@ -111,8 +111,8 @@ def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
                     if plan.request.budget is not None and isinstance(problem, BudgetSpent):
                         controls.stopped = str(problem)
         if name == FIRST and name in arms:  # the other arms go on from these first answers
-            fresh = (row for row in arms[name].rows if row["error"] is None)
-            plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}
+            fresh = (row for row in arms[name].rows if row.error is None)
+            plan.dialogues.first = {row.id: unpaid_turns(row) for row in fresh}
         if controls.stopped:
             break
     return arms

@@ -90,7 +90,7 @@ class ControlsPlan:
     @property
     def asked(self) -> int:
         """The number of questions."""
-        return len({row["id"] for row in self.dialogues.rows})
+        return len({row.id for row in self.dialogues.rows})
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -159,7 +159,7 @@ class ControlsPlan:
         """The description in `controls.json`; a folder can only be resumed by controls with the
         same one.
         """
-        run, settings = self.run.summary.run, self.run.summary.run["settings"]
+        run, settings = self.run.summary.run, self.run.summary.run.settings
         own: dict[str, object] = {name: settings.get(name) for name in ("data", "split", "limit")}
         own |= {"command": "controls", "label": self.title, "run": str(self.run.folder)}
         return {
@@ -187,7 +187,7 @@ class ControlsPlan:
 
 def _branch(dialogues: Dialogues, seed: int) -> dict[str, object]:
     """A digest of what the arms branch from: the dialogues, and the seed of the placebo."""
-    text = to_json([[row["id"], row["answer"], row["transcript"]] for row in dialogues.rows])
+    text = to_json([[row.id, row.answer, row.transcript] for row in dialogues.rows])
     return {"recorded": hashlib.sha256(text).hexdigest()[:16], "seed": seed}
 
 
@@ -213,10 +213,10 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
             plan.match = _match(plan, lms_of_run(run, seating, "a control"))
             del plan.missing[SELF_CONSISTENT]
         return _affordable(plan)
-    rows = (row for row in run.rows if not row.get("repeat"))
+    rows = (row for row in run.rows if not row.repeat)
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
-    if hashes(team)["program_hash"] != run.summary.run["program_hash"]:
+    if hashes(team)["program_hash"] != run.summary.run.program_hash:
         plan.notes.append(CHANGED)
     questions = plan.questions = _questions(run, request)
     for name in wanted:
@@ -297,8 +297,7 @@ def _team(
         if lms is not None:  # raises UserError for another LM than the run's
             lm_of_run(run, seating, "a control")
         lms = {
-            seat: lm_of_run(run, seating, "a control", name=lm["name"])
-            for seat, lm in seats.items()
+            seat: lm_of_run(run, seating, "a control", name=lm.name) for seat, lm in seats.items()
         }
     for lm in lms.values():
         used = lm_identity(lm)
@@ -318,11 +317,9 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """
     if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
-        rows: Any = (row for row in run.rows if not row.get("repeat"))
-        recorded = [
-            Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows
-        ]
-        if data.fingerprint(recorded) == run.summary.run["data_fingerprint"]:
+        rows: Any = (row for row in run.rows if not row.repeat)
+        recorded = [Question(answer=row.gold, **{key: row[key] for key in fields}) for row in rows]
+        if data.fingerprint(recorded) == run.summary.run.data_fingerprint:
             return recorded
     return questions_of(run, request.questions)
 
@@ -357,9 +354,9 @@ def _thinking(run: Evaluation, seating: Seating) -> Any:
     LM has no such setting, or the tokens are not known.
     """
     tokens = fmean(taken(row).reasoning_tokens or 0 for row in run.rows)
-    lm = next(iter(run.summary.run["lms"].values()))
-    budget = lm["settings"].get("thinking")
+    lm = next(iter(run.summary.run.lms.values()))
+    budget = lm.settings.get("thinking")
     if not tokens or not isinstance(budget, dict) or "budget_tokens" not in budget:
         raise UserError("the team's LM was not asked with a token budget for thinking")
     thinking = {**budget, "budget_tokens": max(LEAST_THOUGHTS, round(tokens))}
-    return seating.make(lm["name"], thinking=thinking)
+    return seating.make(lm.name, thinking=thinking)

@@ -142,16 +142,16 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
         if refused and not metric.builtin:
             raise refused[0]  # even if the metric caught the error of a call that it could not make
     if stray:  # perhaps a call of this question, made in a thread of the program
-        row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
+        row["usage"] = row.usage.but(**dict.fromkeys(UNKNOWN))
     # Where nothing came from a cache, a question takes what its usage says.
-    if row["usage"]["cached_calls"]:
+    if row.usage.cached_calls:
         row["takes"] = total(counted.calls).to_dict()
     # How far a failed question came before it failed depends on the order in which replies came.
-    row["finish_reason"] = None if row["error"] else usage.finish_reason
-    row["truncated"] = row["error"] is None and usage.truncated_calls > 0
+    row["finish_reason"] = None if row.error else usage.finish_reason
+    row["truncated"] = row.error is None and usage.truncated_calls > 0
     if usage.models:
         row["model"] = ", ".join(sorted(usage.models))
-    if usage.thoughts and not row["error"]:
+    if usage.thoughts and not row.error:
         row["reasoning"] = usage.thoughts[:MOST_THOUGHTS]
     return AnsweredRow(row, doubtful, counted.calls)
 
@@ -177,7 +177,7 @@ class Doubts(Generic[T]):
             self.keep(row)
             return
         self.held.append(row)
-        self.reason = str(answered.row["error"])
+        self.reason = str(answered.row.error)
         if len(self.held) >= MOST_DOUBTFUL:
             raise EndpointDown(self.reason)
 

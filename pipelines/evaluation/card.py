@@ -123,7 +123,7 @@ def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
 def _write_table(rows: Path, path: Path) -> None:
     table = []
     for row in islice(read_rows(rows), TABLE_ROWS):
-        flat = {**row, "calls": row["usage"].get("calls")}
+        flat = {**row, "calls": row.usage.calls}
         table.append([flat.get(name) for name in COLUMNS])
     write_json(path, {"columns": COLUMNS, "data": table})
 

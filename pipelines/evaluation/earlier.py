@@ -110,7 +110,7 @@ class Evaluation:
         lines of their own.
         """
         stopped = self.summary.stopped
-        judge = self.summary.run.get("judge")
+        judge = self.summary.run.judge
         return [
             *([f"{stopped[0].upper()}{stopped[1:]}."] if stopped else []),
             score_line(self.summary),
@@ -125,14 +125,14 @@ class Evaluation:
         else look at failures and unreadable replies, or let a contest find the best program, on
         questions that are read and checked as `asked`.
         """
-        counts, data = self.summary.counts, self.summary.run["settings"].get("data")
+        counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
         # A comparison answers the question that was asked; a score alone does not.
         if rival and not self.empty:
             return f"folkmoot compare {rival} {self.folder}"
         if not data or counts.errors + counts.unreadable:
             return f"folkmoot show {self.folder}"
-        lms = dict.fromkeys(lm["name"] for lm in self.summary.run["lms"].values())
+        lms = dict.fromkeys(lm.name for lm in self.summary.run.lms.values())
         words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
         return " ".join(filter(None, words))
 
@@ -169,7 +169,7 @@ class Evaluation:
     def run_id(self) -> str | None:
         """The evaluation's run in MLflow; None when it has none."""
         run_id = self._tracking.run_id if self._tracking else None
-        return run_id or self.summary.run.get("mlflow_run_id")
+        return run_id or self.summary.run.mlflow_run_id
 
     @property
     def score(self) -> float:
@@ -272,7 +272,7 @@ def left_in(folder: Path | None) -> Evaluation | None:
 
 def all_failed(out: Path) -> str:
     """Why a run is no result: how many of its rows failed, and their most frequent error."""
-    errors = [row["error"] is not None for row in read_rows(out / RESULTS)]
+    errors = [row.error is not None for row in read_rows(out / RESULTS)]
     common = common_error(read_rows(out / RESULTS))
     if common is None:
         return f"no question is finished; the calls so far are kept in {out}"

@@ -22,7 +22,7 @@ from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..base.run_files import FittedWeights, Manifest
+from ..base.run_files import FittedWeights
 from ..base.wording import paused
 from ..runs.books import open_books
 from ..runs.lines import evaluation_line
@@ -97,7 +97,8 @@ def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> FittedWeights:
         if training.summary.stopped:
             raise BudgetSpent(training.summary.stopped)
         weights = dict(zip(program.names, program.fit_weights(training.rows), strict=True))
-        return {"weights": weights, "questions": len(plan.train), "usage": training.summary.usage}
+        usage = training.summary.usage
+        return FittedWeights(weights=weights, questions=len(plan.train), usage=usage)
 
 
 def _evaluated(
@@ -110,12 +111,12 @@ def _evaluated(
         if show is not None and not stored.stopped:
             show(stored)
         return stored
-    manifest: Manifest = {**plan.manifest(), **caller_place(request.parent)}
+    manifest = plan.manifest().but(**caller_place(request.parent))
     with running(
         RUN,
         manifest,
         plan.out,
-        lms=manifest["lms"],
+        lms=manifest.lms,
         records=[request.record] if request.record else [],
         cache=request.cache,
         budget=request.budget,

@@ -116,13 +116,12 @@ class EvaluationPlan:
     def lines(self) -> list[str]:
         """Describe in a few lines what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
-        source = f" from {self.settings['data']}" if self.settings.get("data") else ""
+        source = f" from {self.settings.data}" if self.settings.data else ""
         training = ""
         if self.fits_weights:
             training = f" after {counted(len(self.train), 'training question')} for the weights"
         lms = ", ".join(
-            lm["name"] if seat == "*" else f"{seat} {lm['name']}"
-            for seat, lm in self.seated.items()
+            lm.name if seat == "*" else f"{seat} {lm.name}" for seat, lm in self.seated.items()
         )
         bill, shows = estimate_lines(
             self.estimate, self.request.budget, is_rate=self.metric.rate is True
@@ -213,7 +212,12 @@ class EvaluationPlan:
         )
         out = None if self.out is None else self.out / part
         return replace(
-            self, request=request, questions=self.train, judge_sample=None, out=out, settings={}
+            self,
+            request=request,
+            questions=self.train,
+            judge_sample=None,
+            out=out,
+            settings=RunSettings(),
         )
 
 
@@ -410,8 +414,7 @@ def _settings(
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
         # The settings of the run that is checked again say where its questions come from.
-        noted |= {**KeptAnswers(request.program).run.summary.run["settings"], "rechecked": program}
+        noted |= {**KeptAnswers(request.program).run.summary.run.settings, "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)
-    settings: RunSettings = as_json({**noted, **(request.settings or {})})
-    return settings
+    return RunSettings.of(as_json({**noted, **(request.settings or {})}))

@@ -101,7 +101,7 @@ class AnswerSheet:
         request, folder, manifest = plan.request, run.folder, run.about
         if isinstance(plan.metric, JudgeMetric):
             written = read_object(folder / MANIFEST) or {}
-            not_checked: JudgeFields = {"lm": str(plan.metric.lm.model), "checked": False}
+            not_checked = JudgeFields(lm=str(plan.metric.lm.model), checked=False)
             manifest["judge"] = written.get("judge") or not_checked
         wanted = frozenset[str]()
         if request.tracking:
@@ -251,15 +251,15 @@ class AnswerSheet:
             shown, own = in_another_order(question, order)
             with fresh(ask.repeat), dspy.context(lm=lm):
                 answered = await answer_row(program, shown, self.plan.metric)
-            row = with_own_labels(answered.row, question, own) | {"repeat": ask.repeat}
-            return answered._replace(row=row), None
+            row = with_own_labels(answered.row, question, own)
+            return answered._replace(row=row.but(repeat=ask.repeat)), None
 
     def take(self, row: ResultRow, seen: Seen | None = None) -> None:
         """Write a finished row. Raises UserError when the disk is full or too many questions have
         failed.
         """
         # The trace comes first: a question with a row on disk is never asked or traced again.
-        if not row["repeat"]:
+        if not row.repeat:
             self.traced.keep(row, seen)
         if program := row_program(self.run.about):
             row["program"] = program
@@ -281,13 +281,13 @@ class AnswerSheet:
         if own and UNREADABLE <= self.state.done == self.state.errors:
             raise UserError(
                 f"all of the first {counted(self.state.done, 'question')} failed, the last because "
-                f"{row['error']}: fix the cause and run the same command with --retry-errors"
+                f"{row.error}: fix the cause and run the same command with --retry-errors"
             )
         most = self.plan.request.max_failures
-        if most is not None and self.state.errors >= most and row["error"]:
+        if most is not None and self.state.errors >= most and row.error:
             raise UserError(
                 f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
-                f"{row['error']}; finished rows are kept: fix the cause and run the same command "
+                f"{row.error}; finished rows are kept: fix the cause and run the same command "
                 f"with --retry-errors"
             )
 
@@ -331,15 +331,15 @@ class AnswerSheet:
 
 def none_readable(row: ResultRow, rows: int) -> str:
     """A sentence that no answer could be read, with the last reply."""
-    last = row["transcript"][-1] if row["transcript"] else None
-    reply = row.get("raw") or (last and (last.get("raw") or last["text"])) or ""
+    last = row.transcript[-1] if row.transcript else None
+    reply = row.raw or (last and (last.raw or last.text)) or ""
     shown = (
         f"the last reply was {shortened(reply, 200)!r}"
         if reply.strip()
         else "the last reply was empty"
     )
     advice = "check the LM, and that the questions have the right kind"
-    if row.get("truncated"):
+    if row.truncated:
         shown, advice = (
             f"{shown}, cut off at its token limit",
             "give a higher one, such as --max-tokens 2000",

@@ -159,12 +159,12 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
         return _table(answers)
     runs = [load_run(run) for run in runs_in(answers)]
     names = distinct([run.folder.name for run in runs])
-    lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
+    lms = {lm.name for run in runs for lm in run.summary.run.lms.values()}
     table = outcomes_from(
-        RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
+        RecordedOutcome(row.id, row.question, None, name, None, row.answer, row.correct)
         for name, run in zip(names, runs, strict=True)
         for row in run.rows
-        if row["error"] is None and row["correct"] is not None and not row.get("repeat")
+        if row.error is None and row.correct is not None and not row.repeat
     )
     return table, len(lms) == 1
 

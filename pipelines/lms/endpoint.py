@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError
 from ...modules.base.fence import one_line
 from ...modules.base.usage import REFUSED
 from ...modules.reading.thoughts import without_thoughts
+from ..base.address import read_address
 from ..base.settings import settings
 from .failures import (
     AskedEndpoint,

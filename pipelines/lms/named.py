@@ -178,12 +178,12 @@ def lm_identity(language_model: Any) -> LMFields | None:
     if engine is None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
-    return {
-        "name": language_model.model,
-        "endpoint": engine.identity,
-        "profile": asdict(engine.profile),
-        "settings": kwargs | engine.settings,
-    }
+    return LMFields(
+        name=language_model.model,
+        endpoint=engine.identity,
+        profile=asdict(engine.profile),
+        settings=kwargs | engine.settings,
+    )
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
@@ -20,7 +20,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
-from ..base.run_files import Manifest, MetricFields
+from ..base.run_files import LMFields, Manifest, MetricFields, RunSettings
 from ..base.wording import counted
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
@@ -211,7 +211,7 @@ class _Run:
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
         self.metric = self.metric or answered.metric
         self.clustered = self.clustered or answered.cluster is not None
-        self.done.add((place, row["repeat"]))
+        self.done.add((place, row.repeat))
         if place not in self.questions:
             self.questions.add(place)
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
@@ -228,23 +228,23 @@ class _Run:
     def finish(self, sources: Sequence[Mapping[str, object]]) -> None:
         self._flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
-        run: Manifest = {
-            "program": {"program": "imported", "agent": self.agent},
-            "program_hash": hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
-            "prompt_hash": "",
-            "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
-            "data_fingerprint": f"{self.asked:064x}",
-            "questions": len(self.questions),
-            "metric": cast(MetricFields | None, self.metric),
-            "settings": {
-                "run_name": " ".join(filter(None, (self.agent, self.strategy))),
-                "cluster": "cluster" if self.clustered else None,
-            },
-            "versions": dict(versions()),
-            "git_commit": git_commit(),
-            "mlflow_run_id": None,
-            "imported": origin,
-        }
+        run = Manifest(
+            program={"program": "imported", "agent": self.agent},
+            program_hash=hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
+            prompt_hash="",
+            lms={"*": LMFields(name=self.agent, endpoint="", profile={}, settings={})},
+            data_fingerprint=f"{self.asked:064x}",
+            questions=len(self.questions),
+            metric=None if self.metric is None else MetricFields.of(self.metric),
+            settings=RunSettings(
+                run_name=" ".join(filter(None, (self.agent, self.strategy))),
+                cluster="cluster" if self.clustered else None,
+            ),
+            versions=dict(versions()),
+            git_commit=git_commit(),
+            mlflow_run_id=None,
+            imported=origin,
+        )
         write_json(self.folder / MANIFEST, run)
         summary = summarise(
             read_rows(self.folder / RESULTS), len(self.questions), lambda rows: {}, run
@@ -289,7 +289,7 @@ def _written(
                     "answer or group than before; give each question its own id"
                 )
             row["repeat"] = run.repeat_of(answered, place)
-            if (place, row["repeat"]) in run.done:
+            if (place, row.repeat) in run.done:
                 raise UserError(
                     f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
                     "row, or say which repeat of the question each is"
@@ -331,30 +331,28 @@ def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:
     """A hash of the question's text, options and gold answer, the same in every process."""
-    content = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
+    content = [row.id, row.question, row.choices, row.gold, answered.group]
     return int.from_bytes(hashlib.sha256(to_json(content)).digest(), "big")
 
 
 def _row(answered: LogAnswer, name: str) -> ResultRow:
-    turns: list[TurnFields] = [
-        {"agent": agent, "round": round, "answer": answer, "text": text}
+    turns = [
+        TurnFields(agent=agent, round=round, answer=answer, text=text)
         for round, agent, answer, text in answered.turns
     ]
-    alone: TurnFields = {
-        "agent": answered.agent,
-        "round": 0,
-        "answer": answered.answer,
-        "text": answered.text or "",
-    }
+    if not turns:
+        said = answered.text or ""
+        alone = TurnFields(agent=answered.agent, round=0, answer=answered.answer, text=said)
+        turns = [alone.but(strategy=answered.strategy) if answered.strategy else alone]
     choices = answered.choices
     # An answer took a call at least; how many an agent made to act is known from its log alone.
-    usage: UsageFields = {
-        "calls": answered.calls or len(turns) or (None if answered.outcome else 1),
-        "prompt_tokens": answered.prompt_tokens,
-        "completion_tokens": answered.completion_tokens,
-        "cached_calls": 0,
-        "cost_usd": answered.cost,
-    }
+    usage = UsageFields(
+        calls=answered.calls or len(answered.turns) or (None if answered.outcome else 1),
+        prompt_tokens=answered.prompt_tokens,
+        completion_tokens=answered.completion_tokens,
+        cached_calls=0,
+        cost_usd=answered.cost,
+    )
     meta = {
         "topic": answered.group,
         "task": answered.task,
@@ -362,27 +360,26 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "cluster": answered.cluster,
     }
     kind: Kind = "choice" if choices and answered.gold in choices else "span"
-    row: ResultRow = {
-        "id": name,
-        "repeat": 0,
-        "kind": kind,
-        "question": answered.question or name,
-        "choices": choices if choices and answered.gold in choices else None,
-        "answer": answered.answer,
-        "gold": answered.gold,
-        "correct": answered.correct,
-        "em": None,
-        "f1": None,
-        "decided_by": "error" if answered.error else CHECK if answered.outcome else None,
-        "rounds": len({turn["round"] for turn in turns}) or 1,
-        "consensus_round": None,
-        "transcript": turns
-        or [alone | ({"strategy": answered.strategy} if answered.strategy else {})],
-        "usage": usage,
-        "seconds": answered.seconds,
-        "error": answered.error,
-        "meta": {key: value for key, value in meta.items() if value is not None},
-    }
+    row = ResultRow(
+        id=name,
+        repeat=0,
+        kind=kind,
+        question=answered.question or name,
+        choices=choices if choices and answered.gold in choices else None,
+        answer=answered.answer,
+        gold=answered.gold,
+        correct=answered.correct,
+        em=None,
+        f1=None,
+        decided_by="error" if answered.error else CHECK if answered.outcome else None,
+        rounds=len({turn.round for turn in turns}),
+        consensus_round=None,
+        transcript=turns,
+        usage=usage,
+        seconds=answered.seconds,
+        error=answered.error,
+        meta={key: value for key, value in meta.items() if value is not None},
+    )
     if answered.metric is not None or (answered.outcome and answered.score is not None):
         row["score"] = None if answered.error else answered.score
     return row
@@ -393,14 +390,14 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     if answered.outcome:
         return _task_outcome(answered, row)
     return {
-        "question_id": row["id"],
-        "question": row["question"],
+        "question_id": row.id,
+        "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
         "strategy": answered.strategy,
         "answer": answered.answer,
         "correct": answered.correct,
-        **({"repeat": row["repeat"]} if row["repeat"] else {}),
+        **({"repeat": row.repeat} if row.repeat else {}),
     }
 
 
@@ -416,12 +413,12 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
         "cluster": answered.cluster,
     }
     return {
-        "question_id": row["id"],
-        "question": row["question"],
+        "question_id": row.id,
+        "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
         "correct": answered.score == 1 if answered.correct is None else answered.correct,
-        "trial": row["repeat"],
+        "trial": row.repeat,
         **{name: value for name, value in known.items() if value is not None},
     }
 

@@ -127,11 +127,11 @@ class Metered(Foreign):
         """
         silent = refused = 0
         last = ""
-        for row in rows:
-            failures = [turn["failed"] for turn in row["transcript"] if "failed" in turn]
+        for row in map(ResultRow.of, rows):
+            failures = [turn.failed for turn in row.transcript if turn.failed is not None]
             refused += len(failures)
             last = failures[-1] if failures else last
-            silent += row["error"] is None and row["usage"]["calls"] == 0 and not failures
+            silent += row.error is None and row.usage.calls == 0 and not failures
         report: dict[str, object] = {"unmetered": silent} if silent else {}
         return report | ({"refused_calls": refused, "last_refusal": last} if refused else {})
 

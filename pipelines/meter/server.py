@@ -330,18 +330,19 @@ class MeteredQuestion:
         and the reason where it was refused.
         """
         returned = [f"← {given}" for given in PATHS[path].tools(body)]
-        turn: TurnFields = {
-            "agent": str(body.get("model") or engine.model),
-            "round": len(self.turns) + 1,
-            "answer": None,
-            "text": "\n".join([*returned, *([text] if text else [])]),
-            "usage": usage.to_dict(),
-            "step": "call",
-        }
+        fields = usage.to_dict()
+        turn = TurnFields(
+            agent=str(body.get("model") or engine.model),
+            round=len(self.turns) + 1,
+            answer=None,
+            text="\n".join([*returned, *([text] if text else [])]),
+            usage=fields,
+            step="call",
+        )
         if failed is not None:
             turn["failed"] = failed
         self.turns.append(turn)
-        note_transcribed(self.turns[-1]["usage"], usage)
+        note_transcribed(fields, usage)
 
     async def settle(self) -> None:
         """Wait for calls in flight, which are paid for anyway, and cancel those that take too

@@ -76,7 +76,7 @@ def _answers(group: RunGroup, file: Path) -> Path:
         table.writerow(("run", *ANSWER, *PAID))
         for name, run in zip(group.names, group.runs, strict=True):
             for row in run.rows:
-                usage = row["usage"]
+                usage = row.usage
                 cells = [name, *map(row.get, ANSWER), *map(usage.get, PAID)]
                 table.writerow(map(_harmless, cells))
     return file

@@ -90,7 +90,7 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
     places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
     for rows, own in zip(runs, places, strict=True):
         for place, row in enumerate(rows):
-            own[row["id"]].append(place)
+            own[row.id].append(place)
     for name in dict.fromkeys(chain(*places)):
         yield [
             [rows[place] for place in own.get(name, ())]
@@ -100,16 +100,16 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
 
 def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
     row = next(rows[0] for rows in runs if rows)
-    choices = row["choices"] or {}
-    about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
+    choices = row.choices or {}
+    about = [f"{name}: {value}" for name, value in scrubbed(row.meta or {}).items()]
     return [
         clean(question_name(row)),
-        cut_text(row.get("question"), LONGEST_QUESTION),
+        cut_text(row.question, LONGEST_QUESTION),
         [
             [clean(str(label)), cut_text(text, MOST_ANSWER)]
             for label, text in list(choices.items())[:20]
         ],
-        clean(gold_text(row["gold"])),
+        clean(gold_text(row.gold)),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[_answer(rows) if rows else None for rows in runs],
     ]
@@ -119,10 +119,10 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     """What became of a question; where its repeats differ in that, the mean of their scores."""
     states = {row_state(row) for row in rows}
     state = states.pop() if len(states) == 1 else "scored"
-    scores = [row.get("score") if len(rows) == 1 else score_in(row) for row in rows]
+    scores = [row.score if len(rows) == 1 else score_in(row) for row in rows]
     return [
         STATES.index(state),
-        shortened(clean(answers_text([row["answer"] for row in rows]) or ""), MOST_ANSWER),
+        shortened(clean(answers_text([row.answer for row in rows]) or ""), MOST_ANSWER),
         None if None in scores else round(sum(filter(None, scores)) / len(scores), 4),
     ]
 
@@ -131,11 +131,11 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
     """The dialogue of a question; of its repeats, that of the first."""
     row = rows[0]
     one = shown(row, longest)
-    took, more = row["seconds"], f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
+    took, more = row.seconds, f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
     return [
         clean(one.decided_by),
-        more + used(row["usage"]) + ("" if took is None else f", {duration(took)}"),
-        shortened(clean(scrubbed(row["error"] or "")), MOST_ANSWER),
+        more + used(row.usage) + ("" if took is None else f", {duration(took)}"),
+        shortened(clean(scrubbed(row.error or "")), MOST_ANSWER),
         [_turn(turn) for turn in one.turns],
         one.more_turns,
     ]

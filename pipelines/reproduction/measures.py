@@ -46,9 +46,9 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
 
 def _judge(row: ResultRow) -> float | None:
     """Whether the judge is right, where it was asked; one that could not be read is not."""
-    if not any(turn["agent"] == JUDGE for turn in row["transcript"]):
+    if not any(turn.agent == JUDGE for turn in row.transcript):
         return None
-    return float(row["decided_by"] == JUDGE and bool(row["correct"]))
+    return float(row.decided_by == JUDGE and bool(row.correct))
 
 
 def _individual(row: ResultRow) -> float:
@@ -59,9 +59,9 @@ def _individual(row: ResultRow) -> float:
 
 _OF_ROW: dict[str, Callable[[ResultRow], float | None]] = {
     "judge_accuracy": _judge,
-    "consensus_in_round_1": lambda row: float(row["consensus_round"] == 1),
+    "consensus_in_round_1": lambda row: float(row.consensus_round == 1),
     "individual": _individual,
-    "improvement": lambda row: float(bool(row["correct"])) - _individual(row),
+    "improvement": lambda row: float(bool(row.correct)) - _individual(row),
 }
 
 

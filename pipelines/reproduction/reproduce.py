@@ -77,7 +77,7 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
 
 def _measure(line: Line, run: Evaluation) -> None:
     line.counts, line.run = run.summary.counts, str(run.folder)
-    line.lm = ", ".join(dict.fromkeys(lm["name"] for lm in run.summary.run["lms"].values()))
+    line.lm = ", ".join(dict.fromkeys(lm.name for lm in run.summary.run.lms.values()))
     score = None if run.empty else measured(line.figure, run)
     if score is not None:
         line.measure(score)

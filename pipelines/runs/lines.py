@@ -58,7 +58,7 @@ def score_line(summary: Summary) -> str:
 
 def _limit_advice(summary: Summary) -> str:
     limits = {"max_tokens", "max_completion_tokens"}
-    if any(limits & set(lm["settings"]) for lm in summary.run["lms"].values()):
+    if any(limits & set(lm.settings) for lm in summary.run.lms.values()):
         return ": raise --max-tokens"
     return " at the server's own limit: give --max-tokens 2000"
 
@@ -138,7 +138,7 @@ def _calls_left(summary: Summary) -> str:
     """How many calls of the run's budget are left; empty without such a budget."""
     from ..base.budget import Budget  # imports DSPy, which a comparison does not need
 
-    budget = summary.run["settings"].get("budget")
+    budget = summary.run.settings.budget
     calls = Budget.parse(budget).calls if budget else None
     if calls is None or summary.paid is None or summary.lost is None:
         return ""
@@ -169,8 +169,8 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         lines["takes without cache"] = used(summary.takes)
     if summary.metric_usage:
         lines["used by the metric"] = used(summary.metric_usage)
-    if "judge" in summary.run:
-        lines["the judge"] = judge_words(summary.run["judge"])
+    if summary.run.judge is not None:
+        lines["the judge"] = judge_words(summary.run.judge)
     if lost := unanswered(summary.lost):
         lines["used"] += lost
     if paid and (usage["calls"] is None or paid["calls"] != usage["calls"] - usage["cached_calls"]):
@@ -244,12 +244,12 @@ class Progress:
 
     def count(self, row: ResultRow, *, resumed: bool = False) -> None:
         self.done += 1
-        self.correct += bool(row["correct"])
+        self.correct += bool(row.correct)
         self.score += score_in(row)
-        self.errors += bool(row["error"])
-        self.unreadable += row["error"] is None and row["answer"] is None
+        self.errors += bool(row.error)
+        self.unreadable += row.error is None and row.answer is None
         if not resumed:
-            self.usage.add(Usage.of(row["usage"]))
+            self.usage.add(Usage.of(row.usage))
 
 
 def evaluation_line(label: str, state: Progress) -> ProgressLine:

@@ -137,14 +137,13 @@ def read_run(folder: Path) -> Manifest:
         raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged)")
     if wrong := misfit(manifest, _RUN):
         raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not valid)")
-    return cast(Manifest, manifest)
+    return Manifest.of(manifest)
 
 
 def name_of_run(run: Manifest) -> str:
     """Name a run in a few words: by the user's own name for it, else by its program."""
-    settings = run["settings"]
-    own = settings.get("run_name") or settings.get("label")
-    return own or short_name(run["program"], settings.get("demos") or 0)
+    settings = run.settings
+    return settings.run_name or settings.label or short_name(run.program, settings.demos or 0)
 
 
 class MadeWith(TypedDict):

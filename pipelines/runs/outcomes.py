@@ -399,7 +399,7 @@ def _add_results(path: Path, table: _Table) -> None:
     run: Any = read_object(path.parent / MANIFEST) or {}
     for number, row in enumerate(read_rows(path), start=1):
         where = f"{path}, line {number}"
-        if row["error"]:
+        if row.error:
             table.errors += 1
             continue
         if run.get("metric"):
@@ -412,7 +412,7 @@ def _add_results(path: Path, table: _Table) -> None:
         except (TypeError, ValueError, AttributeError) as problem:
             raise UserError(f"{where} is not a result row ({problem!r}): delete the line") from None
         for outcome in outcomes:
-            table.add(outcome, where, row["id"])
+            table.add(outcome, where, row.id)
 
 
 def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
@@ -426,18 +426,18 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
     right against the row's gold answer; equal answers get one spelling. Questions are identified by
     id, text and options. `run` is the content of `run.json`, as far as known.
     """
-    kind, choices = row["kind"], row["choices"]
+    kind, choices = row.kind, row.choices
     # Data sets count from 1 each: an id alone does not say which question it is.
-    content = json.dumps([row["question"], choices], ensure_ascii=False)
+    content = json.dumps([row.question, choices], ensure_ascii=False)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
+    last = {turn["agent"]: turn for turn in row.transcript if turn.step is None}
     alone = len(last) == 1 and "imported" in run  # scored by the tool that wrote the log
     outcomes: dict[tuple[str, str | None], RecordedOutcome] = {}
     for name, turn in last.items():
-        answer = row["answer"] if len(last) == 1 else turn["answer"]
-        right = bool(row["correct"])
+        answer = row.answer if len(last) == 1 else turn.answer
+        right = bool(row.correct)
         if not alone:
-            right = score(answer, row["gold"] or "", kind, choices).correct
+            right = score(answer, row.gold or "", kind, choices).correct
             answer = None if answer is None else answer_key(answer, kind)
         own, strategy = _agent(name, turn, run)
         agent, number = own, 1
@@ -445,22 +445,22 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
             number += 1
             agent = f"{own} #{number}"
         outcomes[agent, strategy] = RecordedOutcome(
-            f"{row['id']} {digest[:8]}",
-            row["question"],
+            f"{row.id} {digest[:8]}",
+            row.question,
             _group(row, run),
             agent,
             strategy,
             answer,
             right,
-            row["repeat"],
+            row.repeat,
         )
     return list(outcomes.values())
 
 
 def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]:
     """The agent of a turn, and its strategy."""
-    if turn.get("strategy") is not None or "imported" in run:
-        return name, turn.get("strategy")
+    if turn.strategy is not None or "imported" in run:
+        return name, turn.strategy
     # Several agents with one strategy are told apart by a number, such as `cot.1`.
     strategy = re.sub(r"\.\d+$", "", name)
     if STRATEGIES.find(strategy) is None:

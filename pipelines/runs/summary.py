@@ -294,7 +294,7 @@ class _Tally:
         return self._rate if self._rate is not None else self._whole
 
     def through(self, rows: Iterable[ResultRow], forensic: ForensicTally) -> Iterator[ResultRow]:
-        for row in rows:
+        for row in map(ResultRow.of, rows):
             self._count(row)
             if self.default:
                 forensic.count(row)
@@ -302,33 +302,33 @@ class _Tally:
 
     def _count(self, row: ResultRow) -> None:
         scored = score_in(row, self._least)
-        question = self._questions.setdefault(row["id"], len(self._questions))
+        question = self._questions.setdefault(row.id, len(self._questions))
         self._scored.add(question, scored)
         # A metric that does not say what its scores are is taken by what they turn out to be.
         self._whole = self._whole and scored in (0, 1)
         self.rows += 1
         self.right += bool(scored)
-        if row["seconds"] is not None:
-            self.seconds.append(row["seconds"])
-        self.usage.add(Usage.of(row["usage"]))
+        if row.seconds is not None:
+            self.seconds.append(row.seconds)
+        self.usage.add(Usage.of(row.usage))
         self.takes.add(taken(row))
-        if "metric_usage" in row:
-            self.judging.add(Usage.of(row["metric_usage"]))
-        self.errors += row["error"] is not None
+        if row.metric_usage is not None:
+            self.judging.add(Usage.of(row.metric_usage))
+        self.errors += row.error is not None
         # an imported log may call right what it has no text of
-        unread = row["answer"] is None and row["decided_by"] != CHECK
-        self.unreadable += unread and not (row["error"] or row["correct"])
-        self.truncated += bool(row.get("truncated"))
-        if (reason := row.get("finish_reason")) in REFUSED:
+        unread = row.answer is None and row.decided_by != CHECK
+        self.unreadable += unread and not (row.error or row.correct)
+        self.truncated += bool(row.truncated)
+        if (reason := row.finish_reason) in REFUSED:
             self.refused[str(reason)] += 1
-        if model := row.get("model"):
+        if model := row.model:
             self.models.add(model)
-        if row["kind"] == "span" and row["em"] is not None:
-            self._em.add(question, row["em"])
-            self._f1.add(question, row["f1"] or 0.0)
-        if row["kind"] == "number":
-            self._strict.add(question, bool(row.get("strict")))
-        meta = row.get("meta") or {}
+        if row.kind == "span" and row.em is not None:
+            self._em.add(question, row.em)
+            self._f1.add(question, row.f1 or 0.0)
+        if row.kind == "number":
+            self._strict.add(question, bool(row.strict))
+        meta = row.meta or {}
         for name in GROUPS:
             value = grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:

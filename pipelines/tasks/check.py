@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
 from ...modules.base.sync import in_thread
-from ...modules.reading.grading import Graded, MetricError
+from ...modules.reading.grading import Graded, MetricError, MetricFields
 from ...modules.reading.metrics import Metric, code_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
@@ -97,10 +97,10 @@ class Check(Metric):
         how: dict[str, Any] = {"answer_file": self.answer_file, "sandbox": self.sandbox.name}
         return partial(Check, **how, seconds=self.seconds)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> MetricFields:
         asked = self.command or code_of(self.function)
         code = hashlib.sha256(repr([asked, self.answer_file]).encode()).hexdigest()[:16]
-        return {"name": CHECK, "spec": None, "code": code, "low": 0.0, "high": 1.0, "rate": None}
+        return MetricFields(name=CHECK, spec=None, code=code, low=0.0, high=1.0, rate=None)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
         """The score of an answer. Raises MetricError where the check cannot be run; UserError where
@@ -133,7 +133,7 @@ class Check(Metric):
         except Exception as problem:
             raise MetricError(f"the check raised {type(problem).__name__} ({problem})") from problem
         score, feedback = said if isinstance(said, tuple) else (said, None)
-        fields: CheckFields = {"exit_code": None, "lines": [], "seconds": _since(began)}
+        fields = CheckFields(exit_code=None, lines=[], seconds=_since(began))
         return _Ran(score, feedback, fields)
 
     def _note(self, code: int | None, lines: list[str]) -> None:
@@ -181,7 +181,7 @@ async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: P
     lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
-    fields: CheckFields = {"exit_code": code, "lines": lines, "seconds": _since(began)}
+    fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
     said = _said(printed[-1] if printed and code is not None else "")
     if said is None:
         said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}

@@ -63,13 +63,13 @@ class OutcomeTests(Contract):
                     )
                     name, cached = f"question {question.id!r}", prediction["usage"]["cached_calls"]
                     assert calls, f"{name} was answered without asking anybody"
-                    billed: UsageFields = {
-                        "calls": calls + cached,
-                        "prompt_tokens": prompt,
-                        "completion_tokens": completion,
-                        "cached_calls": cached,
-                        "cost_usd": prompt * PRICE[0] + completion * PRICE[1],
-                    }
+                    billed = UsageFields(
+                        calls=calls + cached,
+                        prompt_tokens=prompt,
+                        completion_tokens=completion,
+                        cached_calls=cached,
+                        cost_usd=prompt * PRICE[0] + completion * PRICE[1],
+                    )
                     check_usage(
                         prediction["usage"],
                         [billed],
@@ -112,14 +112,14 @@ class OutcomeTests(Contract):
             contested = list(self.run(server, questions=questions, concurrency=1).rows)
         check_rows(agreed, questions)
         check_rows(contested, questions)
-        most = max(row["usage"]["calls"] or 0 for row in contested)
+        most = max(row.usage.calls or 0 for row in contested)
         for row, question in zip(agreed, questions, strict=True):
-            name, answer = f"question {row['id']!r}", row["answer"]
+            name, answer = f"question {row.id!r}", row.answer
             assert same_answer(answer, gold(question), question.kind), (
                 f"{name}: everybody said {gold(question)!r}, but the answer is {answer!r}"
             )
-            assert row["correct"], f"{name}: everybody was right, but the row is not correct"
-            calls = row["usage"]["calls"] or 0
+            assert row.correct, f"{name}: everybody was right, but the row is not correct"
+            calls = row.usage.calls or 0
             assert calls <= most, (
                 f"{name}: agreement took {calls} calls, a dispute at most {most}: stop earlier"
             )
@@ -138,18 +138,16 @@ class OutcomeTests(Contract):
         rows = list(result.rows)
         check_rows(rows, questions)
         for row in rows:
-            name = f"question {row['id']!r}"
-            assert row["answer"] is None, (
-                f"{name}: nobody could be read, but the answer is {row['answer']!r}"
+            name = f"question {row.id!r}"
+            assert row.answer is None, (
+                f"{name}: nobody could be read, but the answer is {row.answer!r}"
             )
-            assert row["consensus_round"] is None, (
-                f"{name}: unreadable answers count as a consensus"
-            )
-            assert not row["correct"], f"{name}: no answer counts as right"
-            for turn in row["transcript"]:
+            assert row.consensus_round is None, f"{name}: unreadable answers count as a consensus"
+            assert not row.correct, f"{name}: no answer counts as right"
+            for turn in row.transcript:
                 tried = turn["usage"]["calls"] or 0
-                assert turn.get("step") or tried >= 2, (
-                    f"{name}: an unreadable turn of {turn['agent']!r} was not asked once more; "
+                assert turn.step or tried >= 2, (
+                    f"{name}: an unreadable turn of {turn.agent!r} was not asked once more; "
                     "use Seat.ask"
                 )
         counts = result.summary.counts

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import pathname2url, url2pathname
 
-from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
+from ..base.address import read_address
 from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:

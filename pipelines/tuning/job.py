@@ -88,13 +88,14 @@ class SharedAccount(Account):
         """Leave it to the ledger: whoever pays writes there, and everyone reads it."""
 
 
-class StudySettings(RunSettings, total=False):
+class StudySettings(RunSettings):
     """How a study was asked for: as a run, and where its validation questions come from."""
 
-    validation: str | None
-    validation_split: str | None
-    validation_limit: int | None
-    space: str
+    __slots__ = ()
+    validation: str | None = None
+    validation_split: str | None = None
+    validation_limit: int | None = None
+    space: str | None = None
 
 
 @dataclass
@@ -114,7 +115,7 @@ class Job:
     budget: Budget | None
     concurrency: int
     cache: bool
-    settings: StudySettings = field(default_factory=lambda: StudySettings())
+    settings: StudySettings = field(default_factory=StudySettings)
     metric: Metric = field(default_factory=lambda: metric_of(None))
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import optuna
 
@@ -260,4 +260,4 @@ def _settings(request: TuneRequest) -> StudySettings:
     if isinstance(request.space, str | Path):
         settings |= {"space": str(request.space), "sets": pairs_text(request.sets)}
     settings |= {"budget": str(request.budget)} if request.budget else {}
-    return cast(StudySettings, {**settings, **(request.settings or {})})
+    return StudySettings.of({**settings, **(request.settings or {})})

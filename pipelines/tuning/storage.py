@@ -8,8 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from optuna.storages import BaseStorage, RDBStorage
 
-from ...modules.base.address import read_address
 from ...modules.base.errors import UserError, missing_extra
+from ..base.address import read_address
 from . import recovery
 
 DATABASE = "study.db"

@@ -30,7 +30,7 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, Unanswered
-from ..base.run_files import books_of
+from ..base.run_files import RunSettings, books_of
 from ..base.wording import common_error, counted
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.request import EvaluateRequest
@@ -223,9 +223,9 @@ class Scorer:
         why = common_error(rows)
 
         def score(row: ResultRow) -> float | None:
-            if row["error"]:
+            if row.error:
                 return None
-            return float(row["f1"] or 0.0) if f1 else score_in(row)
+            return float(row.f1 or 0.0) if f1 else score_in(row)
 
         scores = tuple(map(score, rows))
         names = dict.fromkeys((*self.objectives[1:], "calls"))
@@ -243,7 +243,9 @@ class Scorer:
         request = EvaluateRequest(
             program, asked, concurrency=self.job.concurrency, tracking=False, parent=ABOVE
         )
-        plan = EvaluationPlan(request, program, lm, metric, asked, [], None, folder, {}, {})
+        plan = EvaluationPlan(
+            request, program, lm, metric, asked, [], None, folder, RunSettings(), {}
+        )
         folder.mkdir(parents=True, exist_ok=True)
         # Two workers may need the same run; the second finds the rows of the first.
         with locked(folder), ExitStack() as held:
@@ -260,10 +262,10 @@ class Scorer:
                 if sheet.stopped:
                     raise BudgetSpent(sheet.stopped)
                 sheet.doubts.end()
-            rows = {row["id"]: row for row in read_rows(sheet.rows.path)}
+            rows = {row.id: row for row in read_rows(sheet.rows.path)}
         wanted = [rows[question.id] for question in asked]
         some = wanted[:HOPELESS]
-        if len(some) == HOPELESS and all(row["error"] and row["answer"] for row in some):
+        if len(some) == HOPELESS and all(row.error and row.answer for row in some):
             raise UserError(  # answers without a score are the metric's fault
                 f"the metric failed on all of the first {HOPELESS} answers, the last because "
                 f"{some[-1]['error']}: correct it"
@@ -281,11 +283,9 @@ def _replayed(
             changed_rows.append(row)
             continue
         graded = metric.regrade(outcome.answer, row)
-        changed = row.copy()
-        changed["answer"], changed["correct"] = outcome.answer, graded.correct
-        changed["score"] = graded.score
-        if row["kind"] == "span":
-            changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"] or "")
+        changed = row.but(answer=outcome.answer, correct=graded.correct, score=graded.score)
+        if row.kind == "span":
+            changed["em"], changed["f1"] = em_f1(outcome.answer, row.gold or "")
         changed["worth"] = row["worth"][: outcome.calls]
         changed_rows.append(changed)
     return changed_rows
@@ -293,7 +293,7 @@ def _replayed(
 
 def _took(row: ResultRow, objective: str) -> float:
     if objective == LATENCY:
-        return float(row["seconds"] or 0.0)
+        return float(row.seconds or 0.0)
     if objective == "calls":
         return float(len(row["worth"]))
     if objective == "tokens":

@@ -478,12 +478,12 @@ def _validation_folder(folder: Path, name: str, program: Program) -> Path:
 def _held_out(settings: StudySettings) -> RunSettings:
     """The settings by which the questions of a run are read again, for the validation."""
     if "validation" not in settings:
-        return {}
-    return {
-        "data": settings["validation"],
-        "split": settings.get("validation_split"),
-        "limit": settings.get("validation_limit"),
-    }
+        return RunSettings()
+    return RunSettings(
+        data=settings.validation,
+        split=settings.validation_split,
+        limit=settings.validation_limit,
+    )
 
 
 def _progress(

@@ -204,7 +204,7 @@ class Deliberation(
     async def _blind_round(self, task: Task) -> list[Turn]:
         """The first answers of agents who hear nobody, asked for at the same time."""
         turns = await together(self._speak(place, task, 1, ()) for place in range(len(self.agents)))
-        return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+        return [replace(turn, details=turn.details.but(blind=True)) for turn in turns]
 
     async def _speak(self, place: int, task: Task, round: int, discussion: Sequence[Turn]) -> Turn:
         # Agents of one role would say the same if each did not draw a sample of its own.

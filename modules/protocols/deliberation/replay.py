@@ -43,14 +43,13 @@ def replay(
     asked at this point.
     """
     kind: Kind = result["kind"]
-    blind = any(turn.get("blind") for turn in result["transcript"])
-    began = "blind" if blind else "in_turn"
+    turns = [Turn.of(turn) for turn in result["transcript"]]
+    began = OPENINGS[any(turn.details.blind for turn in turns)]
     if opening not in (None, began):
         raise UserError(
             f"the recorded dialogue began {began.replace('_', ' ')}, and what agents saw cannot be "
             f"changed afterwards: run it with opening={opening!r}"
         )
-    turns = [Turn.of(turn) for turn in result["transcript"]]
     verdicts = [turn for turn in turns if turn.agent in DECIDERS]
     spoken = [turn for turn in turns if turn.agent not in DECIDERS]
     recorded = max((turn.round for turn in spoken), default=0)
@@ -118,8 +117,8 @@ def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repl
         return None
     how = {name: wanted.get(name) for name in ("max_rounds", "tie_break", "opening")}
     outcomes: list[Replayed | None] = []
-    for row in rows:
-        if row["error"]:
+    for row in map(ResultRow.of, rows):
+        if row.error:
             outcomes.append(None)
             continue
         found = replay(row, seed=wanted.get("seed", 0), **how)

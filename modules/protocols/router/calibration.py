@@ -191,20 +191,18 @@ def sureness(
     """
     if answer is None:
         return -1.0
-    turns = [turn for turn in transcript if not turn.get("step")]
+    turns = [turn for turn in transcript if not turn.step]
     last: dict[str, int] = {}
     for turn in turns:
-        last[turn["agent"]] = max(turn["round"], last.get(turn["agent"], 0))
-    votes = [turn for turn in turns if turn["round"] == last[turn["agent"]]]
+        last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
+    votes = [turn for turn in turns if turn.round == last[turn.agent]]
     if not votes:
         return 1.0
     same = []
     for turn in votes:
-        if turn["answer"] is not None and answer_key(turn["answer"], kind) == answer_key(
-            answer, kind
-        ):
+        if turn.answer is not None and answer_key(turn.answer, kind) == answer_key(answer, kind):
             same.append(turn)
-    tie = sum(weights.get(turn["agent"], 0.0) for turn in same)
+    tie = sum(weights.get(turn.agent, 0.0) for turn in same)
     sure = sum(turn.get("probability", 1.0) for turn in same)
     return (sure + TIE * tie) / len(votes)
 
@@ -324,17 +322,17 @@ def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dic
     ids = {question.id for question in questions}
     texts = {question.question for question in questions}
     marks: defaultdict[str, list[bool]] = defaultdict(list)
-    for row in rows:
-        if row["id"] in ids or row["question"] in texts:
+    for row in map(ResultRow.of, rows):
+        if row.id in ids or row.question in texts:
             raise UserError(
-                f"weights_from has the question {row['id']}, which is one to calibrate on: weights "
+                f"weights_from has the question {row.id}, which is one to calibrate on: weights "
                 "fitted on these questions would break the promise; take rows of other questions"
             )
-        if row["error"] is None and row["gold"] is not None:
-            for turn in row["transcript"]:
-                if not turn.get("step"):
-                    graded = score(turn["answer"], row["gold"], row["kind"], row["choices"])
-                    marks[turn["agent"]].append(graded.correct)
+        if row.error is None and row.gold is not None:
+            for turn in row.transcript:
+                if not turn.step:
+                    graded = score(turn.answer, row.gold, row.kind, row.choices)
+                    marks[turn.agent].append(graded.correct)
     if not marks:
         raise UserError("weights_from has no finished row with an answer of a member: give a run's")
     return {agent: sum(right) / len(right) for agent, right in marks.items()}
@@ -351,9 +349,9 @@ def _answers(
     if rows is None:
         return run_sync(_ask, program, questions, concurrency)
     by_id = {
-        row["id"]: row
-        for row in rows
-        if row["error"] is None and row["correct"] is not None and not row.get("repeat")
+        row.id: row
+        for row in map(ResultRow.of, rows)
+        if row.error is None and row.correct is not None and not row.repeat
     }
     missing = [question.id for question in questions if question.id not in by_id]
     if missing:
@@ -362,10 +360,7 @@ def _answers(
             f"{missing[0]}: evaluate it on all of them"
         )
     own = [by_id[question.id] for question in questions]
-    return [
-        PartAnswer(row["answer"], bool(row["correct"]), row["transcript"], taken(row))
-        for row in own
-    ]
+    return [PartAnswer(row.answer, bool(row.correct), row.transcript, taken(row)) for row in own]
 
 
 async def _ask(

@@ -226,16 +226,16 @@ class Router(Program):
         """
         counts = {CHEAP: [0, 0], TEAM: [0, 0]}
         left = 0
-        for row in rows:
-            if row.get("error"):
+        for row in map(ResultRow.of, rows):
+            if row.error:
                 continue
-            if row["decided_by"] == PERSON:
+            if row.decided_by == PERSON:
                 left += 1
                 continue
-            routed = any(turn.get("part") == TEAM for turn in row["transcript"])
+            routed = any(turn.part == TEAM for turn in row.transcript)
             branch = counts[TEAM if routed else CHEAP]
             branch[0] += 1
-            branch[1] += bool(row["correct"])
+            branch[1] += bool(row.correct)
         total = counts[CHEAP][0] + counts[TEAM][0]
         figures: dict[str, object] = {"routed": counts[TEAM][0]}
         if left:
@@ -259,12 +259,12 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
-    answers = [turn["answer"] for turn in transcript if not turn.get("step")]
+    answers = [turn.answer for turn in transcript if not turn.step]
     same = 0
     if answer is not None:
         keys = [answer_key(given, task.kind) for given in answers if given is not None]
         same = keys.count(answer_key(answer, task.kind))
-    words = sum(len(str(turn["text"]).split()) for turn in transcript)
+    words = sum(len(str(turn.text).split()) for turn in transcript)
     return {
         "agreement": same / len(answers) if answers else float(answer is not None),
         "unreadable": float(answer is None),

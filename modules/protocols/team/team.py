@@ -227,7 +227,7 @@ class SupervisedTeam(
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(reply, answers)
-        details: TurnDetails = {}
+        details = TurnDetails()
         accepted: str | None = None
         raw: str | None = None
         step: str | None = "undecided"
@@ -235,7 +235,7 @@ class SupervisedTeam(
             unread = " ".join(str(reply[name]) for name in ("decision", "worker") if name in reply)
             raw = cut(one_line(unread), 200)
         else:
-            details = {"worker": decision.worker, "suggestion": decision.suggestion}
+            details = TurnDetails(worker=decision.worker, suggestion=decision.suggestion)
             accepted = answers[decision.worker] if decision.accept else None
             step = None if decision.accept else RETRY
         turn = Turn(
@@ -333,7 +333,7 @@ class SupervisedTeam(
         """
         transcript = list(recorded[: len(self.workers)])
         for turn in recorded:
-            name = turn.details.get("worker", "")
+            name = turn.details.worker or ""
             if turn.step != RETRY or name not in self.names:
                 continue
             heard = hear(name, [turn])

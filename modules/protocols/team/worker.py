@@ -121,7 +121,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
                 notes = [note | most for note in (*before, *_steps(trace))]
                 asked = await self.conclude.ask(task, notes=notes, rollout=self.rollout)
                 answer, raw = asked.answer, asked.raw
-        details: TurnDetails = {"trace": trace, "forced": forced}
+        details = TurnDetails(trace=trace, forced=forced)
         if suggestion:
             details["suggestion"] = suggestion
         return Turn(
