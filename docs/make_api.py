@@ -239,7 +239,7 @@ def form(parameter: inspect.Parameter, unsaid: bool) -> str:
 def choices(thing: Any) -> dict[str, str]:
     """The arguments of a command that take one of few values, with these."""
     work = inspect.unwrap(thing)
-    named = getattr(work, "__annotations__", {}).get("request")
+    named = getattr(work, "__annotations__", {}).get("request", "")
     request = vars(import_module(work.__module__)).get(named)
     options = {} if request is None else command_options(request)
     values = {name: str(option.info.metavar) for name, option in options.items()}
