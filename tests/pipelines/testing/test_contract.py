@@ -45,6 +45,7 @@ class TestJudgedDeliberation(ProtocolContract):
         return fm.Deliberation(["intuitive", "reasoner"], tie_break="judge")
 
 
+@pytest.mark.nightly
 class TestLeastToMost(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent("least_to_most")

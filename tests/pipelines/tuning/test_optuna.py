@@ -112,7 +112,7 @@ def test_what_cannot_be_used_is_refused(scripted: Any, options: dict[str, Any], 
 
 def test_a_study_is_a_table_and_draws_itself(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
-    study = study_at(scripted.url, tmp_path / "out", trials=6, tracking=False)
+    study = study_at(scripted.url, tmp_path / "out", trials=3, tracking=False)
     frame = study.to_pandas()
     assert list(frame["trial"]) == [entry.trial for entry in study.trials]
     assert {"roles", "max_rounds", "accuracy", "state"} <= {*frame.columns}
