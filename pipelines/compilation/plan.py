@@ -179,8 +179,10 @@ class CompilationPlan:
             runs += MOST_ROUNDS * len(works) * len(self.learn)
             runs += MOST_ROUNDS * sum(work["optimizer_calls"] for work in works) // each
             proposals = MOST_ROUNDS * sum(work["proposals"] for work in works)
-            summary += f", for each of {counted(len(works), 'strategy')}; then the policy is "
-            summary += f"trained on what they answer; at most {MOST_ROUNDS} times"
+            summary += (
+                f", for each of {counted(len(works), 'strategy')}; then the policy is trained on "
+                f"what they answer; at most {MOST_ROUNDS} times"
+            )
         else:
             runs += 2 * len(self.select)  # the given program and the result are scored, too
         comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
@@ -203,6 +205,7 @@ class CompilationPlan:
             return None
         work = self.work
         runs = work["comparison_calls"] + work["optimizer_calls"] - work["proposals"]
+        # The estimate is that of one evaluation, `comparison_calls` are those of both.
         scale = 2 * runs / work["comparison_calls"]
         return cost[0] * scale, cost[1] * scale
 

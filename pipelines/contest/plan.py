@@ -458,6 +458,7 @@ def _field(
         if request.field == PAPERS:
             entrants += paper_programs(first, make)
     else:
+        # Every field needs the fair opponent, and a reference where none is named.
         standard = default_field(lms, [], request.seed)
         own = own_programs(request.field, first, make, request.pass_env, request.roles)
         entrants = [*own, *[each for each in standard if each.fair]]
@@ -494,6 +495,7 @@ def _baseline(
         try:
             return entrant_named(baseline, entrants).name
         except UserError:
+            # A misspelt name is a mistake; a spec or a file is a program from outside the field.
             if ":" not in baseline and not Path(baseline).exists():
                 raise
     (own,) = own_programs([baseline], lm, make_lm, request.pass_env, request.roles)

@@ -188,6 +188,8 @@ class Race:
         name = lane.entrant.name
         if all(answer.error for answer in answers):
             entrant = lane.entrant
+            # The user has to know what is wrong with a program of her own; another may just not
+            # suit the questions or the LM.
             own = isinstance(entrant.program, Foreign) or entrant.added
             if not (own or entrant.kept or entrant.reference):
                 why = shortened(answers[-1].error or "")

@@ -50,6 +50,7 @@ class AnsweringAgain(Program):
     def __init__(self, arm: str, team: Program, dialogues: Dialogues, **about: Any) -> None:
         super().__init__()
         self.arm, self.team, self.dialogues, self.about = arm, team, dialogues, about
+        # In another layout than the team's own, the answers would differ for that alone.
         self.prompt_layout, self.verbatim = team.prompt_layout, team.verbatim
 
     def describe(self) -> Described:

@@ -186,6 +186,7 @@ def measure_gain(
     controls.parts = gain_parts(scores, unit)
     if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
+    # Where agents do not say who answers last, the talk ends with the team's own answer.
     controls.talk = gain_part(scores["vote"], scores["last" if "last" in scores else "team"], unit)
     total = gain_part(scores["first"], scores["team"], unit)
     # The parts are rounded each, and a reader adds them up: the total is their sum.

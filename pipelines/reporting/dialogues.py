@@ -107,6 +107,7 @@ def _turn(
     longest: int,
 ) -> ShownTurn:
     step, answer = turn.get("step"), turn.get("answer")
+    # An imported log may have a trace of another form.
     trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]
     note = turned = None
     if move is not None:

@@ -98,6 +98,7 @@ def report(
     headline = _headline(groups)
     shown = runs_of(groups)
     cited = bibtex(protocols_in([run.summary.run["program"] for run in evaluations]))
+
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []

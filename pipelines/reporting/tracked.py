@@ -27,6 +27,7 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
     `how` has the arguments of `compare`. Returns what went wrong, in a line, or None.
     """
     folders = [Path(run.folder) for run in comparison.runs]
+    # The same runs in the same order are the same comparison, whatever they are called.
     key = hashlib.sha256(
         "\n".join(str(folder.resolve()) for folder in folders).encode()
     ).hexdigest()

@@ -194,6 +194,7 @@ def _replay(
         config = network.state.config
         table = with_strategies(table, config.strategies)
         like = fitted(table, {"agents": config.agents, "strategies": config.strategies})
+        # Whether agents are copies of one depends on the table that they learn from.
         network.state.config = replace(config, alike=like["alike"])
         _, training = configured(_of_training(options), request.preset)
     if tested is not None:
@@ -244,6 +245,7 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
         if len(place) > 1:
             raise UserError("--test is given twice: name one set of test questions")
         place = place[0]
+    # A whole list is not drawn, and keeps its order.
     drawn = None if request.test_limit is None else seed
     test = data.listed(
         place, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how

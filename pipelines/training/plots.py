@@ -128,6 +128,7 @@ def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
 def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], list[Moment]]:
     """A figure with axes of that size for each moment that is drawn, and these moments."""
     count = min(MOST_GRAPHS, len(moments))
+    # Rounded places may be the same one.
     places = np.unique(np.linspace(0, len(moments) - 1, count).round().astype(int))
     columns = min(len(places), 3)
     rows = math.ceil(len(places) / columns)
@@ -152,6 +153,7 @@ def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str
             continue
         seen, values = zip(*points, strict=True)
         axes.plot(seen, values, color=colour, alpha=0.25, linewidth=1)
+        # A line through one point cannot be seen.
         marker = "o" if len(seen) == 1 else ""
         axes.plot(seen, smoothed(values), color=colour, marker=marker, label=label)
     axes.set(xlabel="questions seen")

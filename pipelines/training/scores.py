@@ -123,6 +123,7 @@ def network_scores(
     # Where an agent was not asked, `_picked` has the answer of the first strategy: it is taken out.
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
+    # Where nobody was asked, nobody is right.
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
     group = _votes(codes, right, drawn.weights)
     plain = _votes(codes, right, np.ones(drawn.weights.shape))
@@ -180,6 +181,7 @@ def rival_values(
         right = np.take_along_axis(correct, picks[..., None], axis=2)[..., 0]
         values[name] = right.mean(axis=1)
         if state.vote is not None:
+            # A network of one agent has several copies of it: these vote once.
             weights = np.stack([state.vote.at(vector)[:agents].ravel() for vector in vectors])
             votes = (answers.reshape(questions, -1), correct.reshape(questions, -1))
             values["vote_plain"] = expected_votes(*votes, np.ones(weights.shape)).right
@@ -275,11 +277,10 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, object]:
     calibration = Calibration()
-    agents = (
-        np.arange(answers.shape[1])
-        if answers.shape[1] > 1
-        else np.zeros(drawn.picks.shape[2], dtype=int)
-    )
+    # Copies of one agent all have its answers.
+    agents = np.zeros(drawn.picks.shape[2], dtype=int)
+    if answers.shape[1] > 1:
+        agents = np.arange(answers.shape[1])
     for q, (ways, weights) in enumerate(zip(drawn.picks[0], drawn.weights[0], strict=True)):
         codes = np.where(ways >= 0, answers[q, agents, np.maximum(ways, 0)], -1).tolist()
         keys = [str(code) if code >= 0 else None for code in codes]

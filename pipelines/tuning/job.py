@@ -170,9 +170,11 @@ class Job:
         for warning in check_train(self.train, validation):
             warnings.warn(warning, stacklevel=3)
         _, default = self.space.default()
+        # Refused now where an agent has no LM.
         lms_of(default, self.lm)
         small = [name for name in objectives if name not in quality]
         check_learning(self.space, self.train)
+        # Pruning, the winner and the plots take the first objective for the one to be made large.
         ordered = replace(self, objectives=[*quality, *small])
         ordered._check_optuna(workers)
         return ordered
@@ -260,6 +262,7 @@ class Job:
     @property
     def home(self) -> str:
         """The id of this folder, which other machines' folders do not have."""
+        # Workers begin at the same time: the first one's id counts for all.
         path = books_of(self.folder) / "home"
         with locked(path.with_suffix(".lock")):
             if not path.exists():

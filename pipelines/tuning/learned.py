@@ -96,6 +96,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
             # Building a program takes long, and most settings do not change what it asks.
             asks = branch.learning.of_turns
             own = {name: value for name, value in own.items() if name in asks}
+        # Programs of several branches may have parameters of one name.
         key = key_of({"": branch.label, **own})
         if key not in turns:
             program: Any = branch.build(branch.parameters(own), {}, space.make_lm)

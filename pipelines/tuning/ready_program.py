@@ -85,10 +85,9 @@ class ReadyProgram:
         changed: dict[str, object] = {}
         for name, value in parameters.items():
             own = described.get(name)
-            if isinstance(value, Mapping):  # names a part of it; the rest stays
-                value = {**(own or {}), **value}
             if own != value:
-                changed[name] = value
+                # A mapping, such as the sampling, is given in part: the rest stays as it was.
+                changed[name] = {**(own or {}), **value} if isinstance(value, Mapping) else value
         if not changed:
             same: Program = self.program.deepcopy()
             return same

@@ -348,6 +348,7 @@ def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
 
 
 def has_seat(program: Program | None, seat: str) -> bool:
+    # `worker` stands for `worker.1` and all others of that kind.
     seats = program.seats() if program else ()
     return any(name == seat or name.startswith(f"{seat}.") for name in seats)
 

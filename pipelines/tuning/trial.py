@@ -281,11 +281,13 @@ def _replayed(
             changed_rows.append(row)
             continue
         graded = metric.regrade(outcome.answer, row)
+        # Other settings read the same rows.
         changed = row.copy()
         changed["answer"], changed["correct"] = outcome.answer, graded.correct
         changed["score"] = graded.score
         if row["kind"] == "span":
             changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"] or "")
+        # A shorter dialogue is the beginning of the recorded one, and so are its calls.
         changed["worth"] = row["worth"][: outcome.calls]
         changed_rows.append(changed)
     return changed_rows

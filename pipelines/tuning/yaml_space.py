@@ -256,6 +256,7 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
                 f"rounds and ties cannot vary: compile the winner with it"
             )
         for preset in presets:
+            # Called for its check alone.
             optimizer_of(each, str(preset))
     return {
         OPTIMIZER: Parameter(CategoricalDistribution(tuple(named))),
