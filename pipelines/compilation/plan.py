@@ -298,9 +298,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
             for name, member in program.members.items()
             if predictors_of(member)
         }
-    if parts:  # every strategy is taught by the same one
-        teacher = next(iter(parts.values())).teacher
-    else:
+    if not parts:
         teacher = _teaching(teacher, program, lm, chosen)
     plan = CompilationPlan(
         request=request,
@@ -310,7 +308,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         prompt_lm=prompt_lm,
         metric=metric,
         chosen=chosen,
-        teacher=teacher,
+        # Every strategy is taught by the same one.
+        teacher=next(iter(parts.values())).teacher if parts else teacher,
         train=train,
         validation=validation,
         learn=learn,
@@ -487,12 +486,8 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     """A warning where the LM is shown nothing of what the optimizer changes."""
     if not chosen.instructs:
         return []
-    plain = set[str]()
-    for seat in program.seats().values():
-        used = seat.predict.lm or lm
-        profile = profile_of(used)
-        if profile is not None and profile.layout == "plain":
-            plain.add(used.model)
+    used = [seat.predict.lm or lm for seat in program.seats().values()]
+    plain = {each.model for each in used if getattr(profile_of(each), "layout", "") == "plain"}
     if not plain:
         return []
     rest = "only its demonstrations count" if chosen.demonstrates else "it cannot change any answer"

@@ -294,10 +294,11 @@ class Race:
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
         worth = total([lane.bill for lane in self.lanes.values()])
-        shared = {}
-        for unit in UNITS:  # equal calls of several programs are on each bill, and paid once
-            if billed := amount(worth, unit):
-                shared[unit] = min(1.0, amount(self.paid, unit) / billed)
+        billed = {unit: amount(worth, unit) for unit in UNITS}
+        # Equal calls of several programs are on the bill of each, and are paid once.
+        shared = {
+            unit: min(1.0, amount(self.paid, unit) / bill) for unit, bill in billed.items() if bill
+        }
         reserve = self._reserve(going_on)
         return affordable(self.books.account, reserve, bills, shared, asked, spent)
 

@@ -111,9 +111,8 @@ def _turn(
     trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]
     note = turned = None
     if move is not None:
-        turned = "to right" if move.now else "to another wrong answer"
-        if move.was and not move.now:
-            turned = "to wrong"
+        wrong = "to wrong" if move.was else "to another wrong answer"
+        turned = "to right" if move.now else wrong
         note = _moved(move, choices, handed=isinstance(turn.get("examined"), Mapping))
     elif turn.get("worker"):
         sent = f"sends {turn['worker']} back: {turn.get('suggestion', '')}"

@@ -119,11 +119,10 @@ class LivePlan(TrainingPlan):
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        most = 0.0  # the least is nothing at all: every call may be in the cache
-        for part, times in ((self._learning, self._times), (self.testing, 1)):
-            if part is not None and part.cost_usd:
-                most += part.cost_usd[1] * times
-        return 0.0, most
+        parts = ((self._learning, self._times), (self.testing, 1))
+        costs = [(part.cost_usd, times) for part, times in parts if part is not None]
+        # The least is nothing at all: every call may be in the cache.
+        return 0.0, sum(cost[1] * times for cost, times in costs if cost)
 
     @property
     def engines(self) -> list[Any]:

@@ -100,9 +100,8 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
         place.set_xticks(ticks, agents, rotation=90, fontsize=7)
         place.set_yticks(ticks, agents, fontsize=7)
         place.set_title(f"after {questions:,} questions", fontsize=9)
-        if len(agents) > MOST_NUMBERS:
-            continue
-        for i, j in np.ndindex(*np.shape(trust)):
+        numbered = len(agents) <= MOST_NUMBERS
+        for i, j in np.ndindex(*np.shape(trust)) if numbered else ():
             colour = "white" if trust[i, j] > 0.6 else "black"
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)

@@ -151,15 +151,18 @@ def network_scores(
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
-    for name, value in values.items():
-        estimate = mean_estimate(value.tolist(), seed=seed)
-        scores[name] = {**estimate._asdict(), "calls": calls[name]}
-    scores["differences"] = differences = dict[str, Any]()
-    for team, against in RIVALS.items():
-        known = [rival for rival in against if rival in values]
-        differences[team] = {
-            rival: _difference(values[team], values[rival], seed) for rival in known
+    scores |= {
+        name: {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
+        for name, value in values.items()
+    }
+    scores["differences"] = {
+        team: {
+            rival: _difference(values[team], values[rival], seed)
+            for rival in against
+            if rival in values
         }
+        for team, against in RIVALS.items()
+    }
     return scores | {"ties": _ties(group, plain)}
 
 
@@ -225,11 +228,8 @@ def verdict_of(
     for rival in _ONE_CALL:
         difference = differences["individual"].get(rival)
         if difference is not None and rival != policy:
-            added = "adds nothing that is shown"
-            if difference["high"] < 0:
-                added = "costs"
-            elif difference["low"] > 0:
-                added = "adds something"
+            gained = "adds something" if difference["low"] > 0 else "adds nothing that is shown"
+            added = "costs" if difference["high"] < 0 else gained
             ends = (difference[end] for end in ("value", "low", "high"))
             gain = signed_interval(*ends, unit=" points")
             against = _POLICIES[rival]
@@ -278,9 +278,11 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, object]:
     calibration = Calibration()
     # Copies of one agent all have its answers.
-    agents = np.zeros(drawn.picks.shape[2], dtype=int)
-    if answers.shape[1] > 1:
-        agents = np.arange(answers.shape[1])
+    agents = (
+        np.arange(answers.shape[1])
+        if answers.shape[1] > 1
+        else np.zeros(drawn.picks.shape[2], dtype=int)
+    )
     for q, (ways, weights) in enumerate(zip(drawn.picks[0], drawn.weights[0], strict=True)):
         codes = np.where(ways >= 0, answers[q, agents, np.maximum(ways, 0)], -1).tolist()
         keys = [str(code) if code >= 0 else None for code in codes]

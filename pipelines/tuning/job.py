@@ -350,11 +350,9 @@ class Job:
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     """What every LM that some agent may have is billed as."""
-    engines = [] if lm is None else [billed_as(lm)]
-    for branch in space.branches:
-        for choices in branch.lms.values():
-            engines += [billed_as(made_lm(wanted, space.make_lm)) for wanted in choices]
-    return engines
+    by_agent = [choices for branch in space.branches for choices in branch.lms.values()]
+    own = [made_lm(wanted, space.make_lm) for choices in by_agent for wanted in choices]
+    return [billed_as(each) for each in (own if lm is None else [lm, *own])]
 
 
 def _lm_name(lm: Any) -> Any:

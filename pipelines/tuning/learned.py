@@ -55,9 +55,7 @@ def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question
 
 def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
     """Raise UserError for too few questions, and for an embedding model that cannot be loaded."""
-    least = FEWEST_COMPILED if space.compiles else 0
-    if space.trains:
-        least = FEWEST_TRAINED
+    least = max(FEWEST_COMPILED * space.compiles, FEWEST_TRAINED * space.trains)
     if len(train) < least:
         raise UserError(
             "a study that trains networks or compiles prompts needs at least "

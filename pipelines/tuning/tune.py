@@ -418,9 +418,7 @@ def _validated(
     """
     default = make_default()
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
-    programs = {"winner": winner}
-    if not same:
-        programs["default"] = default
+    programs = {"winner": winner} if same else {"winner": winner, "default": default}
     evaluations = []
     for name, program in programs.items():
         named = {"run_name": None, "label": f"{name} on validation"}
@@ -451,11 +449,8 @@ def _validated(
         difference = pair.f1 if spans and pair.f1 is not None else pair
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
-            outcome = UNDECIDED
-            if difference.low > 0:
-                outcome = A
-            elif difference.high < 0:
-                outcome = B
+            not_worse = A if difference.low > 0 else UNDECIDED
+            outcome = B if difference.high < 0 else not_worse
         judged = replace(
             judged,
             difference={

@@ -345,11 +345,9 @@ def _note(trial: Trial, scored: Scored) -> None:
 
 def _noted(scored: Scored) -> dict[str, object]:
     """A result as a trial's attributes: small, since databases hold 64 KB in one."""
-    scores: str | list[float | None]
+    scores: object = [None if score is None else round(score, 4) for score in scored.scores]
     if all(score in (0.0, 1.0, None) for score in scored.scores):
         scores = "".join("x" if score is None else str(int(score)) for score in scored.scores)
-    else:
-        scores = [None if score is None else round(score, 4) for score in scored.scores]
     sizes = rungs(len(scored.scores))
     took: dict[str, dict[str, float]] = {}
     for name, values in scored.took.items():
