@@ -188,8 +188,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     verdict = conclude(compared, judged, outcomes, prices, rivals_of(named, compared, prices))
     panel = None if unlike else _panel(compared, answers, usable, test, request.panel)
     notes = _notes(compared, runs, len(ids))
-    if pairs[0].few_clusters:  # all pairs have the same clusters
-        notes.append(pairs[0].few_clusters)
+    notes += filter(None, [pairs[0].few_clusters])  # all pairs have the same clusters
     return Comparison(compared, pairs, verdict, notes, panel)
 
 
@@ -479,11 +478,9 @@ def _limits(
         return 0.0, 1.0
     scores = [question.score for run in answers for question in run]
     low, high = metric.get("low"), metric.get("high")
-    if low is None:
-        low = min(FAILURE_SCORE, *scores)
-    if high is None:
-        high = max(scores)
-    return low, high
+    lowest = min(FAILURE_SCORE, *scores) if low is None else low
+    highest = max(scores) if high is None else high
+    return lowest, highest
 
 
 def _panel(
@@ -494,9 +491,8 @@ def _panel(
     most: int,
 ) -> Panel | None:
     """The best panel of the usable runs; None where their answers cannot be counted as votes."""
-    if not test.is_rate or most < 2:
-        return None
-    if FREE in {question.votes[0].answer for question in answers[0]}:  # texts of one's own words
+    # Answers in one's own words are never equal: nobody can be outvoted.
+    if not test.is_rate or most < 2 or FREE in {each.votes[0].answer for each in answers[0]}:
         return None
     votes = [[question.votes for question in answers[place]] for place in usable]
     return panel_of([compared[place] for place in usable], votes, most, test.clusters, test.seed)

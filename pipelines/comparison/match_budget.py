@@ -226,7 +226,7 @@ def plan_costliest(
     tokens. Its questions are read again and its LMs made again; with `keyless` (a plan alone),
     without their keys. On tasks, the agent is that of the run at the place `reference`.
     """
-    # Dollars and tokens cannot be ranked together: one unknown price, and all are told in tokens.
+    # Dollars and tokens cannot be ranked together: with one unknown price, all are in tokens.
     costs = [_cost_per_question(run.rows) for run in runs]
     spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)

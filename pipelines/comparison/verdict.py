@@ -62,10 +62,9 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
         return None if (spent := amounts[unit]) is None else spent / given
 
     unit = price_unit(usable, price)
-    each = {}
-    for run in runs:  # an unknown price stands behind all that are known
-        known = price(run, unit)
-        each[run.name] = math.inf if known is None else known
+    known = {run.name: price(run, unit) for run in runs}
+    # An unknown price stands behind all that are known.
+    each = {name: math.inf if usd is None else usd for name, usd in known.items()}
     return QuestionPrices(NAMES[unit], each)
 
 

@@ -331,6 +331,7 @@ class Attempt:
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
+        # Whatever the optimizer may ask has to be metered, the teacher's LMs, too.
         lms = [self.plan.task_lm, self.plan.prompt_lm]
         for taught in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
             lms += lms_in(taught, self.plan.lm) if taught else []
@@ -345,7 +346,9 @@ class Attempt:
         )
         try:
             with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
+                # The given program is a candidate like the others, and wins where none is better.
                 score(student)
+                # An optimizer scores on samples as it goes: these have all selection questions.
                 for candidate in search(bench):
                     score(candidate)
         except Halted:

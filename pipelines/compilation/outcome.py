@@ -148,6 +148,7 @@ def verdict_on(
     gain = loss = None
     shown: Any = pair
     if kept:
+        # Where nothing was tried, nothing is known: that is no "no gain".
         gain = None if failed or (stopped and not tried) else False
     elif pair is not None and not pair.cause:
         gain, loss = pair.outcome == A, pair.outcome == B

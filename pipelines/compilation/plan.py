@@ -179,8 +179,10 @@ class CompilationPlan:
             runs += MOST_ROUNDS * len(works) * len(self.learn)
             runs += MOST_ROUNDS * sum(work["optimizer_calls"] for work in works) // each
             proposals = MOST_ROUNDS * sum(work["proposals"] for work in works)
-            summary += f", for each of {counted(len(works), 'strategy')}; then the policy is "
-            summary += f"trained on what they answer; at most {MOST_ROUNDS} times"
+            summary += (
+                f", for each of {counted(len(works), 'strategy')}; then the policy is trained on "
+                f"what they answer; at most {MOST_ROUNDS} times"
+            )
         else:
             runs += 2 * len(self.select)  # the given program and the result are scored, too
         comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
@@ -203,6 +205,7 @@ class CompilationPlan:
             return None
         work = self.work
         runs = work["comparison_calls"] + work["optimizer_calls"] - work["proposals"]
+        # The estimate is that of one evaluation, `comparison_calls` are those of both.
         scale = 2 * runs / work["comparison_calls"]
         return cost[0] * scale, cost[1] * scale
 
@@ -295,9 +298,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
             for name, member in program.members.items()
             if predictors_of(member)
         }
-    if parts:  # every strategy is taught by the same one
-        teacher = next(iter(parts.values())).teacher
-    else:
+    if not parts:
         teacher = _teaching(teacher, program, lm, chosen)
     plan = CompilationPlan(
         request=request,
@@ -307,7 +308,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         prompt_lm=prompt_lm,
         metric=metric,
         chosen=chosen,
-        teacher=teacher,
+        # Every strategy is taught by the same one.
+        teacher=next(iter(parts.values())).teacher if parts else teacher,
         train=train,
         validation=validation,
         learn=learn,
@@ -484,12 +486,8 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     """A warning where the LM is shown nothing of what the optimizer changes."""
     if not chosen.instructs:
         return []
-    plain = set[str]()
-    for seat in program.seats().values():
-        used = seat.predict.lm or lm
-        profile = profile_of(used)
-        if profile is not None and profile.layout == "plain":
-            plain.add(used.model)
+    used = [seat.predict.lm or lm for seat in program.seats().values()]
+    plain = {each.model for each in used if getattr(profile_of(each), "layout", "") == "plain"}
     if not plain:
         return []
     rest = "only its demonstrations count" if chosen.demonstrates else "it cannot change any answer"

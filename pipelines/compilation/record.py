@@ -113,6 +113,7 @@ def logged(folder: Path) -> Iterator[None]:
     """Send what DSPy's optimizers print, draw and log in this thread to `optimizer.log`: they do a
     lot of all three. Several compilations may run at once, each in a thread of its own.
     """
+    # Written line by line, so that it can be followed while the optimizer works.
     with open(
         books_of(folder) / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1
     ) as log:

@@ -47,6 +47,7 @@ def confirm(
             name, asked = lane.entrant.name, counted(len(lane.answers), "unseen question")
             why = f"stopped, since {failed} of {asked} of {name} failed"
             return None, f"{why}; the same command asks them again", True
+    # A budget may have ended it with some answers of one program alone.
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
         return None, stopped, paused

@@ -267,10 +267,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
             f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
         )
-    unmetered = []
-    for name, played in race.runs.items():
-        if line := unmetered_line(played.summary):
-            unmetered.append(f"{name}: {line}.")
+    unmetered = {name: unmetered_line(played.summary) for name, played in race.runs.items()}
     saved = save_winner(winner, run.folder / WINNER) if finished else None
     result = {
         **vars(verdict),
@@ -295,7 +292,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "registered": plan.request.register,
         "spec": winner.spec,
         "lm": str(getattr(winner.lm, "model", winner.lm)),
-        "unmetered": unmetered,
+        "unmetered": [f"{name}: {line}." for name, line in unmetered.items() if line],
     }
     noted = {RESULT: result, LOOKS: looks, PLANS: plans}
     write_json(run.folder / CONTEST, {**run.about, **noted})
@@ -323,10 +320,12 @@ def _standings(race: Race) -> list[Place]:
     if metric.default:
         free = free_entrants(entrants, rows)
     else:
-        free = []
-        for entrant in entrants:
-            if isinstance(entrant.program, Picked) and (own := rows.get(entrant.name)):
-                free.append(run_sync(any_right, entrant, own, metric, race.questions))
+        picked = [each for each in entrants if isinstance(each.program, Picked)]
+        free = [
+            run_sync(any_right, entrant, rows[entrant.name], metric, race.questions)
+            for entrant in picked
+            if rows.get(entrant.name)
+        ]
     return [*asked, *free_places(asked, free, reference)]
 
 

@@ -206,11 +206,8 @@ def field_of(
             raise UserError(
                 f"{each.name} stays: without it nothing could be called better; leave out another"
             )
-    field = []
-    for entrant in entrants:
-        wanted = entrant in chosen or entrant.fair or entrant.added
-        if wanted and entrant is not reference and entrant not in left_out:
-            field.append(entrant)
+    wanted = [each for each in entrants if each in chosen or each.fair or each.added]
+    field = [each for each in wanted if each is not reference and each not in left_out]
     if all(entrant.fair for entrant in field):
         raise UserError(f"only {reference.name} is left: a contest needs a program to beat it")
     if len(field) >= MOST:

@@ -137,8 +137,7 @@ def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float
     right = answer is not None and score(answer, row.gold or "", row.kind, row.choices).correct
     free.scores[name] = float(right)
     bill = taken(row)
-    parts: dict[str, Any] = {}
-    for unit in ("calls", "prompt_tokens", "completion_tokens", "cost_usd"):
-        whole = getattr(bill, unit)
-        parts[unit] = None if whole is None else whole * share
-    free.bills[name] = Usage(**parts)
+    units = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
+    whole: dict[str, Any] = {unit: getattr(bill, unit) for unit in units}
+    known = {unit: amount * share for unit, amount in whole.items() if amount is not None}
+    free.bills[name] = Usage(**{**whole, **known})

@@ -44,6 +44,7 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
     At most `share` of the budget is spent. Only the race's questions are used for learning.
     """
     survivors = cheapest_survivors(race)
+    # The unseen questions judge what comes out: nothing may learn from them.
     used = plan.race[: race.seen]
     entrants: list[Entrant] = []
     made_of: dict[str, str] = {}

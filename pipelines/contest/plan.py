@@ -314,7 +314,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, metric, lms, demos, seating)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
-    if not _show_examples(field):  # the user left that program out
+    predictors = [each for entrant in field for each in entrant.program.predictors()]
+    if not any(predictor.demos for predictor in predictors):  # the user left that program out
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
         raise UserError(
@@ -345,14 +346,9 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
     account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    warnings = [warning for each in plan.plans.values() for warning in each.warnings]
+    warnings = (warning for each in plan.plans.values() for warning in each.warnings)
     plan.warnings = tuple(dict.fromkeys(warnings))
     return plan
-
-
-def _show_examples(field: Sequence[Entrant]) -> bool:
-    predictors = [predictor for entrant in field for predictor in entrant.program.predictors()]
-    return any(predictor.demos for predictor in predictors)
 
 
 def _visible(request: ContestRequest, metric: Metric) -> Check | None:
@@ -460,6 +456,7 @@ def _field(
         if request.field == PAPERS:
             entrants += paper_programs(first, make)
     else:
+        # Every field needs the fair opponent, and a reference where none is named.
         standard = default_field(lms, [], request.seed)
         own = own_programs(request.field, first, make, request.pass_env, request.roles)
         entrants = [*own, *[each for each in standard if each.fair]]
@@ -479,10 +476,10 @@ def _field(
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     """The names in an option, apart at commas but for those of programs that have one."""
     whole = {entrant.name.casefold() for entrant in entrants}
-    names: list[str] = []
-    for option in options:
-        names += [option] if option.casefold() in whole else split_items([option])
-    return names
+    parts = [
+        [option] if option.casefold() in whole else split_items([option]) for option in options
+    ]
+    return [name for names in parts for name in names]
 
 
 def _baseline(
@@ -496,6 +493,7 @@ def _baseline(
         try:
             return entrant_named(baseline, entrants).name
         except UserError:
+            # A misspelt name is a mistake; a spec or a file is a program from outside the field.
             if ":" not in baseline and not Path(baseline).exists():
                 raise
     (own,) = own_programs([baseline], lm, make_lm, request.pass_env, request.roles)

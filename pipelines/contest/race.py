@@ -188,6 +188,8 @@ class Race:
         name = lane.entrant.name
         if all(answer.error for answer in answers):
             entrant = lane.entrant
+            # The user has to know what is wrong with a program of her own; another may just not
+            # suit the questions or the LM.
             own = isinstance(entrant.program, Foreign) or entrant.added
             if not (own or entrant.kept or entrant.reference):
                 why = shortened(answers[-1].error or "")
@@ -292,10 +294,11 @@ class Race:
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
         worth = total([lane.bill for lane in self.lanes.values()])
-        shared = {}
-        for unit in UNITS:  # equal calls of several programs are on each bill, and paid once
-            if billed := amount(worth, unit):
-                shared[unit] = min(1.0, amount(self.paid, unit) / billed)
+        billed = {unit: amount(worth, unit) for unit in UNITS}
+        # Equal calls of several programs are on the bill of each, and are paid once.
+        shared = {
+            unit: min(1.0, amount(self.paid, unit) / bill) for unit, bill in billed.items() if bill
+        }
         reserve = self._reserve(going_on)
         return affordable(self.books.account, reserve, bills, shared, asked, spent)
 

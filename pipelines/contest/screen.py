@@ -23,13 +23,13 @@ def contest_line(race: Race) -> ProgressLine:
     standings = places(race)
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
-    parts = [*_figures(race, asked, total)]
-    for standing in standings:
-        why_out = f" ({standing.reason})" if standing.reason else ""
-        parts.append(f"{standing.name} {100 * standing.right:.0f}%{why_out}")
+    reasons = [f" ({each.reason})" if each.reason else "" for each in standings]
+    scores = [
+        f"{each.name} {100 * each.right:.0f}%{why}"
+        for each, why in zip(standings, reasons, strict=True)
+    ]
     prices = race.task_prices
-    if prices:
-        parts.append(prices)
+    parts = [*_figures(race, asked, total), *scores, *filter(None, [prices])]
     picture = _picture(race, standings, asked, total, prices)
     return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))
 

@@ -50,6 +50,7 @@ class AnsweringAgain(Program):
     def __init__(self, arm: str, team: Program, dialogues: Dialogues, **about: Any) -> None:
         super().__init__()
         self.arm, self.team, self.dialogues, self.about = arm, team, dialogues, about
+        # In another layout than the team's own, the answers would differ for that alone.
         self.prompt_layout, self.verbatim = team.prompt_layout, team.verbatim
 
     def describe(self) -> Described:
@@ -104,11 +105,9 @@ class AnsweringAgain(Program):
 def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
     """The same agent's turn in the other dialogue in the same round, or the last one before it."""
     own = [other for other in elsewhere if (other.agent, other.step) == (turn.agent, turn.step)]
-    if not own:
-        return []
     before = [other for other in own if other.round <= turn.round]
-    other = before[-1] if before else own[0]
-    return [replace(other, round=turn.round)]
+    nearest = before[-1:] or own[:1]
+    return [replace(other, round=turn.round) for other in nearest]
 
 
 def one_context(team: Program, members: Sequence[str]) -> SingleAgent:

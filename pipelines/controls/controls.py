@@ -66,6 +66,7 @@ def carry_out_controls(
         if plan.request.tracking:
             run.track(CONTROLS)
         scale = plan.metric.scale
+        # No interval is wider than the metric's whole range.
         unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
         controls = Controls(
             run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False

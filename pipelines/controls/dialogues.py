@@ -109,12 +109,13 @@ def dialogues_in(
     Raises UserError where fewer than two agents answer.
     """
     every = list(rows)
-    speaking: dict[str, None] = {}
-    for row in every:
-        for turn in row.transcript:
-            if turn.round == row.transcript[0].round:  # logs count from 0 or 1
-                speaking[turn.agent] = None
-    dialogues = Dialogues(members or list(speaking), apart)
+    speaking = [
+        turn.agent
+        for row in every
+        for turn in row.transcript
+        if turn.round == row.transcript[0].round  # logs count from 0 or 1
+    ]
+    dialogues = Dialogues(members or list(dict.fromkeys(speaking)), apart)
     for row in every:
         dialogues.add(row, len(members))
     if not dialogues.rows and acts:

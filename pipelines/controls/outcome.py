@@ -128,8 +128,8 @@ class Controls(ShownResult):
         def fields(part: Estimate | None) -> dict[str, float | None]:
             return dict.fromkeys(Estimate._fields) if part is None else part._asdict()
 
-        own = asdict(self)
-        del own["folder"], own["scores"]
+        apart = ("folder", "scores")
+        own = {name: value for name, value in asdict(self).items() if name not in apart}
         return {
             "out": str(self.folder),
             **own,
@@ -157,10 +157,9 @@ def controls_in(folder: Path | None) -> Controls | None:
         return None
     try:
         known = {name: part for name, part in result["parts"].items() if part["value"] is not None}
-        arms, scores = {}, {}
-        for name, arm in result["arms"].items():
-            arms[name] = {end: arm[end] for end in Estimate._fields}
-            scores[name] = arm["score"]
+        ends = Estimate._fields
+        arms = {name: {end: arm[end] for end in ends} for name, arm in result["arms"].items()}
+        scores = {name: arm["score"] for name, arm in result["arms"].items()}
         read = {**result, "folder": folder, "parts": known, "arms": arms, "scores": scores}
         controls = _READ.validate_python(read)
         controls.lines()  # a file of the right types may still lack a level that these need
@@ -185,6 +184,7 @@ def measure_gain(
     controls.parts = gain_parts(scores, unit)
     if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
+    # Where the agents' last answers are not known, the talk ends with the team's.
     controls.talk = gain_part(scores["vote"], scores["last" if "last" in scores else "team"], unit)
     total = gain_part(scores["first"], scores["team"], unit)
     # The parts are rounded each, and a reader adds them up: the total is their sum.

@@ -213,6 +213,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
             plan.match = _match(plan, lms_of_run(run, seating, "a control"))
             del plan.missing[SELF_CONSISTENT]
         return _affordable(plan)
+    # Arms are asked once a question: a further repeat would have nothing to stand against.
     rows = (row for row in run.rows if not row.repeat)
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
@@ -332,6 +333,7 @@ def _evaluation(
     lms: Mapping[str, object],
 ) -> EvaluationPlan:
     """Plan an arm as an ordinary evaluation in its own folder."""
+    # An LM for an agent that the arm does not have would be refused as a mistake.
     seats = {EVERY, *program.seats()}
     return plan_evaluation(
         EvaluateRequest(

@@ -119,8 +119,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                         f"the LM cannot be used ({reason}): check its name and key"
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
-                # An outage is not this question's fault; whether it is one, the next questions
-                # show.
+                # An outage is not this question's fault: whether it is one, the next ones show.
                 doubtful = isinstance(problem, _ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):

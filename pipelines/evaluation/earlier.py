@@ -127,7 +127,6 @@ class Evaluation:
         """
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
-        # A comparison answers the question that was asked; a score alone does not.
         if rival and not self.empty:
             return f"folkmoot compare {rival} {self.folder}"
         if not data or counts.errors + counts.unreadable:

@@ -191,6 +191,7 @@ def _carry_out(
         stopped, said, result.paused = compiled.stopped, compiled.verdict, compiled.paused
         place = "program"
     else:
+        # The space is that of the program which the step before has made.
         space = {**request.space, "program": str(made[step.program])}
         sets = parse_sets(request.sets)
         if isinstance(made[step.program], Path):

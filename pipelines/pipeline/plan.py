@@ -168,6 +168,7 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         asked = replace(step.request, budget=share)
         if step.name == "contest":
             asked = entered(asked, {each: _planned(each, steps) for each in programs})
+        # All are planned at once: a mistake in the last step is found before the first one is paid.
         plans.append(PLANS[step.name](asked))
     # With more money, or another name for the winner, it is the same pipeline.
     kept = {key: value for key, value in document.items() if key not in ("budget", "register")}

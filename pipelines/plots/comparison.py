@@ -58,6 +58,7 @@ def price_plot(
         points.append((price, value, name, BLUE))
     best = sorted((price, value) for price, value, name, _ in points if name in front)
     axes.plot([price for price, _ in best], [value for _, value in best], color=BLUE, alpha=0.5)
+    # On a linear axis, one dear program would push all others together.
     if max(priced.values()) > 10 * min(priced.values()) > 0:
         axes.set_xscale("log")
     axes.margins(x=0.4)

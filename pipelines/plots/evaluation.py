@@ -43,6 +43,7 @@ def agreement_plot(report: Mapping[str, Any], path: Path) -> bool:
 
     Returns False, and writes nothing, when the report has no two agents.
     """
+    # Ensembles report members, deliberations roles.
     names = list(report.get("member_accuracy") or report.get("role") or ())
     shares = report.get("agreement") or {}
     if len(names) < 2:

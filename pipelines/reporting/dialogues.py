@@ -105,12 +105,12 @@ def _turn(
     longest: int,
 ) -> ShownTurn:
     step, answer = turn.step, turn.answer
+    # An imported log may have a trace of another form.
     trace = [step for step in turn.trace or () if isinstance(step, Mapping)]
     note = turned = None
     if move is not None:
-        turned = "to right" if move.now else "to another wrong answer"
-        if move.was and not move.now:
-            turned = "to wrong"
+        wrong = "to wrong" if move.was else "to another wrong answer"
+        turned = "to right" if move.now else wrong
         note = _moved(move, choices, handed=isinstance(turn.examined, Mapping))
     elif turn.worker:
         sent = f"sends {turn['worker']} back: {turn.get('suggestion', '')}"

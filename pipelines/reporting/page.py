@@ -128,9 +128,9 @@ class ShownRun:
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
         """Speaker, listener and how often, the most frequent first."""
         sway = self.forensics.get("sway", {})
-        pairs = []
-        for speaker, listeners in sway.items():
-            pairs += [(speaker, listener, counts) for listener, counts in listeners.items()]
+        pairs = [
+            (speaker, *heard) for speaker, listeners in sway.items() for heard in listeners.items()
+        ]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
 

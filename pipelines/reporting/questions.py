@@ -145,6 +145,7 @@ def _turn(turn: ShownTurn) -> list[Any]:
     """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
     `TURNED`), note, and steps (thought, action, observation) with how many there are more.
     """
+    # Lists and numbers instead of names: a page of 10,000 questions repeats them as often.
     shown_turn = [
         clean(turn.agent),
         turn.round,

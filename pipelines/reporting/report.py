@@ -171,10 +171,13 @@ def _grouped(
             break
         else:
             groups.append(([name], [run], asked))
-    found = []
-    for names_in, members, _ in groups:
-        comparison = compare(*members, names=names_in, **how) if len(members) > 1 else None
-        found.append(RunGroup(names_in, members, comparison))
+    together = [
+        compare(*members, names=names_in, **how) if len(members) > 1 else None
+        for names_in, members, _ in groups
+    ]
+    found = [
+        RunGroup(*group[:2], comparison) for group, comparison in zip(groups, together, strict=True)
+    ]
     return found, apart
 
 

@@ -106,6 +106,7 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
             run = plan_training(recorded_training(row, request, plan.out, *answers))
         assert run.out is not None
         plan.folders[row.name] = run.out
+        # Rows that ask the same share a folder, and so a run.
         plan.runs.setdefault(run.out, run)
     plan.account()  # a budget that cannot hold is refused now rather than after a question
     return plan

@@ -43,6 +43,7 @@ def train(request: TrainRequest) -> StrategyNetwork:
     trained = train_as_planned(plan)
     network = trained.network
     if isinstance(request.program, StrategySelector):
+        # The selector that was passed stays untrained.
         network = request.program.deepcopy()
         network.state = trained.state
     network.training = trained
@@ -93,6 +94,7 @@ def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
     request, source = plan.request, dict[str, object]()
     if isinstance(request.test, str | list):
         named = request.test if isinstance(request.test, str) else str(request.test[0])
+        # A whole list is not drawn, and keeps its order.
         seed = None if request.test_limit is None else int(plan.options.get("seed", 0))
         source = data.recorded(plan.test, named, request.test_split, request.test_limit, seed)
     return evaluate(

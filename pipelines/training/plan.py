@@ -119,11 +119,10 @@ class LivePlan(TrainingPlan):
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        most = 0.0  # the least is nothing at all: every call may be in the cache
-        for part, times in ((self._learning, self._times), (self.testing, 1)):
-            if part is not None and part.cost_usd:
-                most += part.cost_usd[1] * times
-        return 0.0, most
+        parts = ((self._learning, self._times), (self.testing, 1))
+        costs = [(part.cost_usd, times) for part, times in parts if part is not None]
+        # The least is nothing at all: every call may be in the cache.
+        return 0.0, sum(cost[1] * times for cost, times in costs if cost)
 
     @property
     def engines(self) -> list[Any]:
@@ -194,6 +193,7 @@ def _replay(
         config = network.state.config
         table = with_strategies(table, config.strategies)
         like = fitted(table, {"agents": config.agents, "strategies": config.strategies})
+        # Whether agents are copies of one depends on the table that they learn from.
         network.state.config = replace(config, alike=like["alike"])
         _, training = configured(_of_training(options), request.preset)
     if tested is not None:
@@ -244,6 +244,7 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
         if len(place) > 1:
             raise UserError("--test is given twice: name one set of test questions")
         place = place[0]
+    # A whole list is not drawn, and keeps its order.
     drawn = None if request.test_limit is None else seed
     test = data.listed(
         place, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how

@@ -100,9 +100,8 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
         place.set_xticks(ticks, agents, rotation=90, fontsize=7)
         place.set_yticks(ticks, agents, fontsize=7)
         place.set_title(f"after {questions:,} questions", fontsize=9)
-        if len(agents) > MOST_NUMBERS:
-            continue
-        for i, j in np.ndindex(*np.shape(trust)):
+        numbered = len(agents) <= MOST_NUMBERS
+        for i, j in np.ndindex(*np.shape(trust)) if numbered else ():
             colour = "white" if trust[i, j] > 0.6 else "black"
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
@@ -128,6 +127,7 @@ def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
 def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], list[Moment]]:
     """A figure with axes of that size for each moment that is drawn, and these moments."""
     count = min(MOST_GRAPHS, len(moments))
+    # Rounded places may be the same one.
     places = np.unique(np.linspace(0, len(moments) - 1, count).round().astype(int))
     columns = min(len(places), 3)
     rows = math.ceil(len(places) / columns)
@@ -152,6 +152,7 @@ def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str
             continue
         seen, values = zip(*points, strict=True)
         axes.plot(seen, values, color=colour, alpha=0.25, linewidth=1)
+        # A line through one point cannot be seen.
         marker = "o" if len(seen) == 1 else ""
         axes.plot(seen, smoothed(values), color=colour, marker=marker, label=label)
     axes.set(xlabel="questions seen")

@@ -136,6 +136,7 @@ def train_by_replay(
         code = int(answers[question, agent, strategy])
         return (str(code) if code >= 0 else None), bool(correct[question, agent, strategy])
 
+    # The best fixed choices are kept, since a later test has this folder and no training outcomes.
     about: TrainingAbout = {
         **training_about("replay", config, training, preset, options or {}, data),
         "data_fingerprint": fingerprint_of(outcomes),
@@ -159,6 +160,7 @@ def train_by_replay(
     ) as (folder, tracked):
         log = learn(folder, network.state, questions, answer, training, tracked, progress)
         rivals = {}
+        # With one strategy there is nothing to choose, with or without a graph.
         if len(config.strategies) > 1:
             rivals = without_graph(network.state, questions, answer)
             for name, rival in rivals.items():

@@ -123,6 +123,7 @@ def network_scores(
     # Where an agent was not asked, `_picked` has the answer of the first strategy: it is taken out.
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
+    # Where nobody was asked, nobody is right.
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
     group = _votes(codes, right, drawn.weights)
     plain = _votes(codes, right, np.ones(drawn.weights.shape))
@@ -150,15 +151,18 @@ def network_scores(
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
-    for name, value in values.items():
-        estimate = mean_estimate(value.tolist(), seed=seed)
-        scores[name] = {**estimate._asdict(), "calls": calls[name]}
-    scores["differences"] = differences = dict[str, Any]()
-    for team, against in RIVALS.items():
-        known = [rival for rival in against if rival in values]
-        differences[team] = {
-            rival: _difference(values[team], values[rival], seed) for rival in known
+    scores |= {
+        name: {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
+        for name, value in values.items()
+    }
+    scores["differences"] = {
+        team: {
+            rival: _difference(values[team], values[rival], seed)
+            for rival in against
+            if rival in values
         }
+        for team, against in RIVALS.items()
+    }
     return scores | {"ties": _ties(group, plain)}
 
 
@@ -180,6 +184,7 @@ def rival_values(
         right = np.take_along_axis(correct, picks[..., None], axis=2)[..., 0]
         values[name] = right.mean(axis=1)
         if state.vote is not None:
+            # A network of one agent has several copies of it: these vote once.
             weights = np.stack([state.vote.at(vector)[:agents].ravel() for vector in vectors])
             votes = (answers.reshape(questions, -1), correct.reshape(questions, -1))
             values["vote_plain"] = expected_votes(*votes, np.ones(weights.shape)).right
@@ -223,11 +228,8 @@ def verdict_of(
     for rival in _ONE_CALL:
         difference = differences["individual"].get(rival)
         if difference is not None and rival != policy:
-            added = "adds nothing that is shown"
-            if difference["high"] < 0:
-                added = "costs"
-            elif difference["low"] > 0:
-                added = "adds something"
+            gained = "adds something" if difference["low"] > 0 else "adds nothing that is shown"
+            added = "costs" if difference["high"] < 0 else gained
             ends = (difference[end] for end in ("value", "low", "high"))
             gain = signed_interval(*ends, unit=" points")
             against = _POLICIES[rival]
@@ -275,6 +277,7 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, object]:
     calibration = Calibration()
+    # Copies of one agent all have its answers.
     agents = (
         np.arange(answers.shape[1])
         if answers.shape[1] > 1

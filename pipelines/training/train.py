@@ -206,6 +206,7 @@ def training_folder(
         try:
             yield folder, tracked
         except BaseException as problem:
+            # What a user did, or can put right, is no fault of the training.
             stopped = isinstance(problem, KeyboardInterrupt | UserError)
             tracked.stop("KILLED" if stopped else "FAILED")
             raise

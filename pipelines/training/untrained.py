@@ -79,6 +79,7 @@ class Untrained(StrategyNetwork):
         config = self.state.config
         embed = embedder(config.embedding)
         network = StrategyNetwork(NetworkState.fresh(config, embed.width), embed, **self.options)
+        # A study gives LMs to the program that it describes, and this is another one.
         network.assign({name: seat.predict.lm for name, seat in self.seats().items()})
         return network
 

@@ -171,9 +171,11 @@ class Job:
         for warning in check_train(self.train, validation):
             warnings.warn(warning, stacklevel=3)
         _, default = self.space.default()
+        # Refused now where an agent has no LM.
         lms_of(default, self.lm)
         small = [name for name in objectives if name not in quality]
         check_learning(self.space, self.train)
+        # Pruning, the winner and the plots take the first objective for the one to be made large.
         ordered = replace(self, objectives=[*quality, *small])
         ordered._check_optuna(workers)
         return ordered
@@ -261,6 +263,7 @@ class Job:
     @property
     def home(self) -> str:
         """The id of this folder, which other machines' folders do not have."""
+        # Workers begin at the same time: the first one's id counts for all.
         path = books_of(self.folder) / "home"
         with locked(path.with_suffix(".lock")):
             if not path.exists():
@@ -348,11 +351,9 @@ class Job:
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     """What every LM that some agent may have is billed as."""
-    engines = [] if lm is None else [billed_as(lm)]
-    for branch in space.branches:
-        for choices in branch.lms.values():
-            engines += [billed_as(made_lm(wanted, space.make_lm)) for wanted in choices]
-    return engines
+    by_agent = [choices for branch in space.branches for choices in branch.lms.values()]
+    own = [made_lm(wanted, space.make_lm) for choices in by_agent for wanted in choices]
+    return [billed_as(each) for each in (own if lm is None else [lm, *own])]
 
 
 def _lm_name(lm: Any) -> Any:

@@ -55,9 +55,7 @@ def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question
 
 def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
     """Raise UserError for too few questions, and for an embedding model that cannot be loaded."""
-    least = FEWEST_COMPILED if space.compiles else 0
-    if space.trains:
-        least = FEWEST_TRAINED
+    least = max(FEWEST_COMPILED * space.compiles, FEWEST_TRAINED * space.trains)
     if len(train) < least:
         raise UserError(
             "a study that trains networks or compiles prompts needs at least "
@@ -96,6 +94,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
             # Building a program takes long, and most settings do not change what it asks.
             asks = branch.learning.of_turns
             own = {name: value for name, value in own.items() if name in asks}
+        # Programs of several branches may have parameters of one name.
         key = key_of({"": branch.label, **own})
         if key not in turns:
             program: Any = branch.build(branch.parameters(own), {}, space.make_lm)

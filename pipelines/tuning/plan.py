@@ -77,6 +77,7 @@ class StudyPlan:
     def most_calls(self) -> int:
         scored, _ = self.job.questions
         each = READINGS * self.most_turns[0] + judge_calls(self.job.metric)
+        # The validation asks the winner and the default.
         calls = each * (len(scored) * self.job.trials + 2 * len(self.validation))
         calls += self.most_compiling * self.job.trials
         return calls + self.most_training * (self.job.trials + 1)  # the default may be no trial

@@ -82,13 +82,12 @@ class ReadyProgram:
         Raises UserError for parameters that its prompts do not fit.
         """
         described = self.program.describe()
-        changed: dict[str, object] = {}
-        for name, value in parameters.items():
-            own = described.get(name)
-            if isinstance(value, Mapping):  # names a part of it; the rest stays
-                value = {**(own or {}), **value}
-            if own != value:
-                changed[name] = value
+        other = {name: value for name, value in parameters.items() if described.get(name) != value}
+        # A mapping, such as the sampling, is given in part: the rest stays as it was.
+        changed = {
+            name: {**(described.get(name) or {}), **value} if isinstance(value, Mapping) else value
+            for name, value in other.items()
+        }
         if not changed:
             same: Program = self.program.deepcopy()
             return same

@@ -45,6 +45,7 @@ def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
         same_as=noted.get("same_as"),
         failed=noted.get("failed"),
         training=noted.get("training"),
+        # Whoever gives a trial back says so; a worker that died could not.
         lost=(state == "given back" and "stopped" not in noted) or None,
         questions=noted.get("questions"),
         errors=scores_of(trial).count(None) if "questions" in noted else None,
@@ -129,6 +130,7 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
         (entry for entry in table if entry.trial in first and entry.scores),
         key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial),
     )
+    # A setting that was drawn twice is listed once.
     by_setting: dict[str, TrialEntry] = {}
     for entry in front if len(study.directions) > 1 else front[:1]:
         by_setting.setdefault(key_of(entry.setting or {}), entry)

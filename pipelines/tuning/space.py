@@ -265,12 +265,10 @@ class TuneSpace:
         name, preset = self.prefix(branch) + OPTIMIZER, self.prefix(branch) + PRESET
         base = default if default is not None else self.point(_first_value)
         plain = {key: value for key, value in base.items() if key not in (name, preset)}
-        settings: list[Setting] = []
-        for optimizer in branch.choices(OPTIMIZER):
-            settings.append({**plain, name: optimizer})
-            if optimizer != NOT_COMPILED:
-                settings[-1][preset] = branch.choices(PRESET)[0]
-        return settings
+        usual = {preset: branch.choices(PRESET)[0]}
+        presets = dict.fromkeys(branch.choices(OPTIMIZER), usual)
+        presets[NOT_COMPILED] = {}
+        return [{**plain, name: each, **presets[each]} for each in branch.choices(OPTIMIZER)]
 
     def check(self) -> None:
         """Build a program with every value of every parameter. Raises UserError naming file and
@@ -348,6 +346,7 @@ def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
 
 
 def has_seat(program: Program | None, seat: str) -> bool:
+    # `worker` stands for `worker.1` and all others of that kind.
     seats = program.seats() if program else ()
     return any(name == seat or name.startswith(f"{seat}.") for name in seats)
 

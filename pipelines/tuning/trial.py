@@ -191,12 +191,12 @@ class Scorer:
         """The settings that differ only in what replays are free to change: (parameters,
         setting).
         """
-        narrowed: dict[str, Parameter] = {}
-        for name, parameter in branch.space.items():
-            if _is_free(branch, name, replays):
-                narrowed[name] = parameter
-            elif name in own:
-                narrowed[name] = Parameter(choice(own[name]), None, parameter.joins)
+        free = {name for name in branch.space if _is_free(branch, name, replays)}
+        there = {name: each for name, each in branch.space.items() if name in free or name in own}
+        narrowed = {
+            name: each if name in free else Parameter(choice(own[name]), None, each.joins)
+            for name, each in there.items()
+        }
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
 
@@ -221,13 +221,8 @@ class Scorer:
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives
         why = common_error(rows)
-
-        def score(row: ResultRow) -> float | None:
-            if row.error:
-                return None
-            return float(row.f1 or 0.0) if f1 else score_in(row)
-
-        scores = tuple(map(score, rows))
+        each = [float(row.f1 or 0.0) if f1 else score_in(row) for row in rows]
+        scores = tuple(None if row.error else one for row, one in zip(rows, each, strict=True))
         names = dict.fromkeys((*self.objectives[1:], "calls"))
         took = {name: tuple(_took(row, name) for row in rows) for name in names}
         failed = scores.count(None)
@@ -283,9 +278,11 @@ def _replayed(
             changed_rows.append(row)
             continue
         graded = metric.regrade(outcome.answer, row)
+        # A copy: other settings read the same rows.
         changed = row.but(answer=outcome.answer, correct=graded.correct, score=graded.score)
         if row.kind == "span":
             changed["em"], changed["f1"] = em_f1(outcome.answer, row.gold or "")
+        # A shorter dialogue is the beginning of the recorded one, and so are its calls.
         changed["worth"] = row["worth"][: outcome.calls]
         changed_rows.append(changed)
     return changed_rows

@@ -374,6 +374,7 @@ def _finish(
         table=table,
         effects=[asdict(effect) for effect in effects_of(study, table)],
     )
+    # As it is read from disk, so that a result is the same now and later.
     document = as_json(document_of(report))
     write_json(job.folder / STUDY, document)
     report = StudyReport.of(document)
@@ -387,8 +388,10 @@ def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], ques
     """
     made, budget = totals(job.folder), job.budget
     scored = [entry for entry in table if entry.scores]
+    # A validation that has begun goes on: what it paid is not to be lost.
     if budget is None or not made.calls or (job.folder / VALIDATION).exists():
         return
+    # Trials say how many calls a question takes, and the bill so far what a call costs.
     each = best.value("calls") + scored[0].value("calls")
     for unit, limit in budget.limits.items():
         paid = getattr(made, unit)
@@ -415,9 +418,7 @@ def _validated(
     """
     default = make_default()
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
-    programs = {"winner": winner}
-    if not same:
-        programs["default"] = default
+    programs = {"winner": winner} if same else {"winner": winner, "default": default}
     evaluations = []
     for name, program in programs.items():
         named = {"run_name": None, "label": f"{name} on validation"}
@@ -448,9 +449,8 @@ def _validated(
         difference = pair.f1 if spans and pair.f1 is not None else pair
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
-            undecided = difference.low <= 0 <= difference.high
-            better = A if difference.low > 0 else B
-            outcome = UNDECIDED if undecided else better
+            not_worse = A if difference.low > 0 else UNDECIDED
+            outcome = B if difference.high < 0 else not_worse
         judged = replace(
             judged,
             difference={
@@ -471,6 +471,7 @@ def _validation_folder(folder: Path, name: str, program: Program) -> Path:
     """
     place, mine = folder / VALIDATION / name, hashes(program)["program_hash"]
     earlier = read_object(place / MANIFEST) or {}
+    # The folder of another program's run would be refused.
     differs = earlier.get("program_hash", mine) != mine
     return place.with_name(f"{name}-{mine[:8]}") if differs else place
 

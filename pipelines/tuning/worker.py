@@ -37,9 +37,9 @@ class _FailedTrialError(Exception):
 
 def work(job: Job, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
     """Take trials of a study until none is left, in this process. Raises BudgetSpent."""
-    with open_books(
-        job.folder, cache=job.cache and "latency" not in job.objectives, account=job.account()
-    ):
+    # An answer from the cache takes no time, and would make its setting look fast.
+    cache = job.cache and "latency" not in job.objectives
+    with open_books(job.folder, cache=cache, account=job.account()):
         StudyWorker(job).run(ended)
 
 
@@ -281,6 +281,7 @@ class StudyWorker:
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
+        # Another worker may have tried the same setting meanwhile.
         finished = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
         for scored in others:
             if key_of(scored.setting) in finished:
@@ -344,11 +345,9 @@ def _note(trial: Trial, scored: Scored) -> None:
 
 def _noted(scored: Scored) -> dict[str, object]:
     """A result as a trial's attributes: small, since databases hold 64 KB in one."""
-    scores: str | list[float | None]
+    scores: object = [None if score is None else round(score, 4) for score in scored.scores]
     if all(score in (0.0, 1.0, None) for score in scored.scores):
         scores = "".join("x" if score is None else str(int(score)) for score in scored.scores)
-    else:
-        scores = [None if score is None else round(score, 4) for score in scored.scores]
     sizes = rungs(len(scored.scores))
     took: dict[str, dict[str, float]] = {}
     for name, values in scored.took.items():

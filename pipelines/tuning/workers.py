@@ -63,6 +63,7 @@ def in_processes(
                 os.kill(process.pid, signal.SIGINT)
         for process in processes:
             process.join(END_SECONDS)
+            # One that does not end by itself would go on paying.
             process.kill()
         raise
     ended = []

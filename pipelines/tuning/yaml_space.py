@@ -172,11 +172,13 @@ def _branch(
 
 def _with_roles(space: Space, names: Sequence[str]) -> Space:
     """The space in which the user's own roles stand beside those of the papers."""
-    widened = dict(space)
-    for name, parameter in space.items():
-        if names and parameter.of_roles:
-            widened[name] = replace(parameter, values=parameter.of_roles(names))
-    return widened
+    of_roles = {
+        name: parameter for name, parameter in space.items() if names and parameter.of_roles
+    }
+    return {
+        **space,
+        **{name: replace(one, values=one.of_roles(names)) for name, one in of_roles.items()},
+    }
 
 
 def _ready_branch(
@@ -256,6 +258,7 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
                 f"rounds and ties cannot vary: compile the winner with it"
             )
         for preset in presets:
+            # Called for its check alone.
             optimizer_of(each, str(preset))
     return {
         OPTIMIZER: Parameter(CategoricalDistribution(tuple(named))),
