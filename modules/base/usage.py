@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from .keyed import Keyed
 
@@ -97,7 +97,7 @@ class Usage:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
         fields = {name: getattr(self, name) for name in _SUMS}
-        return cast(UsageFields, {**fields, "cost_usd": cost})
+        return UsageFields.of(fields | {"cost_usd": cost})
 
 
 def _badness(finish_reason: str | None) -> tuple[int, str]:

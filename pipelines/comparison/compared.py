@@ -56,7 +56,7 @@ class Compared:
     @property
     def answers(self) -> int:
         """How many answers the compared questions have, over all repeats."""
-        return round(self.repeats * self.score["n"])
+        return round(self.repeats * self.score.n)
 
     @property
     def accuracy(self) -> ScoreFields | None:

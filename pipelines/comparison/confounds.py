@@ -83,7 +83,7 @@ def rivals_of(
     one_prompt = [name for name in agents if samples[name] is None]
     rivals = {}
     for each in compared:
-        calls, lms = each.takes["calls"], _endpoints(runs[each.name])
+        calls, lms = each.takes.calls, _endpoints(runs[each.name])
         if each.name in agents or calls is None or calls < 2 * each.answers:
             continue
         k_times = [

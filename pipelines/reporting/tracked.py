@@ -33,7 +33,7 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
     tests = [None, *comparison.against]
     rows = [
         [
-            *(run.name, run.score["value"], run.score["low"], run.score["high"]),
+            *(run.name, run.score.value, run.score.low, run.score.high),
             *((pair.difference, pair.p_adjusted) if pair else (None, None)),
             comparison.verdict.prices[run.name],
         ]

@@ -26,6 +26,7 @@ from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..base.run_files import (
     RunSettings,
+    ScoreFields,
     StudyReport,
     TrialEntry,
     WinnerJudged,
@@ -446,11 +447,9 @@ def _validated(
             outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
         judged = replace(
             judged,
-            difference={
-                "value": difference.difference,
-                "low": difference.low,
-                "high": difference.high,
-            },
+            difference=ScoreFields(
+                value=difference.difference, low=difference.low, high=difference.high
+            ),
             p=pair.p,
             outcome=outcome,
             unread=pair.cause,
