@@ -200,7 +200,7 @@ class Manifest(Keyed):
     lms: dict[str, LMFields]
     data_fingerprint: str
     questions: int
-    metric: MetricFields | None
+    metric: MetricFields | None = None
     settings: RunSettings
     versions: dict[str, str]
     git_commit: str | None
