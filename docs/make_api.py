@@ -218,7 +218,7 @@ def members(
         yield f"- {', '.join(silent)}"
     for name, value in vars(thing).items():
         function = value.__func__ if isinstance(value, classmethod) else value
-        if name.startswith("_") or name in said or documented_above(name, thing):
+        if name.startswith("_") or name in {*said, *types} or documented_above(name, thing):
             continue
         if isinstance(function, property):
             returns = inspect.signature(function.fget).return_annotation if function.fget else ""
