@@ -315,8 +315,8 @@ def members(
         yield f"- {', '.join(f'`{written}`' for written in unsaid)}"
     for name, value in vars(thing).items():
         function = value.__func__ if isinstance(value, classmethod) else value
-        inner = f"{thing.__name__}.{name}" in INNER
-        if name.startswith("_") or name in said or inner or documented_above(name, thing):
+        known = name in said or name in forms or f"{thing.__name__}.{name}" in INNER
+        if name.startswith("_") or known or documented_above(name, thing):
             continue
         if isinstance(function, property):
             if name in in_words:

@@ -100,7 +100,7 @@ class Reading:
     """
 
     def __init__(self, row: ResultRow) -> None:
-        self._row = row
+        self._row = ResultRow.of(row)
         self._scores: dict[str, AnswerScore] = {}
         self._keys: dict[str | None, str | None] = {None: None}
 

@@ -52,7 +52,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     none.
     """
     changes, reading = [], reading or Reading(row)
-    for step in _steps(row):
+    for step in _steps(ResultRow.of(row)):
         before, after = step.before, step.after
         if before is None or after is None or reading.same(before, after):
             continue

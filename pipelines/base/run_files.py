@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...modules.base.errors import UserError
 from ...modules.base.keyed import Keyed
@@ -40,24 +40,25 @@ def books_of(folder: Path) -> Path:
     return folder if beside else folder / BOOKS
 
 
-class ScoreFields(TypedDict):
+class ScoreFields(Keyed):
     """A score over `n` questions with its 95% interval.
 
     `rate` is False for a mean of scores that are neither right nor wrong; without it, the score is
     a share in 0 … 1.
     """
 
+    __slots__ = ()
     value: float
     low: float
     high: float
-    n: NotRequired[int]
-    rate: NotRequired[bool]
+    n: int = 0
+    rate: bool = True
 
 
 def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
     """A value with the ends of its interval, as it stands in files."""
     value, low, high = estimate
-    return {"value": value, "low": low, "high": high, "n": n}
+    return ScoreFields(value=value, low=low, high=high, n=n)
 
 
 class ByKey:
@@ -109,13 +110,14 @@ class FittedWeights(Keyed):
     usage: UsageFields
 
 
-class Latency(TypedDict, total=False):
+class Latency(Keyed):
     """Seconds per question; empty where no row notes them."""
 
-    mean: float
-    p50: float
-    p90: float
-    p99: float
+    __slots__ = ()
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
 
 
 class LMFields(Keyed):
@@ -198,7 +200,7 @@ class Manifest(Keyed):
     lms: dict[str, LMFields]
     data_fingerprint: str
     questions: int
-    metric: MetricFields | None
+    metric: MetricFields | None = None
     settings: RunSettings
     versions: dict[str, str]
     git_commit: str | None
@@ -233,7 +235,7 @@ class TrialEntry(ByKey):
 
     def value(self, objective: str) -> float:
         """Its score in an objective."""
-        return self.scores[objective]["value"]
+        return ScoreFields.of(self.scores[objective]).value
 
 
 @dataclass(frozen=True, slots=True)

@@ -465,7 +465,7 @@ def _other_way(
 
 def _failure(run: Compared) -> str:
     """A sentence for a run of whose answers too many failed, with what to do; else empty."""
-    return run_failed(run.name, run.errors, run.answers, int(run.score["n"]))
+    return run_failed(run.name, run.errors, run.answers, int(run.score.n))
 
 
 def _limits(

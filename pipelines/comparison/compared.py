@@ -53,7 +53,7 @@ class Compared:
     def answers(self) -> int:
         """The number of answers to these questions."""
         # `repeats` is a mean: its product may miss the whole number by a rounding error.
-        return round(self.repeats * self.score["n"])
+        return round(self.repeats * self.score.n)
 
     @property
     def accuracy(self) -> ScoreFields | None:

@@ -133,7 +133,7 @@ class Comparison(Sequence[Pair]):
             standings.append(
                 Standing(
                     run.name,
-                    Estimate(run.score["value"], run.score["low"], run.score["high"]),
+                    Estimate(run.score.value, run.score.low, run.score.high),
                     None if pair is None else Estimate(pair.difference, *pair.interval),
                     price / reference if price is not None and reference else None,
                     "no verdict" if pair and pair.cause else "",

@@ -84,7 +84,7 @@ def rivals_of(
     one_prompt = [name for name in agents if samples[name] is None]
     rivals = {}
     for team in compared:
-        calls, lms = team.takes["calls"], _endpoints(runs[team.name])
+        calls, lms = team.takes.calls, _endpoints(runs[team.name])
         # The bill of one call pays for one sample, which is the one prompt itself.
         if team.name in agents or calls is None or calls < 2 * team.answers:
             continue

@@ -63,8 +63,8 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
         return ""
     ends = (pair.difference, *pair.interval)
     gap, low, high = (signed(end, decimals=0) for end in ends)
-    questions = f"{first.score['n']:,} unseen questions"
+    questions = f"{first.score.n:,} unseen questions"
     return (
-        f"on {questions} {100 * second.score['value']:.0f}% right against "
-        f"{100 * first.score['value']:.0f}% ({gap} points, {low} to {high})"
+        f"on {questions} {100 * second.score.value:.0f}% right against "
+        f"{100 * first.score.value:.0f}% ({gap} points, {low} to {high})"
     )

@@ -4,10 +4,10 @@ replay, on the questions of the race.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.deliberation.deliberation import Deliberation
@@ -132,11 +132,11 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
     """Describe the result of improving: the gain on unseen questions, the bill, and when it pays
     off.
     """
-    prices: Mapping[str, Any] = {run.name: run for run in comparison.runs}
+    prices = {run.name: run for run in comparison.runs}
     gains = []
     for name, of in improved.made_of.items():
         if name in prices and of in prices:
-            gain = prices[name].score["value"] - prices[of].score["value"]
+            gain = prices[name].score.value - prices[of].score.value
             gains.append(f"{name}: {signed(gain, decimals=0)} points")
     clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
     verdict = comparison.verdict

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import ACCURACY
 from ..base.cards import result_kind
 from ..base.html import html_result
@@ -173,7 +174,7 @@ class Evaluation:
     @property
     def score(self) -> float:
         """The score by the run's metric: a share of right answers, or a mean."""
-        return float(self.summary.main["value"])
+        return float(self.summary.main.value)
 
     @property
     def accuracy(self) -> float:
@@ -245,7 +246,9 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         lambda _: written.get("report") or {},  # which only the program can compute
         described,
     )
-    summary.paid, summary.lost = written.get("paid"), written.get("lost")
+    paid, lost = written.get("paid"), written.get("lost")
+    summary.paid = None if paid is None else UsageFields.of(paid)
+    summary.lost = None if lost is None else UsageFields.of(lost)
     if written.get("ending") in list(Ending):
         summary.ending = Ending(written["ending"])
     summary.requests = written.get("requests") or []

@@ -37,7 +37,7 @@ def price_picture(comparison: Comparison) -> list[Picture]:
     if not runs or len({run.metric for run in runs}) > 1:
         return []
     is_rate = runs[0].is_rate
-    scores = {run.name: (run.score["value"], run.score["low"], run.score["high"]) for run in runs}
+    scores = {run.name: (run.score.value, run.score.low, run.score.high) for run in runs}
     caption = f"Up is {'more often right' if is_rate else 'better'}, left is cheaper."
     if front:
         caption += (

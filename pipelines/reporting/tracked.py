@@ -35,7 +35,7 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
     figures = [(pair.difference, pair.p_adjusted) if pair else (None, None) for pair in tests]
     rows = [
         [
-            *(run.name, run.score["value"], run.score["low"], run.score["high"]),
+            *(run.name, run.score.value, run.score.low, run.score.high),
             *test,
             comparison.verdict.prices[run.name],
         ]

@@ -104,7 +104,7 @@ class Summary:
     @property
     def default_metric(self) -> bool:
         """Whether answers were scored by accuracy, the default."""
-        return not self.run.get("metric")
+        return not self.run.metric
 
     @property
     def main(self) -> ScoreFields:
@@ -116,7 +116,7 @@ class Summary:
         """The share of right answers, 0 to 1. Raises UserError for scores that are not rates."""
         if not self.is_rate:
             raise UserError(f"{self.metric} scores are neither right nor wrong: read score instead")
-        return float(self.main["value"])
+        return float(self.main.value)
 
     @property
     def is_rate(self) -> bool:
@@ -131,7 +131,7 @@ class Summary:
     @property
     def finished(self) -> int:
         """How many questions have a row."""
-        return int(self.main["n"])
+        return self.main.n
 
     @property
     def failures(self) -> str:
@@ -152,7 +152,7 @@ class Summary:
         return fields
 
     def __float__(self) -> float:
-        return self.main["value"]
+        return self.main.value
 
     def __repr__(self) -> str:
         if not self.counts.rows:
@@ -177,7 +177,8 @@ def summarise(
     `report` and `forensics` describe right and wrong answers, so they are empty for metrics other
     than accuracy.
     """
-    tally, forensic = _Tally(run.get("metric")), ForensicTally()
+    run = Manifest.of(run)
+    tally, forensic = _Tally(run.metric), ForensicTally()
     seen = tally.through(rows, forensic)
     protocol = report(seen) if tally.default else {}
     for _ in seen:  # a report may stop early or look at nothing
@@ -210,7 +211,7 @@ def summarise(
 def rate(successes: int, n: int) -> ScoreFields:
     """A share with its Wilson interval."""
     low, high = wilson(successes, n)
-    return {"value": successes / n if n else 0.0, "low": low, "high": high, "n": n}
+    return score_fields((successes / n if n else 0.0, low, high), n)
 
 
 def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
@@ -223,11 +224,11 @@ def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
         return rate(sum(map(bool, scores)), n)
     # One question has no variance to make an interval of.
     if is_rate and n == 1:
-        return {"value": scores[0], "low": 0.0, "high": 1.0, "n": n}
+        return score_fields((scores[0], 0.0, 1.0), n)
     if is_rate:
         mean, low, high, *_ = clustered_mean(scores, range(n))
-        return {"value": mean, "low": max(0.0, low), "high": min(1.0, high), "n": n}
-    return {**score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), n), "rate": False}
+        return score_fields((mean, max(0.0, low), min(1.0, high)), n)
+    return score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), n).but(rate=False)
 
 
 class QuestionMeans:
@@ -272,7 +273,7 @@ class _Tally:
     def __init__(self, metric: MetricFields | None) -> None:
         self.default = not metric
         scale = Scale.of(metric)
-        self.name = metric["name"] if metric else ACCURACY
+        self.name = metric.name if metric else ACCURACY
         self._rate, self._least = scale.rate, scale.least
         self._whole = True
         self._questions: dict[str, int] = {}
@@ -391,11 +392,6 @@ def grade_band(meta: Mapping[str, object]) -> str | None:
 
 def _percentiles(seconds: list[float]) -> Latency:
     if not seconds:
-        return {}
+        return Latency()
     p50, p90, p99 = np.percentile(seconds, [50, 90, 99])
-    return {
-        "mean": float(np.mean(seconds)),
-        "p50": float(p50),
-        "p90": float(p90),
-        "p99": float(p99),
-    }
+    return Latency(mean=float(np.mean(seconds)), p50=float(p50), p90=float(p90), p99=float(p99))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import cast
 
 import optuna
 from optuna.study import StudyDirection
@@ -61,7 +60,7 @@ def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFie
     fields = {objectives[0]: mean_score(scores, is_rate=is_rate)}
     for name, means in json.loads(trial.user_attrs["took"]).items():
         ends = {end: means[end] for end in ("low", "high") if end in means}
-        fields[name] = cast(ScoreFields, {"value": means[str(n)], **ends, "n": n})
+        fields[name] = ScoreFields.of({"value": means[str(n)], **ends, "n": n})
     return fields
 
 

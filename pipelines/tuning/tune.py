@@ -26,6 +26,7 @@ from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..base.run_files import (
     RunSettings,
+    ScoreFields,
     StudyReport,
     TrialEntry,
     WinnerJudged,
@@ -453,11 +454,9 @@ def _validated(
             outcome = B if difference.high < 0 else not_worse
         judged = replace(
             judged,
-            difference={
-                "value": difference.difference,
-                "low": difference.low,
-                "high": difference.high,
-            },
+            difference=ScoreFields(
+                value=difference.difference, low=difference.low, high=difference.high
+            ),
             p=pair.p,
             outcome=outcome,
             unread=pair.cause,
