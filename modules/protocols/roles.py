@@ -239,6 +239,7 @@ def seat_of(
 
 def acting_as(role: Role) -> type[Any]:
     """What a worker in that role is told; one that answers gives the instruction alone."""
-    if role.acts:
-        return role.signature
-    return team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
+    words: type[Any] = role.signature
+    if not role.acts:
+        words = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
+    return words

@@ -62,8 +62,12 @@ def _named(described: Described) -> str:
             samples = described.get("samples")
             return f"1 agent × {samples}" if samples else "1 agent"
         case "ensemble":
-            weighted = "weighted " if described["vote"] == "weighted" else ""
-            return f"{weighted}vote of {len(described['members'])}"
+            members, vote = described["members"], described["vote"]
+            if vote == "pick":
+                samples = described.get("samples")
+                times = f" × {samples}" if samples else ""
+                return f"{_count(len(members), 'agent')}{times} + pick"
+            return f"{'weighted ' if vote == 'weighted' else ''}vote of {len(members)}"
         case "deliberation":
             asked = described["tie_break"]
             decider = f" + {asked}" if asked in DECIDERS else ""

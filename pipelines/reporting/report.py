@@ -76,8 +76,9 @@ def report(
     Raises UserError for no run, something that is not a run, a folder without a run, no finished
     row, names that do not fit, and a file that cannot be written.
     """
-    several = isinstance(runs, Iterable) and not isinstance(runs, str | Path)
-    sources: list[Any] = list(runs) if several else [runs]
+    sources: list[Any] = [runs]
+    if isinstance(runs, Iterable) and not isinstance(runs, str | Path):
+        sources = list(runs)
     if not sources:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     contests = {place: _contest(run) for place, run in enumerate(sources)}

@@ -379,8 +379,11 @@ def _finish(
     document = as_json(document_of(report))
     write_json(job.folder / STUDY, document)
     report = StudyReport.of(document)
-    validation_of = [*evaluations, None, None]  # the winner's and the default's, if they were asked
-    return Study(job.folder, job.study, report, winner, *validation_of[:2], study=study, _keep=keep)
+    # Those that were asked come first: the winner's, then the default's.
+    of_winner, of_default = (*evaluations, None, None)[:2]
+    return Study(
+        job.folder, job.study, report, winner, of_winner, of_default, study=study, _keep=keep
+    )
 
 
 def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], questions: int) -> None:

@@ -172,13 +172,11 @@ def _branch(
 
 def _with_roles(space: Space, names: Sequence[str]) -> Space:
     """The space in which the user's own roles stand beside those of the papers."""
-    of_roles = {
-        name: parameter for name, parameter in space.items() if names and parameter.of_roles
-    }
-    return {
-        **space,
-        **{name: replace(one, values=one.of_roles(names)) for name, one in of_roles.items()},
-    }
+    widened = dict(space)
+    for name, parameter in space.items():
+        if names and parameter.of_roles is not None:
+            widened[name] = replace(parameter, values=parameter.of_roles(names))
+    return widened
 
 
 def _ready_branch(
