@@ -109,12 +109,7 @@ def checked_retrieval(name: str, retrieval: str) -> str:
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     """The seats, each with the one that writes its queries."""
-    asked = []
-    for seat in seats:
-        asked.append(seat)
-        if seat.query is not None:
-            asked.append(seat.query)
-    return asked
+    return [asked for seat in seats for asked in (seat, seat.query) if asked is not None]
 
 
 def environment_named(environment: Environment | None) -> dict[str, Any]:
@@ -139,8 +134,6 @@ def environments_in(program: dspy.Module) -> list[Environment]:
     """Where the parts of a program look things up, each place of several by itself."""
     parts = [part for _, part in program.named_sub_modules(dspy.Module)]
     retrievals = [getattr(part, "retrieval", None) for part in parts]
-    found: list[Environment] = []
-    for retrieval in retrievals:
-        if isinstance(retrieval, Retrieval) and retrieval.environment is not None:
-            found += getattr(retrieval.environment, "parts", (retrieval.environment,))
-    return found
+    places = [retrieval.environment for retrieval in retrievals if isinstance(retrieval, Retrieval)]
+    several = [getattr(place, "parts", (place,)) for place in places if place is not None]
+    return list(chain.from_iterable(several))

@@ -187,12 +187,10 @@ class NetworkState(Parameter):  # type: ignore[misc]
             "tracker.scores": self.tracker.means,
             "tracker.tried": self.tracker.tried,
         }
-        for name, part in vars(self.vote).items() if self.vote is not None else ():
-            if part is not None:
-                arrays[f"vote.{name}"] = part
-        tensors = {}
-        for name, part in self.policies.state_dict().items():
-            tensors[f"{POLICIES}{name}"] = part.clone()
+        vote = {} if self.vote is None else vars(self.vote)
+        arrays |= {f"vote.{name}": part for name, part in vote.items() if part is not None}
+        policies = self.policies.state_dict().items()
+        tensors = {f"{POLICIES}{name}": part.clone() for name, part in policies}
         for name, part in arrays.items():
             tensors[name] = torch.from_numpy(np.ascontiguousarray(part))
         return tensors
@@ -325,12 +323,9 @@ def _network(
     config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
-    arrays, weights = {}, {}
-    for name, part in tensors.items():
-        if name.startswith(POLICIES):
-            weights[name.removeprefix(POLICIES)] = part
-        else:
-            arrays[name] = part.numpy()
+    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
+    of_policies = {name: part for name, part in tensors.items() if name not in arrays}
+    weights = {name.removeprefix(POLICIES): part for name, part in of_policies.items()}
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
     policies = policies_of(config, width, weights)

@@ -143,8 +143,8 @@ class Ensemble(Program):
     def turns(self) -> list[SeatTurns]:
         turns: list[SeatTurns] = []
         for member in self.members:
-            for seat, fewest, most in member.turns():
-                turns.append((seat, self.samples * fewest, self.samples * most))
+            own = member.turns()
+            turns += [(seat, self.samples * low, self.samples * high) for seat, low, high in own]
         if self.picker is not None:
             turns.append((self.picker, 0, 2))
         return turns

@@ -120,10 +120,10 @@ def _members_of(described: Described) -> list[str]:
         case "single":
             return [str(described.get("role") or described["strategy"])]
         case "ensemble":
-            members = []
-            for member in described["members"]:
-                single = member["program"] == "single"
-                members.append(legend(member) if single else short_name(member))
+            members = [
+                legend(member) if member["program"] == "single" else short_name(member)
+                for member in described["members"]
+            ]
             return [", ".join(members), str(described["vote"])]
         case "deliberation":
             ties = str(described["tie_break"])

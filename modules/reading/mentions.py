@@ -169,8 +169,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     groups: dict[tuple[int, int], list[str]] = {}
     for group in alike.values():
         pattern = _text_pattern(tuple(choices[label].strip() for label in group))
-        for match in pattern.finditer(text):
-            groups[match.span()] = group
+        groups |= {match.span(): group for match in pattern.finditer(text)}
     mentions = []
     for (start, end), named in groups.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):

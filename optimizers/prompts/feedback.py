@@ -88,8 +88,8 @@ class _Account:
     def _judged(self, answer: str | None) -> str:
         if answer is None:
             return words.ABSTAINED
-        judged = words.RIGHT if self.right(answer) else words.WRONG
-        return judged.format(answer=self.shown(answer))
+        text = words.RIGHT if self.right(answer) else words.WRONG
+        return text.format(answer=self.shown(answer))
 
     def _outcome(self) -> str:
         answer, question = self.prediction.get("answer"), self.question
@@ -177,7 +177,7 @@ class _Account:
             yield words.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=shown)
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
-        agent, answer = turn["agent"], turn["answer"]
+        agent, answer, shown = turn["agent"], turn["answer"], self.shown(turn["answer"])
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
         if turn.get("step") == "retry":
             other = str(turn.get("worker"))
@@ -191,10 +191,9 @@ class _Account:
             answered = [name for name, theirs in heard.items() if theirs is not None]
             against = [name for name in answered if name not in knew]
             if against:
-                shown, others = self.shown(answer), _names(against)
-                yield words.FOUND.format(agent=agent, answer=shown, others=others)
+                yield words.FOUND.format(agent=agent, answer=shown, others=_names(against))
         elif knew:
-            shown, others = self.shown(answer), _names(knew)
+            others = _names(knew)
             yield words.IGNORED.format(agent=agent, answer=shown, others=others, gold=self.gold)
 
     def _examined(self, turn: Turn) -> Iterator[str]:

@@ -167,15 +167,15 @@ def calibration_of(value: Any) -> RouterCalibration | None:
 
 def asked_of(program: Program, lm: Any) -> AskedPart:
     """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
-    lms = {}
-    for name, seat in program.seats().items():
-        asked = seat.predict.lm or lm
-        if asked is not None:
-            settings = settings_of(asked)
-            # Seeds change with repeats and say nothing of how good an answer is.
-            settings.pop("seed", None)
-            lms[name] = f"{asked.model} {json.dumps(settings, sort_keys=True, default=str)}"
-    return AskedPart(program=hashes(program)["program_hash"], lms=lms)
+    lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
+    known = {name: _sent(asked) for name, asked in lms.items() if asked is not None}
+    return AskedPart(program=hashes(program)["program_hash"], lms=known)
+
+
+def _sent(lm: Any) -> str:
+    # Seeds change with repeats and say nothing of how good an answer is.
+    settings = {name: value for name, value in settings_of(lm).items() if name != "seed"}
+    return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
 
 
 def sureness(
@@ -199,12 +199,12 @@ def sureness(
     votes = [turn for turn in turns if turn["round"] == last[turn["agent"]]]
     if not votes:
         return 1.0
-    same = []
-    for turn in votes:
-        if turn["answer"] is not None and answer_key(turn["answer"], kind) == answer_key(
-            answer, kind
-        ):
-            same.append(turn)
+    same = [
+        turn
+        for turn in votes
+        if turn["answer"] is not None
+        and answer_key(turn["answer"], kind) == answer_key(answer, kind)
+    ]
     tie = sum(weights.get(turn["agent"], 0.0) for turn in same)
     sure = sum(turn.get("probability", 1.0) for turn in same)
     return (sure + TIE * tie) / len(votes)
