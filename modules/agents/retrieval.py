@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import dspy
@@ -94,8 +93,11 @@ class InformedSeat(Seat):
                 results = [await self.retrieval.look_up(task.question)]
                 details["fallback"] = "question"
             # Two queries may find the same passage, which is shown once.
-            every = chain.from_iterable(results)
-            passages = {(passage["title"], passage["text"]): passage for passage in every}
+            passages = {
+                (passage["title"], passage["text"]): passage
+                for found in results
+                for passage in found
+            }
             turn = await super().ask(task, evidence=list(passages.values()), **how)
         return replace(turn, usage=usage, details={**turn.details, **details})
 
@@ -135,5 +137,6 @@ def environments_in(program: dspy.Module) -> list[Environment]:
     parts = [part for _, part in program.named_sub_modules(dspy.Module)]
     retrievals = [getattr(part, "retrieval", None) for part in parts]
     places = [retrieval.environment for retrieval in retrievals if isinstance(retrieval, Retrieval)]
-    several = [getattr(place, "parts", (place,)) for place in places if place is not None]
-    return list(chain.from_iterable(several))
+    return [
+        part for place in places if place is not None for part in getattr(place, "parts", (place,))
+    ]

@@ -251,11 +251,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         has no field for stand below the question.
         """
         fields = fields_of(self.predict.signature).inputs
-        question = task.question
-        if "choices" not in fields:
-            question = with_choices(question, task.choices)
+        below = None if "choices" in fields else task.choices
         values: dict[str, object] = {
-            "question": question,
+            "question": with_choices(task.question, below),
             "choices": dict(task.choices) if task.choices else None,
             "context": task.context,
             "kind": task.kind,

@@ -191,17 +191,15 @@ class NetworkState(Parameter):  # type: ignore[misc]
         arrays |= {f"vote.{name}": part for name, part in vote.items() if part is not None}
         policies = self.policies.state_dict().items()
         tensors = {f"{POLICIES}{name}": part.clone() for name, part in policies}
-        for name, part in arrays.items():
-            tensors[name] = torch.from_numpy(np.ascontiguousarray(part))
-        return tensors
+        whole = {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+        return tensors | {name: torch.from_numpy(part) for name, part in whole.items()}
 
     @property
     def identity(self) -> str:
         """A hash of the learned state: equal for equal networks."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.tensors().items()):
-            digest.update(name.encode() + tensor.numpy().tobytes())
-        return digest.hexdigest()[:16]
+        parts = sorted(self.tensors().items())
+        content = b"".join(name.encode() + tensor.numpy().tobytes() for name, tensor in parts)
+        return hashlib.sha256(content).hexdigest()[:16]
 
     def reset(self) -> None:
         """Keep what was learned: DSPy's optimizers reset all parameters before they work on
@@ -324,8 +322,9 @@ def _network(
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
     arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
-    of_policies = {name: part for name, part in tensors.items() if name not in arrays}
-    weights = {name.removeprefix(POLICIES): part for name, part in of_policies.items()}
+    weights = {
+        name.removeprefix(POLICIES): part for name, part in tensors.items() if name not in arrays
+    }
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
     policies = policies_of(config, width, weights)

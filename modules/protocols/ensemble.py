@@ -141,13 +141,12 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        turns: list[SeatTurns] = []
-        for member in self.members:
-            own = member.turns()
-            turns += [(seat, self.samples * low, self.samples * high) for seat, low, high in own]
-        if self.picker is not None:
-            turns.append((self.picker, 0, 2))
-        return turns
+        turns = [
+            (seat, self.samples * fewest, self.samples * most)
+            for member in self.members
+            for seat, fewest, most in member.turns()
+        ]
+        return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.weighs and self.weights is None:

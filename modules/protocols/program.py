@@ -261,10 +261,9 @@ class Program(dspy.Module):  # type: ignore[misc]
                 f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}"
             )
         instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
-        worded_before: set[int] = set()
-        for part in parts:
-            if part.verbatim:
-                worded_before.update(map(id, part.seats().values()))
+        worded_before = {
+            id(seat) for part in parts if part.verbatim for seat in part.seats().values()
+        }
         used = set()
         for key, seat in self.seats().items():
             signature, name = seat.predict.signature, meant_for(key, instructions)

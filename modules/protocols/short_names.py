@@ -49,8 +49,8 @@ def distinct(names: Sequence[str]) -> list[str]:
     result = []
     for name in names:
         if name in numbers:
-            numbered = (f"{name}.{number}" for number in numbers[name])
-            name = next(free for free in numbered if free not in used)  # `a.0` may be taken
+            # A program may be called `a.0` itself.
+            name = next(new for number in numbers[name] if (new := f"{name}.{number}") not in used)
             used.add(name)
         result.append(name)
     return result

@@ -133,12 +133,9 @@ class ForensicTally:
             self._change(handed, own, "agent", str(turn.get("agent")), "flips")
         self._vote(row, answers_by_agent, reading)
         for move in moves(row, reading):
-            if (
-                move.was and move.now
-            ):  # from one right answer to another, which persuades of nothing
-                continue
-            for speaker in move.towards:
-                way = _MOVES[move.was, move.now]
+            # From one right answer to another, nobody was persuaded of anything.
+            for speaker in () if move.was and move.now else move.towards:
+                way = _MOVES.get((move.was, move.now))
                 figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
 
     def _change(self, before: str, after: str, *path: str) -> None:

@@ -56,8 +56,7 @@ def fit_vote(
     if kind == "accuracy":
         by_arm = [weights.accuracy(right)[0] for right in asked]
     else:
-        options = _options(votes)
-        by_arm = [weights.log_odds_weights(right, options)[0] for right in asked]
+        by_arm = [weights.log_odds_weights(right, _options(votes))[0] for right in asked]
     return VoteWeights(_whole(np.array(by_arm), shape))
 
 

@@ -117,12 +117,11 @@ class Candidates:
         """
         best = self._candidates[self.first]
         at = self.selected(best).score
-
-        def length(candidate: PromptCandidate) -> tuple[int, str]:
-            return len(str(prompts_of(candidate.program))), candidate.name
-
         # The shortest first: what comes later has to be better, so ties stay with the shorter.
-        others = sorted(self._candidates.values(), key=length)
+        others = sorted(
+            self._candidates.values(),
+            key=lambda candidate: (len(str(prompts_of(candidate.program))), candidate.name),
+        )
         for candidate in others:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:
                 best, at = candidate, score

@@ -173,8 +173,9 @@ class _Account:
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
         voted = not decider and len(heard) > 1 and answer is not None
         if voted and knew and not self.right(answer):
-            shown = self.shown(answer)
-            yield words.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=shown)
+            yield words.OUTVOTED.format(
+                others=_names(knew), gold=self.gold, answer=self.shown(answer)
+            )
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer, shown = turn["agent"], turn["answer"], self.shown(turn["answer"])
@@ -193,8 +194,9 @@ class _Account:
             if against:
                 yield words.FOUND.format(agent=agent, answer=shown, others=_names(against))
         elif knew:
-            others = _names(knew)
-            yield words.IGNORED.format(agent=agent, answer=shown, others=others, gold=self.gold)
+            yield words.IGNORED.format(
+                agent=agent, answer=shown, others=_names(knew), gold=self.gold
+            )
 
     def _examined(self, turn: Turn) -> Iterator[str]:
         examined, after = turn["examined"], turn["answer"]

@@ -187,8 +187,8 @@ class Student(dspy.Module):  # type: ignore[misc]
             seat.predict.lm = drawn
             # The agent's own temperature would win over the one of the LM.
             if "temperature" in seat.predict.config:
-                temperature = lm.kwargs.get("temperature", 1.0)
-                seat.predict.config = {**seat.predict.config, "temperature": temperature}
+                asked = {"temperature": lm.kwargs.get("temperature", 1.0)}
+                seat.predict.config = {**seat.predict.config, **asked}
 
 
 class TeamTeacher(Student):

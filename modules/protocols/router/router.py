@@ -340,9 +340,6 @@ def _settled(
         by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
     stands = asked.get(by, dspy.Prediction(answer=None, decided_by="none", consensus_round=None))
     settled = "none" if stands.answer is None else f"{by}:{stands.decided_by}"
-    transcript: list[dict[str, object]] = []
-    for name, part in asked.items():
-        transcript += [{**turn, "part": name} for turn in part.transcript]
     return dspy.Prediction(
         answer=stands.answer,
         decided_by=PERSON if by == PERSON else settled,
@@ -354,7 +351,9 @@ def _settled(
             for name, part in asked.items()
             for agent, answers in part.answers.items()
         },
-        transcript=transcript,
+        transcript=[
+            {**turn, "part": name} for name, part in asked.items() for turn in part.transcript
+        ],
     )
 
 
