@@ -208,6 +208,7 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
     text = signature.instructions
+    # Line breaks of a docstring mean nothing; those of a user's own text may.
     text = text.strip() if wording.verbatim else " ".join(text.split())
     instructions, named, fields = text.rpartition(frame.FIELDS.format(fields=""))
     if named and "\n" not in fields and instructions.endswith("\n"):

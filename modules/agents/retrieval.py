@@ -84,6 +84,8 @@ class InformedSeat(Seat):
                 task, discussion=how.get("discussion", ()), rollout=how.get("rollout")
             )
             parts = parts_of(asked.queries, self.max_queries)
+            # A query may go out to a server: one line, and no more of the LM's text than a search
+            # needs.
             queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts]
             if not queries:
                 forget(asked)

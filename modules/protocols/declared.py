@@ -226,6 +226,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         # A class that describes itself may put anything under the name of a setting.
         if type(self).describe is Declared.describe:
             _check_settings(self, arguments)
+        # The protocol's own sampling first: what the user says wins.
         for agent in self.seats().values():
             agent.sample(self.sampling)
             agent.sample(sampling)

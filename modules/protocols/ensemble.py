@@ -159,6 +159,7 @@ class Ensemble(Program):
             for member in self.members
             for number in range(self.samples)
         )
+        # A name for each ballot: a report counts the answers by the names of turns.
         names = distinct([name for name in self.names for _ in range(self.samples)])
         turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
@@ -212,6 +213,7 @@ async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
     """A member's prediction; from the second sample on, of calls of its own."""
     if not number:
         return await solved_by(member, task)
+    # A repeat of the question has rollouts of its own, on which these are built.
     first = ROLLOUTS.get().rollout + number * _ROLLOUTS
     with bound(ROLLOUTS, Rollouts(first, SAMPLED["temperature"])):
         return await solved_by(member, task)

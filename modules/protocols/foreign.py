@@ -334,6 +334,7 @@ class Foreign(Program):
             if isinstance(self.module, dspy.Module):
                 if self._async and self._lms_can_be_awaited():
                     return await self.module.acall(*args, **fields)
+                # It may be a function that returns a coroutine without being one.
                 returned = await self._in_thread(*args, **fields)
                 return await returned if inspect.isawaitable(returned) else returned
             if self._async:
@@ -409,6 +410,7 @@ def without_lms(state: Any) -> Any:
     """
     if not isinstance(state, Mapping):
         return state
+    # The state of a predictor; all else is a mapping of names to such states.
     if "signature" in state and "demos" in state:
         return {**state, "lm": None, "traces": [], "train": []}
     return {name: without_lms(part) for name, part in state.items()}

@@ -229,6 +229,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             write(self, place)
             return
         check_kept(self)
+        # DSPy writes in place, where a reader could see half a file.
         scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
         try:
             super().save(scratch)

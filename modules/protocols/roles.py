@@ -179,6 +179,7 @@ def roles_given(given: Any) -> dict[str, Role]:
     for name in own:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UserError(f"the role {name!r} needs a name of letters, digits, _ and -")
+        # One name must not mean two roles, in a list of them or in a saved program.
         if ROLES.find(name) is not None:
             raise UserError(f"there is a role {name!r} already: give yours another name")
     return {name: role_of(name, thing) for name, thing in own.items()}

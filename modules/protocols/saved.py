@@ -305,6 +305,7 @@ def read_saved(folder: Path) -> SavedProgram:
     """
     document = read_document(folder)
     where = str(folder / FILE)
+    # Before anything else is read, which another version may have named otherwise.
     if (written := document.get("format")) != FORMAT:
         raise UserError(
             f"{where} has the format {repr(written)[:40]}, and this version reads {FORMAT}: "

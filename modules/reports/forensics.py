@@ -147,6 +147,7 @@ class ForensicTally:
         states = []
         for place in (0, -1):
             answers = [own[place] for own in answers_by_agent.values()]
+            # An answer that cannot be read has no key to be counted by, and abstains.
             readable = [answer if reading.key(answer) else None for answer in answers]
             states.append(reading.state(majority(readable, key=reading.key).answer))
         first, last = states
@@ -191,6 +192,7 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     last: dict[str, int] = {}
     for turn in spoken:
         agent, round = str(turn.get("agent")), _round(turn)
+        # Only votes: evaluators judge what they were handed, and further samples are one agent's.
         if agent in DECIDERS or turn.get("examined") or (agent in last and round <= last[agent]):
             continue
         last[agent] = round

@@ -67,6 +67,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         for worker, turns in attempts.items():
             _worker(figures, worker, turns, reading)
             em, f1 = reading.em_f1(turns[0]["answer"])
+            # Forced to answer at the limit, it would not have ended by itself within any.
             steps = 0 if turns[0].get("forced") else len(turns[0]["trace"])
             ends[steps] = [sum(pair) for pair in zip(ends[steps], (em, f1, 1), strict=True)]
         figures.usage(row)

@@ -40,6 +40,7 @@ def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
     """Foreign text as one line in quotation marks, cut to this many characters, without prompt
     markers.
     """
+    # Cut before it is cleaned, since a reply may be very long, and again after that.
     raw = str(text)[: 10 * most]
     return '"' + cut(one_line(disarm(raw)), most).replace('"', "'") + '"'
 
@@ -217,6 +218,7 @@ class _Account:
         if self.seat is None:
             return
         own = [turn for turn in self.turns if turn["agent"] == self.seat]
+        # Such as the agent that writes queries, which has no turns of its own.
         if not own:
             yield words.PREPARES.format(seat=self.seat, gold=self.gold)
             return

@@ -255,6 +255,7 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
     def compile(
         self, student: Any, *, max_demos: int, trainset: Any, valset: Any, teacher: Any = None
     ) -> Any:
+        # As DSPy's own does, but `create_study` there has no seed.
         self.student, self.valset = student.reset_copy(), valset
         first = dspy.BootstrapFewShot(
             metric=self.metric,
@@ -466,6 +467,7 @@ def _solved(
     if metric.demonstrable(question, prediction):
         for predictor, inputs, outputs in traced["trace"]:
             if id(predictor) in names:
+                # Of several calls of one predictor, such as rounds, the last.
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
     labelled = dict(question.inputs()) | {"answer": question.answer}
     kept = {}

@@ -189,6 +189,7 @@ class Deliberation(
             if choice is not None:
                 transcript.append(choice)
                 judged = choice.answer
+        # By the question's id, so that a run that is resumed draws the same.
         decide_tie = self.ties.decider(ASKER.get().question, self.names)
         answer, decided_by = self.rule.decide(transcript, task.kind, decide_tie, judged)
         return prediction_of(task, answer, decided_by, transcript, rounds=rounds)

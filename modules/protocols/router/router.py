@@ -204,6 +204,7 @@ class Router(Program):
             answer, transcript = asked[name].answer, asked[name].transcript
             routed = name == CHEAP and self._routes(task, answer, transcript)
             sure = -1.0 if routed else sureness(answer, transcript, task.kind, stage.weights)
+            # The draw breaks ties of ranks; by the question, so that asking again sees the same.
             if place == 0 and watch.see(sure, random.Random(task.key).random()):
                 others = "the team" if len(calibration.stages) > 1 else "a person"
                 self._warn(

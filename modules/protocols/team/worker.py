@@ -100,6 +100,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         most = {} if self.limits else {"most": UNCUT}
         environment = self.retrieval.environment
         assert environment is not None
+        # Of its own: how far a keyword was followed must not depend on other workers.
         session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:
@@ -195,6 +196,7 @@ def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
         text = "\n".join(_shown(step, longest) for step in trace)
         if len(text) <= most or longest < SHORTEST_PART:
             return cut(text, most)
+        # Shorter step by step: what all steps take is known only once they are written.
         longest = longest * 3 // 4
 
 
