@@ -164,9 +164,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         if action.name == "search":
             wanted = step["action"].casefold()
             actions = [earlier["action"].casefold() for earlier in trace]
-            same = [
-                number for number, action_before in enumerate(actions, 1) if action_before == wanted
-            ]
+            same = [number for number, before in enumerate(actions, 1) if before == wanted]
             # Looking something up again moves on to the next sentence; searching again does not.
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
