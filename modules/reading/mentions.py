@@ -91,11 +91,8 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
     """
     if label is None or other is None:
         return False
-    if label == other:
-        return True
-    return (
-        label in choices and other in choices and choices[label].strip() == choices[other].strip()
-    )
+    known = label in choices and other in choices
+    return label == other or (known and choices[label].strip() == choices[other].strip())
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:

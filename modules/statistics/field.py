@@ -269,8 +269,7 @@ class FieldWatch:
         decision is that one program is better, or that the cheaper one is no worse. None where no
         decision is in sight.
         """
-        pair = (one, other) if (one, other) in self.pairs else (other, one)
-        seen = self.pairs[pair].differences
+        seen = self._watch(one, other).differences
         growth = max(log_e_value(seen), log_e_value(seen, -self.margin)) if seen else 0.0
         if growth <= 0.1:  # almost no evidence yet
             return None
