@@ -132,6 +132,7 @@ class WikipediaEnvironment(Environment):
         """
         if n < 1:
             return []
+        # Both at once: whether the name is ambiguous shows only in the answer.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         listed = await self._listed(page["title"]) if page is not None and page["ambiguous"] else []
         return list(dict.fromkeys([*listed, *titles]))[:n]

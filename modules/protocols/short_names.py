@@ -91,6 +91,7 @@ def _named(described: Described) -> str:
 def command_name(command: str) -> str:
     """Name a command by the script that it starts, else by its program and what that is given."""
     words = command.split()
+    # `env NAME=VALUE … COMMAND`: settings are no part of the name.
     if words and words[0] == "env":
         words = [word for word in words[1:] if "=" not in word]
     scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]

@@ -263,6 +263,7 @@ class PolicyTraining:
         """The learning signal of every strategy of each agent, (N, S), with the other agents'
         choices unchanged.
         """
+        # Nobody else's answer counts in this reward, so no vote has to be repeated.
         if self.settings.learning == "reinforce" and self.settings.reward == "base":
             return individual(self.answers.correct[q])
         signals = np.zeros(self.answers.codes.shape[1:])

@@ -52,6 +52,7 @@ def fit_vote(
         model = conditional_weights(vectors, votes, correct)
         slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
         return VoteWeights(_whole(model.base, shape), slopes, model.centre)
+    # A share of the questions that each was asked: in a training, agents draw their strategies.
     asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
     if kind == "accuracy":
         by_arm = [weights.accuracy(right)[0] for right in asked]

@@ -163,6 +163,7 @@ class Deliberation(
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
         self.take(cast, own)
+        # A judge of the user's own whom no tie-break would ask.
         self.idle_role = "judge" if "judge" in own and self.judge is None else ""
         if named_here:
             self.refuse_idle_role()

@@ -150,6 +150,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
 
 def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
     """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
+    # The whole first: `module:function` is a name with a colon of its own.
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
         return tie_break, whole, ""
     name, *rest = re.split("[:=]", tie_break, maxsplit=1)

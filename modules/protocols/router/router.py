@@ -187,6 +187,7 @@ class Router(Program):
         """The first answer that its part's threshold lets stand, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
+        # Another rule would keep other questions than those that the promise is about.
         same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
         for place, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
