@@ -130,8 +130,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """
         if not self.config.gamma or self.config.policy != "gat":
             return np.zeros((len(vectors), 1, len(self.config.strategies)))
-        scores = [self.tracker.scores(vector)[None] for vector in self.checked(vectors)]
-        return self.config.gamma * np.stack(scores)
+        return self.config.gamma * np.stack(
+            [self.tracker.scores(vector)[None] for vector in self.checked(vectors)]
+        )
 
     def scores(self, vectors: Vectors) -> Numbers:
         """The scores from which strategies are chosen: logits + gamma S[s, q], (B, N, S)."""

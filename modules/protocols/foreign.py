@@ -481,10 +481,9 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             )
     for name in inputs:
         if name not in fields:
-            meant = did_you_mean(name, fields)
             raise UserError(
-                f"inputs names {name!r}, which {_called(module)} does not take{meant}: "
-                f"its fields are {', '.join(fields)}"
+                f"inputs names {name!r}, which {_called(module)} does not take"
+                f"{did_you_mean(name, fields)}: its fields are {', '.join(fields)}"
             )
     return fields
 

@@ -153,9 +153,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         the user's own roles.
         """
         kind = type(self)
-        own: dict[str, str] = {}
-        if "protocol" not in vars(kind):
-            own["class"] = f"{kind.__module__}:{kind.__qualname__}"
+        inherited = "protocol" not in vars(kind)
+        own = {"class": f"{kind.__module__}:{kind.__qualname__}"} if inherited else {}
         roles = {name: role.describe() for name, role in self.own_roles.items()}
         more = {"own_roles": roles} if roles else {}
         return {"program": self.protocol.name, **own, **self.wording(), **more}
@@ -196,7 +195,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every seat by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`,
+        """Every agent by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`,
         ….
         """
         seats = [seat for _, seat in self.parts(Seat)]
@@ -246,7 +245,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return ()
 
     def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
-        """Give seats instructions of the user's own, and say where instructions stand, here and in
+        """Give agents instructions of the user's own, and say where instructions stand, here and in
         every program inside.
 
         Args: prompts: seat → instructions, or the path of a YAML file with them. A seat is
@@ -313,7 +312,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             )
 
     def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
-        """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
+        """Give agents LMs of their own, by name; `NAME` also means all of `NAME.0`, `NAME.1`,
         `NAME.split`, ….
 
         Raises UserError naming the seats when a name is not one of them.

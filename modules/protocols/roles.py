@@ -43,7 +43,7 @@ class Role:
         tools: environments, or functions of a query, where it looks things up; the text
             `environment` stands for the program's.
         lm: the LM of its seat, where no other is given.
-        repeats: how many seats it takes.
+        repeats: how many agents there are of it.
     """
 
     signature: type[Any] = field(repr=False)

@@ -196,8 +196,7 @@ def hashes(program: Saveable) -> dict[str, str]:
     """
     prompts: dict[str, list[Any]] = {}
     for name, predictor in predictors_of(program).items():
-        demos = [dict(demo) for demo in predictor.demos]
-        prompts[name] = [predictor.signature.dump_state(), demos]
+        prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
     return _hashes(program.describe(), prompts)

@@ -65,7 +65,7 @@ class SingleAgent(
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
             `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote, solved in the
             strategy's own way; None is zero-shot.
-        lm: LM of its own; None takes the one of the run. lms: LMs of single seats, such as
+        lm: LM of its own; None takes the one of the run. lms: LMs of single agents, such as
             `decomposition.split`.
         environment: where a `retriever` looks things up.
         retrieval: `queries`, which the retriever writes, or `question`, the only query.
