@@ -77,7 +77,6 @@ def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
             "add it under fields, or use labelled demos instead"
         )
     outputs = {name: fields[name] for name in signature.output_fields}
-    inputs = dict(worked.inputs)
-    if "notes" in more and "notes" in signature.input_fields:
-        inputs["notes"] = more["notes"]
-    return dspy.Example(**inputs, **outputs)
+    has_notes = "notes" in more and "notes" in signature.input_fields
+    notes = {"notes": more["notes"]} if has_notes else {}
+    return dspy.Example(**worked.inputs, **notes, **outputs)

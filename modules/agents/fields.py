@@ -42,6 +42,7 @@ def fields_of(signature: Any) -> Fields:
         named.append(f'"{name}"{hint}')
         if get_origin(info.annotation) is Literal:
             options[name] = tuple(str(option) for option in get_args(info.annotation))
+        # Such as a list: only DSPy's own parser turns text into it.
         elif info.annotation is not str:
             plain = False
     return Fields(

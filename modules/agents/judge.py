@@ -49,10 +49,9 @@ class JudgeMetric(Metric):
 
     async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
         rubric = question.meta.get("rubric")
-        notes = [{"title": REFERENCE, "text": gold_text(question.gold)}]
-        if rubric:
-            notes.append({"title": RUBRIC, "text": str(rubric)})
-        notes.append({"title": GIVEN, "text": str(prediction.answer)})
+        reference = {"title": REFERENCE, "text": gold_text(question.gold)}
+        rules = [{"title": RUBRIC, "text": str(rubric)}] if rubric else []
+        notes = [reference, *rules, {"title": GIVEN, "text": str(prediction.answer)}]
         # A prompt would cut a longer text, and the verdict would be on half an answer.
         if any(len(note["text"]) > MAX_NOTE_CHARS for note in notes):
             raise MetricError(

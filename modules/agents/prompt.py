@@ -68,8 +68,7 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in fields:
         values = field.get("options") or kinds.get(field["type"])
-        limited = {"enum": values} if values else {}
-        properties[field["name"]] = {"type": "string", **limited}
+        properties[field["name"]] = {"type": "string", **({"enum": values} if values else {})}
     return {
         "type": "object",
         "properties": properties,
@@ -101,8 +100,9 @@ def chat_messages(
     for demo in demos:
         if not _finished(signature, demo):
             continue
-        names = [name for name in signature.output_fields if demo.get(name) is not None]
-        outputs = {name: demo[name] for name in names}
+        outputs = {
+            name: demo[name] for name in signature.output_fields if demo.get(name) is not None
+        }
         if "answer" in outputs:
             outputs["answer"] = shown_answer(str(outputs["answer"]), demo.get("choices"), profile)
         messages.append(("user", _user_text(signature, demo, profile, wording, demo=True)))
@@ -161,8 +161,8 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         if note.get("advice"):  # the fence would say not to follow it
             yield _note_line(note, inputs, profile)
         else:
-            text = _with_answer(note, inputs, profile, most)
-            yield fence(text, note["title"], most + MAX_ANSWER_CHARS)
+            shown = _with_answer(note, inputs, profile, most)
+            yield fence(shown, note["title"], most + MAX_ANSWER_CHARS)
 
 
 def check_passage(passage: str, name: str) -> None:
@@ -208,6 +208,7 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
     text = signature.instructions
+    # Line breaks of a docstring mean nothing; those of a user's own text may.
     text = text.strip() if wording.verbatim else " ".join(text.split())
     instructions, named, fields = text.rpartition(frame.FIELDS.format(fields=""))
     if named and "\n" not in fields and instructions.endswith("\n"):
@@ -226,9 +227,7 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
     """An answer in the form for this LM: a label or the option's text; abstentions are marked."""
     if answer is None:
         return frame.ABSTAINED
-    if not choices or answer not in choices:
-        return answer
-    if profile.answer_form == "text":
+    if choices and answer in choices and profile.answer_form == "text":
         return choices[answer]
     return answer
 
@@ -269,8 +268,8 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
     if inputs.get("choices") and profile.list_options:
         yield "Options: " + ", ".join(inputs["choices"].values())
     for turn in inputs.get("discussion") or ():
-        shown = shown_answer(turn["answer"], inputs.get("choices"), profile)
-        answer = _one_line(shown, MAX_ANSWER_CHARS)
+        answer = shown_answer(turn["answer"], inputs.get("choices"), profile)
+        answer = _one_line(answer, MAX_ANSWER_CHARS)
         yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
     for note in inputs.get("notes") or ():
         if note.get("bare"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import dspy
@@ -85,6 +84,8 @@ class InformedSeat(Seat):
                 task, discussion=how.get("discussion", ()), rollout=how.get("rollout")
             )
             parts = parts_of(asked.queries, self.max_queries)
+            # A query may go out to a server: one line, and no more of the LM's text than a search
+            # needs.
             queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts]
             if not queries:
                 forget(asked)
@@ -109,12 +110,7 @@ def checked_retrieval(name: str, retrieval: str) -> str:
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     """The seats, each with the one that writes its queries."""
-    asked = []
-    for seat in seats:
-        asked.append(seat)
-        if seat.query is not None:
-            asked.append(seat.query)
-    return asked
+    return [asked for seat in seats for asked in (seat, seat.query) if asked is not None]
 
 
 def environment_named(environment: Environment | None) -> dict[str, Any]:
@@ -139,8 +135,7 @@ def environments_in(program: dspy.Module) -> list[Environment]:
     """Where the parts of a program look things up, each place of several by itself."""
     parts = [part for _, part in program.named_sub_modules(dspy.Module)]
     retrievals = [getattr(part, "retrieval", None) for part in parts]
-    found: list[Environment] = []
-    for retrieval in retrievals:
-        if isinstance(retrieval, Retrieval) and retrieval.environment is not None:
-            found += getattr(retrieval.environment, "parts", (retrieval.environment,))
-    return found
+    places = [retrieval.environment for retrieval in retrievals if isinstance(retrieval, Retrieval)]
+    return [
+        part for place in places if place is not None for part in getattr(place, "parts", (place,))
+    ]

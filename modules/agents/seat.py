@@ -79,6 +79,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
             except AdapterParseError:  # the seat asks once more
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
         prediction = None if args else await predict_directly(self, kwargs)
+        # None: something observes the call, so DSPy makes it.
         return await super().acall(*args, **kwargs) if prediction is None else prediction
 
 
@@ -171,9 +172,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
         config = self._config(rollout)
         with asking(seat=self.name), metered() as usage:
             prediction = await self.predict.acall(**inputs, config=config)
+            # Two options with one text are one answer, so that votes for either add up.
             answer = read_vote(prediction.answer, task.kind, task.choices)
             if answer is None:
                 problem = problem_of(prediction.answer, task)
+                # Before the second attempt, which comes into the trace in its place.
                 forget(prediction)
                 prediction = await self.predict.acall(
                     **self._corrected(inputs, problem), config=config
@@ -251,11 +254,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         has no field for stand below the question.
         """
         fields = fields_of(self.predict.signature).inputs
-        question = task.question
-        if "choices" not in fields:
-            question = with_choices(question, task.choices)
+        below = None if "choices" in fields else task.choices
         values: dict[str, object] = {
-            "question": question,
+            "question": with_choices(task.question, below),
             "choices": dict(task.choices) if task.choices else None,
             "context": task.context,
             "kind": task.kind,

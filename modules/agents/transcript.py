@@ -43,9 +43,8 @@ class Task:
         if kind is not None and kind not in get_args(Kind):
             raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
         if kind is not None and (kind == "choice") != bool(labelled):
-            fault = "has no choices: drop them, or the kind"
-            if kind == "choice":
-                fault = "needs choices={…}"
+            needs = "needs choices={…}"
+            fault = needs if kind == "choice" else "has no choices: drop them, or the kind"
             raise UserError(f"a question of kind {kind} {fault}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
         return cls(question, labelled, passage or None, kind or infer_kind(None, labelled))

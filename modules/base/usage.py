@@ -111,8 +111,8 @@ def _badness(finish_reason: str | None) -> tuple[int, str]:
     """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
     calls.
     """
-    badness: dict[str | None, int] = {None: 0, "stop": 1, **dict.fromkeys(CUT_OFF, 3)}
-    return badness.get(finish_reason, 2), finish_reason or ""
+    usual: dict[str | None, int] = {None: 0, "stop": 1}
+    return 3 if finish_reason in CUT_OFF else usual.get(finish_reason, 2), finish_reason or ""
 
 
 CUT_OFF = ("length", "max_tokens")

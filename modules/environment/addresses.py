@@ -6,7 +6,6 @@ import re
 import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from itertools import product
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -41,8 +40,7 @@ def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
     """
     name, port = _place(host, 80 if scheme == "http" else 443)
     # Without a port a private host is listed for both schemes.
-    listed = {_place(host, usual) for host, usual in product(private, (443, 80))}
-    if (name, port) in listed:
+    if (name, port) in {_place(listed, usual) for listed in private for usual in (443, 80)}:
         return True
     if _is_literal(name) and not is_public(name):
         raise UserError(

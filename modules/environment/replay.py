@@ -177,6 +177,7 @@ class _Record:
     def put(self, gave: Any, *asked: str | int) -> tuple[Any]:
         """Record an answer, unless another process was faster; returns the recorded one."""
         with self._lock, self._alone():
+            # Another process may have recorded it while this one asked.
             if _key(asked) not in self._places:
                 self._append({"asked": asked, "gave": gave})
             return (json.loads(self._line(*self._places[_key(asked)]))["gave"],)

@@ -131,6 +131,7 @@ class WikipediaEnvironment(Environment):
         """
         if n < 1:
             return []
+        # Both at once: whether the name is ambiguous shows only in the answer.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         listed = await self._listed(page["title"]) if page is not None and page["ambiguous"] else []
         return list(dict.fromkeys([*listed, *titles]))[:n]
@@ -161,8 +162,7 @@ class WikipediaEnvironment(Environment):
         """Titles for the words of `query`: pages that have all of them, else such as have any."""
         words = search_words(query)
         # A single word makes the same text twice, and none makes no search.
-        searches = dict.fromkeys((" ".join(words), " OR ".join(words)))
-        for text in filter(None, searches):
+        for text in filter(None, dict.fromkeys((" ".join(words), " OR ".join(words)))):
             limit = str(min(n + SPARE, 50))
             asked = {**SEARCH, "gsrsearch": cut_words(text), "gsrlimit": limit}
             articles = await self._asked(asked, self._read_articles)

@@ -85,6 +85,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
 
     async def aforward(self, question: str, key: str | None = None) -> dspy.Prediction:
         _check(question)
+        # Embedding takes long, and would hold up the calls of other questions.
         vector = (await asyncio.to_thread(self.embed, [question]))[0]
         return self._chosen(vector, key or question)
 

@@ -130,8 +130,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """
         if not self.config.gamma or self.config.policy != "gat":
             return np.zeros((len(vectors), 1, len(self.config.strategies)))
-        scores = [self.tracker.scores(vector)[None] for vector in self.checked(vectors)]
-        return self.config.gamma * np.stack(scores)
+        return self.config.gamma * np.stack(
+            [self.tracker.scores(vector)[None] for vector in self.checked(vectors)]
+        )
 
     def scores(self, vectors: Vectors) -> Numbers:
         """The scores from which strategies are chosen: logits + gamma S[s, q], (B, N, S)."""
@@ -187,23 +188,19 @@ class NetworkState(Parameter):  # type: ignore[misc]
             "tracker.scores": self.tracker.means,
             "tracker.tried": self.tracker.tried,
         }
-        for name, part in vars(self.vote).items() if self.vote is not None else ():
-            if part is not None:
-                arrays[f"vote.{name}"] = part
-        tensors = {}
-        for name, part in self.policies.state_dict().items():
-            tensors[f"{POLICIES}{name}"] = part.clone()
-        for name, part in arrays.items():
-            tensors[name] = torch.from_numpy(np.ascontiguousarray(part))
-        return tensors
+        vote = {} if self.vote is None else vars(self.vote)
+        arrays |= {f"vote.{name}": part for name, part in vote.items() if part is not None}
+        policies = self.policies.state_dict().items()
+        tensors = {f"{POLICIES}{name}": part.clone() for name, part in policies}
+        whole = {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+        return tensors | {name: torch.from_numpy(part) for name, part in whole.items()}
 
     @property
     def identity(self) -> str:
         """A hash of the learned state: equal for equal networks."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.tensors().items()):
-            digest.update(name.encode() + tensor.numpy().tobytes())
-        return digest.hexdigest()[:16]
+        parts = sorted(self.tensors().items())
+        content = b"".join(name.encode() + tensor.numpy().tobytes() for name, tensor in parts)
+        return hashlib.sha256(content).hexdigest()[:16]
 
     def reset(self) -> None:
         """Keep what was learned: DSPy's optimizers reset all parameters before they work on
@@ -325,12 +322,10 @@ def _network(
     config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
-    arrays, weights = {}, {}
-    for name, part in tensors.items():
-        if name.startswith(POLICIES):
-            weights[name.removeprefix(POLICIES)] = part
-        else:
-            arrays[name] = part.numpy()
+    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
+    weights = {
+        name.removeprefix(POLICIES): part for name, part in tensors.items() if name not in arrays
+    }
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
     policies = policies_of(config, width, weights)

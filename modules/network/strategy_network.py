@@ -229,8 +229,7 @@ class StrategyNetwork(Program):
     def routed(self, questions: Sequence[Question]) -> dict[str, list[Question]]:
         """By member, the questions that some agent most likely gives it."""
         names = self.state.config.strategies
-        texts = [question.question for question in questions]
-        likely = self.state.probabilities(self.embed(texts))
+        likely = self.state.probabilities(self.embed([asked.question for asked in questions]))
         routed: dict[str, list[Question]] = {name: [] for name in self.members}
         for question, picks in zip(questions, likely.argmax(axis=-1).tolist(), strict=True):
             for member in {self._member_of(i, names[s]) for i, s in enumerate(picks)}:

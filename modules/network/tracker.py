@@ -73,6 +73,7 @@ class StrategyTracker:
         nearest = nearest[cosines[nearest] >= self.settings.similar]
         weights = np.where(self.tried[nearest], cosines[nearest, None], 0.0)
         total = weights.sum(axis=0)
+        # Nothing is divided by 0: a strategy without a weight becomes neutral below.
         mean = (weights * self.means[nearest]).sum(axis=0) / np.where(total > 0, total, 1.0)
         return np.where(total > 0, np.clip(mean, 0.0, 1.0), NEUTRAL)
 

@@ -172,6 +172,8 @@ class CausalConsistency(
             settled = partial(prediction_of, task, transcript=transcript, rounds=depth)
             if not self.evaluators:
                 return settled(answer=leading, decided_by="vote")
+            # Algorithm 1: a majority has to pass one evaluator, and without one each top answer is
+            # examined.
             alone = bool(given) and given[0][1] > self.th0
             examined = [answer for answer, _ in given[: 1 if alone else self.n]]
             verdicts = await self._evaluate(task, depth, solutions, examined, draw)

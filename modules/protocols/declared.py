@@ -125,11 +125,8 @@ class Declared(Program):
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
             cls.__init__ = _constructor(seat, cls.settings)  # type: ignore[method-assign]
-        tuned: dict[str, Parameter] = {}
-        for setting in cls.settings:
-            if (parameter := setting.tuned()) is not None:
-                tuned[setting.name] = parameter
-        tuned |= space
+        varied = {setting.name: setting.tuned() for setting in cls.settings}
+        tuned = {name: how for name, how in varied.items() if how is not None} | dict(space)
         ordered = {drawn: tuned[drawn] for drawn in (*order, *tuned)}
         name = name or cls.__name__.lower()
         facts = {"example": name, "read": partial(_read, cls.settings), **facts}
@@ -139,8 +136,8 @@ class Declared(Program):
         raise NotImplementedError(f"{type(self).__name__} has no seat(): name its agents there")
 
     def describe(self) -> Described:
-        said = [setting.name for setting in self.settings if self._said(setting)]
-        own = {name: getattr(self, name) for name in said}
+        said = filter(self._said, self.settings)
+        own = {setting.name: getattr(self, setting.name) for setting in said}
         seats = list(self.seats().values())
         first, *others = [seat.predict.config for seat in seats] or [{}]
         # What one seat alone has is its own, and no setting of the program.
@@ -174,13 +171,16 @@ class Declared(Program):
 def _settings_of(seat: Callable[..., None]) -> list[Setting]:
     hints, kinds = get_type_hints(seat, include_extras=True), get_type_hints(seat)
     _self, *parameters = inspect.signature(seat).parameters.values()
-    settings = []
-    for parameter in parameters:
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            _kind, *marks = get_args(hints.get(parameter.name)) or (None,)
-            kind = kinds.get(parameter.name)
-            settings.append(Setting(parameter.name, kind, parameter.default, tuple(marks)))
-    return settings
+    return [
+        Setting(
+            parameter.name,
+            kinds.get(parameter.name),
+            parameter.default,
+            get_args(hints.get(parameter.name))[1:],
+        )
+        for parameter in parameters
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
 
 
 def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object]:
@@ -214,16 +214,17 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
                 f"{', '.join(setting.name for setting in settings)}"
             ) from None
         bound.apply_defaults()
-        arguments = {}
-        for setting in settings:
-            value = setting.checked(bound.arguments[setting.name])
-            arguments[setting.name] = value
-            setattr(self, setting.name, value)
+        arguments = {
+            setting.name: setting.checked(bound.arguments[setting.name]) for setting in settings
+        }
+        for name, value in arguments.items():
+            setattr(self, name, value)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
         # A class that describes itself may put anything under the name of a setting.
         if type(self).describe is Declared.describe:
             _check_settings(self, arguments)
+        # The protocol's own sampling first: what the user says wins.
         for agent in self.seats().values():
             agent.sample(self.sampling)
             agent.sample(sampling)

@@ -140,13 +140,12 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        turns: list[SeatTurns] = []
-        for member in self.members:
-            for seat, fewest, most in member.turns():
-                turns.append((seat, self.samples * fewest, self.samples * most))
-        if self.picker is not None:
-            turns.append((self.picker, 0, 2))
-        return turns
+        turns = [
+            (seat, self.samples * fewest, self.samples * most)
+            for member in self.members
+            for seat, fewest, most in member.turns()
+        ]
+        return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.weighs and self.weights is None:
@@ -159,6 +158,7 @@ class Ensemble(Program):
             for member in self.members
             for number in range(self.samples)
         )
+        # A name for each ballot: a report counts the answers by the names of turns.
         names = distinct([name for name in self.names for _ in range(self.samples)])
         turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
@@ -209,6 +209,7 @@ async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
     """A member's prediction; from the second sample on, of calls of its own."""
     if not number:
         return await solved_by(member, task)
+    # A repeat of the question has rollouts of its own, on which these are built.
     first = ROLLOUTS.get().rollout + number * _ROLLOUTS
     with bound(ROLLOUTS, Rollouts(first, SAMPLED["temperature"])):
         return await solved_by(member, task)

@@ -308,9 +308,8 @@ class Foreign(Program):
             except AdapterParseError as problem:
                 # The LM returned something, but no field of the type: an unreadable answer.
                 returned, text, answer, turns = None, problem.lm_response, None, []
-        held: dict[str, Any] = {}
-        if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
-            held = {str(name): value for name, value in returned.items()}
+        several = isinstance(returned, dspy.Example | dspy.Prediction | Mapping)
+        held = {str(name): value for name, value in returned.items()} if several else {}
         return dspy.Prediction(
             **{
                 **held,
@@ -335,6 +334,7 @@ class Foreign(Program):
             if isinstance(self.module, dspy.Module):
                 if self._async and self._lms_can_be_awaited():
                     return await self.module.acall(*args, **fields)
+                # It may be a function that returns a coroutine without being one.
                 returned = await self._in_thread(*args, **fields)
                 return await returned if inspect.isawaitable(returned) else returned
             if self._async:
@@ -410,6 +410,7 @@ def without_lms(state: Any) -> Any:
     """
     if not isinstance(state, Mapping):
         return state
+    # The state of a predictor; all else is a mapping of names to such states.
     if "signature" in state and "demos" in state:
         return {**state, "lm": None, "traces": [], "train": []}
     return {name: without_lms(part) for name, part in state.items()}
@@ -441,11 +442,12 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
         return None
-    named = {}
-    for parameter in parameters:
-        by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        if by_name and parameter.name not in (ENDPOINT, FOLDER):
-            named[parameter.name] = parameter
+    named = {
+        parameter.name: parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in (ENDPOINT, FOLDER)
+    }
     needed = [name for name, taken in named.items() if taken.default is taken.empty]
     # A function of one parameter gets the whole question, unless it says that it takes a text.
     if not own and not inputs and len(needed) < 2:
@@ -455,11 +457,13 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             )
         if not needed or named[needed[0]].annotation is not str:
             return None
-    fields = {}
-    for name, taken in named.items():
-        # An annotation that could not be resolved is still a text.
-        annotation = str if taken.annotation == "str" else taken.annotation
-        fields[name] = Field(taken.default is taken.empty, annotation)
+    # An annotation that could not be resolved is still a text.
+    fields = {
+        name: Field(
+            taken.default is taken.empty, str if taken.annotation == "str" else taken.annotation
+        )
+        for name, taken in named.items()
+    }
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         if needed or (signature := _signature(module)) is None:
             fields |= {name: Field(True, Any) for name in inputs if name not in fields}
@@ -477,10 +481,9 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             )
     for name in inputs:
         if name not in fields:
-            meant = did_you_mean(name, fields)
             raise UserError(
-                f"inputs names {name!r}, which {_called(module)} does not take{meant}: "
-                f"its fields are {', '.join(fields)}"
+                f"inputs names {name!r}, which {_called(module)} does not take"
+                f"{did_you_mean(name, fields)}: its fields are {', '.join(fields)}"
             )
     return fields
 
@@ -489,10 +492,8 @@ def _without_asyncify(module: Any) -> Any:
     """The module inside the function that `dspy.asyncify` makes of it; anything else unchanged."""
     if getattr(module, "__module__", "") != "dspy.utils.asyncify":
         return module
-    for cell in getattr(module, "__closure__", None) or ():
-        if isinstance(cell.cell_contents, dspy.Module):
-            return cell.cell_contents
-    return module
+    held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
+    return next((inner for inner in held if isinstance(inner, dspy.Module)), module)
 
 
 def _method(module: dspy.Module, name: str) -> Any:
@@ -585,8 +586,8 @@ def _code(module: Any) -> str:
         parts: Any = _said_of(module)
     else:
         parts = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
-    text = json.dumps(parts, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    text = json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()
 
 
 def _said_of(thing: Any) -> Any:

@@ -150,9 +150,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         the user's own roles.
         """
         kind = type(self)
-        own: dict[str, str] = {}
-        if "protocol" not in vars(kind):
-            own["class"] = f"{kind.__module__}:{kind.__qualname__}"
+        inherited = "protocol" not in vars(kind)
+        own = {"class": f"{kind.__module__}:{kind.__qualname__}"} if inherited else {}
         roles = {name: role.describe() for name, role in self.own_roles.items()}
         more = {"own_roles": roles} if roles else {}
         return {"program": self.protocol.name, **own, **self.wording(), **more}
@@ -219,6 +218,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             write(self, place)
             return
         check_kept(self)
+        # DSPy writes in place, where a reader could see half a file.
         scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
         try:
             super().save(scratch)
@@ -252,10 +252,9 @@ class Program(dspy.Module):  # type: ignore[misc]
                 f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}"
             )
         instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
-        worded_before: set[int] = set()
-        for part in parts:
-            if part.verbatim:
-                worded_before.update(map(id, part.seats().values()))
+        worded_before = {
+            id(seat) for part in parts if part.verbatim for seat in part.seats().values()
+        }
         used = set()
         for key, seat in self.seats().items():
             signature, name = seat.predict.signature, meant_for(key, instructions)

@@ -180,6 +180,7 @@ def roles_given(given: Any) -> dict[str, Role]:
     for name in own:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UserError(f"the role {name!r} needs a name of letters, digits, _ and -")
+        # One name must not mean two roles, in a list of them or in a saved program.
         if ROLES.find(name) is not None:
             raise UserError(f"there is a role {name!r} already: give yours another name")
     return {name: role_of(name, thing) for name, thing in own.items()}
@@ -212,11 +213,9 @@ class Seated(NamedTuple):
 def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
     """The seats that the named roles take; equal names become `NAME.0`, `NAME.1`, …."""
     roles = [name for name in names for _ in range(cast[name].repeats)]
-    seats = []
-    for place, (name, role) in enumerate(zip(distinct(roles), roles, strict=True)):
-        # The first of a role draws no sample, so that it is asked as one alone would be.
-        seats.append(Seated(name, role, roles[:place].count(role) or None))
-    return seats
+    # The first of a role draws no sample, so that it is asked as one alone would be.
+    samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
+    return list(map(Seated, distinct(roles), roles, samples))
 
 
 def seat_of(

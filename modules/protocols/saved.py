@@ -196,8 +196,7 @@ def hashes(program: Saveable) -> dict[str, str]:
     """
     prompts: dict[str, list[Any]] = {}
     for name, predictor in predictors_of(program).items():
-        demos = [dict(demo) for demo in predictor.demos]
-        prompts[name] = [predictor.signature.dump_state(), demos]
+        prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
     return _hashes(program.describe(), prompts)
@@ -305,6 +304,7 @@ def read_saved(folder: Path) -> SavedProgram:
     """
     document = read_document(folder)
     where = str(folder / FILE)
+    # Before anything else is read, which another version may have named otherwise.
     if (written := document.get("format")) != FORMAT:
         raise UserError(
             f"{where} has the format {repr(written)[:40]}, and this version reads {FORMAT}: "

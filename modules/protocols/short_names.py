@@ -49,8 +49,8 @@ def distinct(names: Sequence[str]) -> list[str]:
     result = []
     for name in names:
         if name in numbers:
-            numbered = (f"{name}.{number}" for number in numbers[name])
-            name = next(free for free in numbered if free not in used)  # `a.0` may be taken
+            # A program may be called `a.0` itself.
+            name = next(new for number in numbers[name] if (new := f"{name}.{number}") not in used)
             used.add(name)
         result.append(name)
     return result
@@ -95,6 +95,7 @@ def _named(described: Described) -> str:
 def command_name(command: str) -> str:
     """Name a command by the script that it starts, else by its program and what that is given."""
     words = command.split()
+    # `env NAME=VALUE … COMMAND`: settings are no part of the name.
     if words and words[0] == "env":
         words = [word for word in words[1:] if "=" not in word]
     scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]
@@ -124,10 +125,10 @@ def _members_of(described: Described) -> list[str]:
         case "single":
             return [str(described.get("role") or described["strategy"])]
         case "ensemble":
-            members = []
-            for member in described["members"]:
-                single = member["program"] == "single"
-                members.append(legend(member) if single else short_name(member))
+            members = [
+                legend(member) if member["program"] == "single" else short_name(member)
+                for member in described["members"]
+            ]
             return [", ".join(members), str(described["vote"])]
         case "deliberation":
             ties = str(described["tie_break"])

@@ -175,6 +175,7 @@ class SingleAgent(
         agent = SingleAgent(
             self.strategy, samples=samples, lm=self.seat.predict.lm, prompt_layout=layout
         )
+        # What was learned: instructions and demonstrations, in the order of the predictors.
         for own, other in zip(agent.predictors(), self.predictors(), strict=True):
             own.signature, own.demos = other.signature, other.demos
         return agent

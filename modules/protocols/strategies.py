@@ -223,6 +223,7 @@ def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
 
 
 def _parts(named: Turn) -> list[str]:
+    # An LM may list more or longer parts than the plan has counted on.
     return [cut(part, MAX_PART_CHARS) for part in parts_of(named.text, MOST_PARTS)]
 
 

@@ -96,6 +96,7 @@ def read_boolean(text: str) -> bool | None:
     whole = re.sub(r"[\W_]+", " ", text).strip().casefold()
     if whole in {"correct", "incorrect"}:
         return whole == "correct"
+    # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
     stated = [value for m in _STATED_TRUTH.finditer(text) if (value := _truth(text, m)) is not None]
     if stated:

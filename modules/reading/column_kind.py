@@ -85,6 +85,7 @@ def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
         spellings.setdefault(text.casefold(), text)
         counts[text.casefold()] += 1
         kinds[infer_kind(text, None)] += 1
+    # Nothing to settle: all golds look alike.
     if len(kinds) == 1:
         return ColumnKind(next(iter(kinds)))
     if "boolean" in kinds and len(counts) <= _MOST_OPTIONS:

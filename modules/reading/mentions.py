@@ -91,11 +91,8 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
     """
     if label is None or other is None:
         return False
-    if label == other:
-        return True
-    return (
-        label in choices and other in choices and choices[label].strip() == choices[other].strip()
-    )
+    known = label in choices and other in choices
+    return label == other or (known and choices[label].strip() == choices[other].strip())
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
@@ -169,8 +166,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     groups: dict[tuple[int, int], list[str]] = {}
     for group in alike.values():
         pattern = _text_pattern(tuple(choices[label].strip() for label in group))
-        for match in pattern.finditer(text):
-            groups[match.span()] = group
+        groups |= {match.span(): group for match in pattern.finditer(text)}
     mentions = []
     for (start, end), named in groups.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):

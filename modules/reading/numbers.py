@@ -65,7 +65,7 @@ def _written_out(text: str) -> str:
 
 
 def _plain(digits: str) -> Decimal:
-    return Decimal(digits.replace(",", ""))
+    return Decimal(re.sub(r"[,\s]", "", digits))
 
 
 def _signed(exponent: str) -> str:
@@ -136,9 +136,6 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
 
 
 def _value(text: str, number: re.Match[str]) -> Decimal | None:
-    def integer(digits: str) -> Decimal:
-        return Decimal(re.sub(r"[,\s]", "", digits))
-
     if number["odd"]:
         return None
     if number["over"]:
@@ -146,9 +143,9 @@ def _value(text: str, number: re.Match[str]) -> Decimal | None:
         if not under:
             return None
         part = _EXACT.divide(Decimal(number["over"]), under)
-        value = _EXACT.add(integer(number["whole"] or "0"), part)
+        value = _EXACT.add(_plain(number["whole"] or "0"), part)
     else:
-        value = integer(number["decimal"])
+        value = _plain(number["decimal"])
     return value.copy_negate() if _negative(text, number) else value
 
 

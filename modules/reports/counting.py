@@ -87,6 +87,7 @@ class Figures:
             branch = tree
             for name in path[:-1]:
                 branch = branch.setdefault(name, {})
+            # What was added by `mean` has a number of chances; a count has none.
             branch[path[-1]] = total / self._chances[path] if path in self._chances else total
         return tree
 

@@ -50,6 +50,7 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
             continue
         figures.mean(correct, "accuracy_excluding_errors")
         longest = max(longest, row.rounds)
+        # Under 0 are those that never agreed.
         consensus[first or 0] += 1
         figures.mean(first is not None, "consensus_rate")
         figures.count(first is None, "tie_break", "count")

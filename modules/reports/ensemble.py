@@ -52,6 +52,7 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     report = figures.report()
     members: dict[str, float] = report.get("member_accuracy", {})
     if members:
+        # Of equally good members the first: `max` keeps it.
         best = max(members, key=members.__getitem__)
         report["best_member"] = best
         report["gain"] = report["accuracy"] - members[best]

@@ -133,12 +133,9 @@ class ForensicTally:
             self._change(before, after, "agent", str(turn.agent), "flips")
         self._vote(row, answers_by_agent, reading)
         for move in moves(row, reading):
-            if (
-                move.was and move.now
-            ):  # from one right answer to another, which persuades of nothing
-                continue
-            for speaker in move.towards:
-                way = _MOVES[move.was, move.now]
+            # From one right answer to another, nobody was persuaded of anything.
+            for speaker in () if move.was and move.now else move.towards:
+                way = _MOVES.get((move.was, move.now))
                 figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
 
     def _change(self, before: str, after: str, *path: str) -> None:
@@ -150,6 +147,7 @@ class ForensicTally:
         states = []
         for place in (0, -1):
             answers = [own[place] for own in answers_by_agent.values()]
+            # An answer that cannot be read has no key to be counted by, and abstains.
             readable = [answer if reading.key(answer) else None for answer in answers]
             states.append(reading.state(majority(readable, key=reading.key).answer))
         first, last = states
@@ -194,6 +192,7 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     last: dict[str, int] = {}
     for turn in spoken:
         agent, round = str(turn.agent), _round(turn)
+        # Only votes: evaluators judge what they were handed, and further samples are one agent's.
         if agent in DECIDERS or turn.examined or (agent in last and round <= last[agent]):
             continue
         last[agent] = round

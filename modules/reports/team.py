@@ -67,17 +67,16 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         for worker, turns in attempts.items():
             _worker(figures, worker, turns, reading)
             em, f1 = reading.em_f1(turns[0]["answer"])
+            # Forced to answer at the limit, it would not have ended by itself within any.
             steps = 0 if turns[0].get("forced") else len(turns[0]["trace"])
             ends[steps] = [sum(pair) for pair in zip(ends[steps], (em, f1, 1), strict=True)]
         figures.usage(row)
     report = figures.report()
     if report["questions"]:
-        accepted = {}
-        for way, counted in report["decided_by"].items():
-            by, _, worker = way.partition(":")
-            if by == SUPERVISOR:
-                accepted[worker] = counted["count"]
-        report["accepted"] = accepted
+        mark = f"{SUPERVISOR}:"
+        ways = report["decided_by"].items()
+        counts = {way: counted["count"] for way, counted in ways if way.startswith(mark)}
+        report["accepted"] = {way.removeprefix(mark): count for way, count in counts.items()}
     if retries:
         report["retries"] = by_number(retries, 0, max(retries))
         report["first_attempts"] = _by_limit(ends)
@@ -106,7 +105,7 @@ def _by_limit(ends: Mapping[int, list[float]]) -> dict[str, dict[str, float]]:
     attempts = sum(number for _, _, number in ends.values())
     # What ends within some steps also ends within more: sums run over the limits.
     sums = np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
-    shares = {}
-    for limit, (em, f1, ended) in enumerate((sums / attempts).tolist(), 1):
-        shares[str(limit)] = {"em": em, "f1": f1, "ended": ended}
-    return shares
+    return {
+        str(limit): {"em": em, "f1": f1, "ended": ended}
+        for limit, (em, f1, ended) in enumerate((sums / attempts).tolist(), 1)
+    }

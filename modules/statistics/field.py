@@ -66,11 +66,10 @@ def leaving(
         winners = [other for other in sorted(racing) if better(states, other, program)]
         if winners:
             # Prefer a program that no other beats, so that the reason remains valid later.
-            unbeaten = []
-            for winner in winners:
-                if not any(better(states, rival, winner) for rival in racing):
-                    unbeaten.append(winner)
-            by = (unbeaten or winners)[0]
+            beaten = {
+                loser for rival, loser in product(racing, winners) if better(states, rival, loser)
+            }
+            by = next((winner for winner in winners if winner not in beaten), winners[0])
             exits.append(Exit(program, by, "beaten"))
             left.discard(program)
             if by in covers:
@@ -230,11 +229,9 @@ class FieldWatch:
         that is most often right.
         """
         everyone = range(self.size)
-        unbeaten = set()
-        for program in self.racing:
-            if not any(self.better(rival, program) for rival in everyone):
-                unbeaten.add(program)
-        left = unbeaten or self.racing or set(everyone)
+        pairs = product(everyone, self.racing)
+        beaten = {program for rival, program in pairs if self.better(rival, program)}
+        left = self.racing - beaten or self.racing or set(everyone)
         cheapest = min(self.prices[program] for program in left)
         alike = [program for program in left if self.prices[program] <= SAME_PRICE * cheapest]
         first = min(alike)
@@ -272,8 +269,7 @@ class FieldWatch:
         decision is that one program is better, or that the cheaper one is no worse. None where no
         decision is in sight.
         """
-        pair = (one, other) if (one, other) in self.pairs else (other, one)
-        seen = self.pairs[pair].differences
+        seen = self._watch(one, other).differences
         growth = max(log_e_value(seen), log_e_value(seen, -self.margin)) if seen else 0.0
         if growth <= 0.1:  # almost no evidence yet
             return None

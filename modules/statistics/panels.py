@@ -134,11 +134,8 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
     smaller), and that share.
     """
     codes = codes[:, seen]
-    agents, n = codes.shape
-    empty = _Ballots(
-        np.zeros((n, int(codes.max()) + 1), dtype=np.int64), np.zeros(n, int), np.zeros(n, int)
-    )
-    beam: list[tuple[tuple[int, ...], _Ballots]] = [((), empty)]
+    agents = len(codes)
+    beam: list[tuple[tuple[int, ...], _Ballots]] = [((), _no_votes(codes))]
     best: tuple[tuple[int, ...], float] = ((), -1.0)
     for size in range(1, min(most, agents) + 1):
         scored: dict[tuple[int, ...], tuple[float, _Ballots, int]] = {}
@@ -153,7 +150,7 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
         width = {1: agents, 2: agents * _BEAM}.get(size, _BEAM)
         kept = sorted(scored.items(), key=lambda item: -item[1][0])[:width]
         panel, (share, _, _) = kept[0]
-        if size > 1 and share > best[1] + 1e-12:  # a larger panel must be better, not rounded up
+        if size > 1 and share > best[1] + 1e-12:  # by more than rounding
             best = (panel, share)
         if size < most:
             beam = [(panel, _added(ballots, codes[agent])) for panel, (_, ballots, agent) in kept]
@@ -184,10 +181,13 @@ def _added(ballots: _Ballots, codes: Whole) -> _Ballots:
 
 def _votes(codes: Whole, members: Sequence[int]) -> npt.NDArray[np.float64]:
     """The score of the members' vote per question."""
-    counts = np.zeros((codes.shape[1], max(0, int(codes.max())) + 1), dtype=np.int64)
+    ballots = _no_votes(codes)
     for agent in members:
-        voted = np.flatnonzero(codes[agent] >= 0)
-        counts[voted, codes[agent, voted]] += 1
-    top = counts.max(axis=1)
-    ties = np.maximum((counts == top[:, None]).sum(axis=1), 1)
-    return np.where((counts[:, 0] == top) & (top > 0), 1 / ties, 0.0)
+        ballots = _added(ballots, codes[agent])
+    won = (ballots.counts[:, 0] == ballots.top) & (ballots.top > 0)
+    return np.where(won, 1 / np.maximum(ballots.ties, 1), 0.0)
+
+
+def _no_votes(codes: Whole) -> _Ballots:
+    n, answers = codes.shape[1], max(0, int(codes.max())) + 1
+    return _Ballots(np.zeros((n, answers), dtype=np.int64), np.zeros(n, int), np.zeros(n, int))

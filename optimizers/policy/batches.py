@@ -125,17 +125,21 @@ class PolicyTraining:
         distinct = self.state.config.distinct
         drawn = [draw(own, rng=rng, distinct=distinct) for own in scores.detach().numpy()]
         strategies = np.stack([choice.strategies for choice in drawn])
-        wanted = []
-        for q, picked in zip(batch.tolist(), strategies.tolist(), strict=True):
-            wanted += [(q, agent, strategy) for agent, strategy in enumerate(picked)]
-        self.answers.ask(wanted)
+        self.answers.ask(
+            (int(q), agent, int(strategy))
+            for q, picked in zip(batch, strategies, strict=True)
+            for agent, strategy in enumerate(picked)
+        )
         played = [self._play(int(q), picked) for q, picked in zip(batch, strategies, strict=True)]
         correct, consensus, rewards, signals = zip(*played, strict=True)
         signal = np.stack(signals)
-        episodes = {"question": torch.from_numpy(batch), "bias": bias}
-        for name, part in group._asdict().items():
-            episodes[name] = part.expand(len(batch), *part.shape)
-        episodes |= {
+        groups = {
+            name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
+        }
+        episodes = {
+            "question": torch.from_numpy(batch),
+            "bias": bias,
+            **groups,
             "strategies": torch.from_numpy(strategies),
             "open": torch.from_numpy(np.stack([choice.open for choice in drawn])),
             "signal": torch.from_numpy(signal),
@@ -259,6 +263,7 @@ class PolicyTraining:
         """The learning signal of every strategy of each agent, (N, S), with the other agents'
         choices unchanged.
         """
+        # Nobody else's answer counts in this reward, so no vote has to be repeated.
         if self.settings.learning == "reinforce" and self.settings.reward == "base":
             return individual(self.answers.correct[q])
         signals = np.zeros(self.answers.codes.shape[1:])

@@ -45,8 +45,7 @@ def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None
     moments = training.optimizer.state_dict()["state"]
     tensors = {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
     for number, parts in moments.items():
-        for name, part in parts.items():
-            tensors[f"{_OPTIMIZER}{number}.{name}"] = part
+        tensors |= {f"{_OPTIMIZER}{number}.{name}": part for name, part in parts.items()}
     network = np.frombuffer(write_tensors(training.state.tensors()), dtype=np.uint8)
     tensors[_NETWORK] = torch.tensor(network)
     progress = {

@@ -52,12 +52,12 @@ def fit_vote(
         model = conditional_weights(vectors, votes, correct)
         slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
         return VoteWeights(_whole(model.base, shape), slopes, model.centre)
+    # A share of the questions that each was asked: in a training, agents draw their strategies.
     asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
     if kind == "accuracy":
         by_arm = [weights.accuracy(right)[0] for right in asked]
     else:
-        options = _options(votes)
-        by_arm = [weights.log_odds_weights(right, options)[0] for right in asked]
+        by_arm = [weights.log_odds_weights(right, _options(votes))[0] for right in asked]
     return VoteWeights(_whole(np.array(by_arm), shape))
 
 

@@ -75,14 +75,11 @@ class Candidates:
         name = name_of(program)
         with self._lock:
             if name not in self._candidates:
-                shown = set()
-                for predictor in program.predictors():
-                    for demo in predictor.demos:
-                        held = isinstance(demo, Mapping | dspy.Example)
-                        if held and demo.get("question") is not None:
-                            shown.add(str(demo["question"]))
-                seated = self._seated(program)
-                self._candidates[name] = PromptCandidate(name, seated, frozenset(shown))
+                demos = [demo for predictor in program.predictors() for demo in predictor.demos]
+                solved = [demo for demo in demos if isinstance(demo, Mapping | dspy.Example)]
+                texts = [demo.get("question") for demo in solved]
+                shown = frozenset(str(text) for text in texts if text is not None)
+                self._candidates[name] = PromptCandidate(name, self._seated(program), shown)
         return name
 
     def scored(self, question: Question, prediction: Any, score: float) -> None:
@@ -120,12 +117,11 @@ class Candidates:
         """
         best = self._candidates[self.first]
         at = self.selected(best).score
-
-        def length(candidate: PromptCandidate) -> tuple[int, str]:
-            return len(str(prompts_of(candidate.program))), candidate.name
-
         # The shortest first: what comes later has to be better, so ties stay with the shorter.
-        others = sorted(self._candidates.values(), key=length)
+        others = sorted(
+            self._candidates.values(),
+            key=lambda candidate: (len(str(prompts_of(candidate.program))), candidate.name),
+        )
         for candidate in others:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:
                 best, at = candidate, score

@@ -40,6 +40,7 @@ def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
     """Foreign text as one line in quotation marks, cut to this many characters, without prompt
     markers.
     """
+    # Cut before it is cleaned, since a reply may be very long, and again after that.
     raw = str(text)[: 10 * most]
     return '"' + cut(one_line(disarm(raw)), most).replace('"', "'") + '"'
 
@@ -88,8 +89,8 @@ class _Account:
     def _judged(self, answer: str | None) -> str:
         if answer is None:
             return words.ABSTAINED
-        judged = words.RIGHT if self.right(answer) else words.WRONG
-        return judged.format(answer=self.shown(answer))
+        text = words.RIGHT if self.right(answer) else words.WRONG
+        return text.format(answer=self.shown(answer))
 
     def _outcome(self) -> str:
         answer, question = self.prediction.get("answer"), self.question
@@ -173,11 +174,12 @@ class _Account:
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
         voted = not decider and len(heard) > 1 and answer is not None
         if voted and knew and not self.right(answer):
-            shown = self.shown(answer)
-            yield words.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=shown)
+            yield words.OUTVOTED.format(
+                others=_names(knew), gold=self.gold, answer=self.shown(answer)
+            )
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
-        agent, answer = turn["agent"], turn["answer"]
+        agent, answer, shown = turn["agent"], turn["answer"], self.shown(turn["answer"])
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
         if turn.get("step") == "retry":
             other = str(turn.get("worker"))
@@ -191,11 +193,11 @@ class _Account:
             answered = [name for name, theirs in heard.items() if theirs is not None]
             against = [name for name in answered if name not in knew]
             if against:
-                shown, others = self.shown(answer), _names(against)
-                yield words.FOUND.format(agent=agent, answer=shown, others=others)
+                yield words.FOUND.format(agent=agent, answer=shown, others=_names(against))
         elif knew:
-            shown, others = self.shown(answer), _names(knew)
-            yield words.IGNORED.format(agent=agent, answer=shown, others=others, gold=self.gold)
+            yield words.IGNORED.format(
+                agent=agent, answer=shown, others=_names(knew), gold=self.gold
+            )
 
     def _examined(self, turn: Turn) -> Iterator[str]:
         examined, after = turn["examined"], turn["answer"]
@@ -216,6 +218,7 @@ class _Account:
         if self.seat is None:
             return
         own = [turn for turn in self.turns if turn["agent"] == self.seat]
+        # Such as the agent that writes queries, which has no turns of its own.
         if not own:
             yield words.PREPARES.format(seat=self.seat, gold=self.gold)
             return

@@ -74,8 +74,9 @@ class OptimizerMetric:
                 return dspy.Prediction(score=graded.score, feedback=graded.feedback)
             seat = self.seats.get(pred_name, pred_name)
             words = feedback(gold, {} if pred is None else pred, seat, graded)
-            found = value(gold, answer) if graded is None else graded.score
-            return dspy.Prediction(score=found, feedback=words)
+            return dspy.Prediction(
+                score=value(gold, answer) if graded is None else graded.score, feedback=words
+            )
         if trace is not None:
             return self.demonstrable(gold, pred, trace)
         scored = value(gold, answer) if self.grade is None else self.grade(gold, pred).score

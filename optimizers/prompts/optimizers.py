@@ -145,9 +145,10 @@ def _register(
     """
 
     def add(run: Run) -> Run:
-        presets: dict[str, Settings] = {}
-        for place, preset in enumerate(PRESETS):
-            presets[preset] = {key: values[place] for key, values in settings.items()}
+        presets = {
+            preset: {key: values[place] for key, values in settings.items()}
+            for place, preset in enumerate(PRESETS)
+        }
         flags = {flag: flag in does.split() for flag in _FLAGS}
         OPTIMIZERS[run.__name__] = PromptOptimizer(
             run.__name__, summary, presets, run, work, **flags
@@ -182,8 +183,8 @@ def _copro_work(n: SimpleNamespace) -> tuple[int, int]:
 def _simba_work(n: SimpleNamespace) -> tuple[int, int]:
     programs = n.candidates + 1
     tried = n.steps * programs
-    asked = 2 * tried * min(n.batch, n.learn)
-    return asked + programs * n.learn + FINALISTS * n.select, tried
+    compared = programs * n.learn + FINALISTS * n.select
+    return 2 * tried * min(n.batch, n.learn) + compared, tried
 
 
 def _gepa_work(n: SimpleNamespace) -> tuple[int, int]:
@@ -254,6 +255,7 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
     def compile(
         self, student: Any, *, max_demos: int, trainset: Any, valset: Any, teacher: Any = None
     ) -> Any:
+        # As DSPy's own does, but `create_study` there has no seed.
         self.student, self.valset = student.reset_copy(), valset
         first = dspy.BootstrapFewShot(
             metric=self.metric,
@@ -465,6 +467,7 @@ def _solved(
     if metric.demonstrable(question, prediction):
         for predictor, inputs, outputs in traced["trace"]:
             if id(predictor) in names:
+                # Of several calls of one predictor, such as rounds, the last.
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
     labelled = dict(question.inputs()) | {"answer": question.answer}
     kept = {}

@@ -169,6 +169,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         except AdapterParseError:
             fields = signature.output_fields
             empty = dict.fromkeys(fields, "")
+            # A plan or a list cannot be guessed from prose, as a text can.
             typed = [name for name, field in fields.items() if field.annotation is not str]
             if typed:
                 document = json_repair.loads(completion)

@@ -144,6 +144,8 @@ class Student(dspy.Module):  # type: ignore[misc]
         else:
             self.control.succeeded()
             if trace is not None:
+                # Demonstrations are taken from the trace in order: chance must not choose among
+                # them.
                 trace[start:] = in_order(trace[start:], self.predictors())
         prediction._program = None if self.sampled else self.program
         return prediction
@@ -187,8 +189,8 @@ class Student(dspy.Module):  # type: ignore[misc]
             seat.predict.lm = drawn
             # The agent's own temperature would win over the one of the LM.
             if "temperature" in seat.predict.config:
-                temperature = lm.kwargs.get("temperature", 1.0)
-                seat.predict.config = {**seat.predict.config, "temperature": temperature}
+                asked = {"temperature": lm.kwargs.get("temperature", 1.0)}
+                seat.predict.config = {**seat.predict.config, **asked}
 
 
 class TeamTeacher(Student):
@@ -214,6 +216,7 @@ class TeamTeacher(Student):
         return self._team(**inputs)
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
+        # The team's own calls are of other prompts than the one that learns.
         with dspy.context(trace=None):
             prediction = super().forward(**inputs)
         if dspy.settings.trace is not None and prediction.answer is not None:

@@ -160,6 +160,7 @@ class Deliberation(
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
         self.take(cast, own)
+        # A judge of the user's own whom no tie-break would ask.
         self.idle_role = "judge" if "judge" in own and self.judge is None else ""
         if named_here:
             self.refuse_idle_role()
@@ -186,6 +187,7 @@ class Deliberation(
             if choice is not None:
                 transcript.append(choice)
                 judged = choice.answer
+        # By the question's id, so that a run that is resumed draws the same.
         decide_tie = self.ties.decider(ASKER.get().question, self.names)
         answer, decided_by = self.rule.decide(transcript, task.kind, decide_tie, judged)
         return prediction_of(task, answer, decided_by, transcript, rounds=rounds)

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -166,15 +167,15 @@ def calibration_of(value: Any) -> RouterCalibration | None:
 
 def asked_of(program: Program, lm: Any) -> AskedPart:
     """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
-    lms = {}
-    for name, seat in program.seats().items():
-        asked = seat.predict.lm or lm
-        if asked is not None:
-            settings = settings_of(asked)
-            # Seeds change with repeats and say nothing of how good an answer is.
-            settings.pop("seed", None)
-            lms[name] = f"{asked.model} {json.dumps(settings, sort_keys=True, default=str)}"
-    return AskedPart(program=hashes(program)["program_hash"], lms=lms)
+    lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
+    known = {name: _sent(asked) for name, asked in lms.items() if asked is not None}
+    return AskedPart(program=hashes(program)["program_hash"], lms=known)
+
+
+def _sent(lm: Any) -> str:
+    # Seeds change with repeats and say nothing of how good an answer is.
+    settings = {name: value for name, value in settings_of(lm).items() if name != "seed"}
+    return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
 
 
 def sureness(
@@ -242,12 +243,10 @@ def calibrated(
         sure: list[float] = []
         for question, given in zip(left, answers, strict=True):
             bill.add(given.usage)
-            task = Task.of(**question.inputs())
+            said = (given.answer, given.transcript)
             # An answer that the router's own rule sends on cannot stand, however sure it is.
-            if not is_last and routes(task, given.answer, given.transcript):
-                sure.append(-1.0)
-            else:
-                sure.append(sureness(given.answer, given.transcript, question.kind, own))
+            sent_on = not is_last and routes(Task.of(**question.inputs()), *said)
+            sure.append(-1.0 if sent_on else sureness(*said, question.kind, own))
         scores = np.array(sure)
         right = np.array([given.right for given in answers], dtype=bool)
         watched = watched or sure
@@ -264,8 +263,8 @@ def calibrated(
             weights=own,
         )
         if cut is not None:
-            stands = scores >= cut.score
-            left = [question for question, kept in zip(left, stands, strict=True) if not kept]
+            below = (scores < cut.score).tolist()
+            left = list(compress(left, below))
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
@@ -373,7 +372,8 @@ async def _ask(
             prediction = await program.answer(question)
         gold = question.gold or ""
         right = score(prediction.answer, gold, question.kind, question.choices).correct
-        usage = Usage.of(prediction.usage)
-        return PartAnswer(prediction.answer, right, prediction.transcript, usage)
+        return PartAnswer(
+            prediction.answer, right, prediction.transcript, Usage.of(prediction.usage)
+        )
 
     return await together(ask(question) for question in questions)

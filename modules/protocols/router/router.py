@@ -187,6 +187,7 @@ class Router(Program):
         """The first answer that its part's threshold lets stand, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
+        # Another rule would keep other questions than those that the promise is about.
         same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
         for place, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
@@ -204,6 +205,7 @@ class Router(Program):
             answer, transcript = asked[name].answer, asked[name].transcript
             routed = name == CHEAP and self._routes(task, answer, transcript)
             sure = -1.0 if routed else sureness(answer, transcript, task.kind, stage.weights)
+            # The draw breaks ties of ranks; by the question, so that asking again sees the same.
             if place == 0 and watch.see(sure, random.Random(task.key).random()):
                 others = "the team" if len(calibration.stages) > 1 else "a person"
                 self._warn(
@@ -243,10 +245,8 @@ class Router(Program):
         if total:
             figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            of_part: dict[str, float] = {"questions": questions}
-            if questions:
-                of_part["accuracy"] = right / questions
-            figures[name] = of_part
+            share = {"accuracy": right / questions} if questions else {}
+            figures[name] = {"questions": questions, **share}
         return figures
 
 
@@ -260,13 +260,16 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
     answers = [turn.answer for turn in transcript if not turn.step]
-    same = 0
-    if answer is not None:
-        keys = [answer_key(given, task.kind) for given in answers if given is not None]
-        same = keys.count(answer_key(answer, task.kind))
+    same = [
+        given
+        for given in answers
+        if given is not None
+        and answer is not None
+        and answer_key(given, task.kind) == answer_key(answer, task.kind)
+    ]
     words = sum(len(str(turn.text).split()) for turn in transcript)
     return {
-        "agreement": same / len(answers) if answers else float(answer is not None),
+        "agreement": len(same) / len(answers) if answers else float(answer is not None),
         "unreadable": float(answer is None),
         "options": float(len(task.choices or ())),
         "question_words": math.log1p(len(task.question.split())),
@@ -339,21 +342,20 @@ def _settled(
         by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
     stands = asked.get(by, dspy.Prediction(answer=None, decided_by="none", consensus_round=None))
     settled = "none" if stands.answer is None else f"{by}:{stands.decided_by}"
-    answers: dict[str, list[str | None]] = {}
-    transcript: list[dict[str, object]] = []
-    for name, prediction in asked.items():
-        for agent, given in prediction.answers.items():
-            answers[f"{name}:{agent}"] = given
-        for turn in prediction.transcript:
-            transcript.append({**turn, "part": name})
     return dspy.Prediction(
         answer=stands.answer,
         decided_by=PERSON if by == PERSON else settled,
         rounds=max((prediction.rounds for prediction in asked.values()), default=0),
         consensus_round=stands.consensus_round,
         kind=task.kind,
-        answers=answers,
-        transcript=transcript,
+        answers={
+            f"{name}:{agent}": answers
+            for name, part in asked.items()
+            for agent, answers in part.answers.items()
+        },
+        transcript=[
+            {**turn, "part": name} for name, part in asked.items() for turn in part.transcript
+        ],
     )
 
 

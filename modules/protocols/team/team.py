@@ -177,6 +177,7 @@ class SupervisedTeam(
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await together(worker.attempt(task) for worker in self.workers)
         latest = {turn.agent: turn for turn in transcript}
+        # Only noted: the supervisor decides even where all agree.
         agreed = 1 if _agreed(latest, task) else None
         if self.last_word is None:
             (alone,) = transcript

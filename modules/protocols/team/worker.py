@@ -100,6 +100,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         most = {} if self.limits else {"most": UNCUT}
         environment = self.retrieval.environment
         assert environment is not None
+        # Of its own: how far a keyword was followed must not depend on other workers.
         session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:
@@ -163,9 +164,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         if action.name == "search":
             wanted = step["action"].casefold()
             actions = [earlier["action"].casefold() for earlier in trace]
-            same = [
-                number for number, action_before in enumerate(actions, 1) if action_before == wanted
-            ]
+            same = [number for number, before in enumerate(actions, 1) if before == wanted]
             # Looking something up again moves on to the next sentence; searching again does not.
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
@@ -195,6 +194,7 @@ def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
         text = "\n".join(_shown(step, longest) for step in trace)
         if len(text) <= most or longest < SHORTEST_PART:
             return cut(text, most)
+        # Shorter step by step: what all steps take is known only once they are written.
         longest = longest * 3 // 4
 
 

@@ -292,13 +292,13 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
     "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
     "wrong type": (put("predictors", []), "valid dictionary"),
-    "another seat": (put(*FIRST, "seat", "judge"), "other seats"),
+    "another seat": (put(*FIRST, "seat", "judge"), "other agents"),
     "other sampling": (put("program", "sampling", {"temperature": 0.1}), "another sampling"),
     "hidden address": (
         put("lms", "intuitive", {**LM, "api_base": "http://evil"}),
-        "'api_base', a foreign address",
+        "'api_base', an address or key of an LM",
     ),
-    "a key": (put("api_key", KEY), "'api_key', a foreign"),
+    "a key": (put("api_key", KEY), "'api_key', an address or key"),
     "address as name": (
         put("lms", "intuitive", {**LM, "name": "openai/http://evil"}),
         "address in the LM",

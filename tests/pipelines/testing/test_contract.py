@@ -270,7 +270,7 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     (
         lambda: ForgetsASetting("judge"),
         "test_it_is_found_and_loaded_by_its_name",
-        r"other seats than the program that it describes \(first third.predict\)",
+        r"other agents than the program that it describes \(first third.predict\)",
     ),
     (
         LosesLMsOnReset,
