@@ -152,7 +152,7 @@ class Tracking:
         finally:
             if self.folder is not None:
                 self.run_id = run_ids(self.folder).get(self.kind, self.run_id)
-            # Only now may a temporary folder go: everything in it was sent.
+            # Only now may a temporary folder go: what it held was sent, or copied.
             self._keep = None
 
     def _show_now_and_then(self) -> None:
