@@ -306,7 +306,7 @@ def object_of(kind: type[T], document: Mapping[str, Any]) -> T:
     """The object of a dataclass that stands in a file, without fields that only another version
     knows. Raises TypeError where a field is missing.
     """
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    known = {own.name for own in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in document.items() if name in known})
 
 
@@ -316,5 +316,5 @@ def document_of(value: Any) -> Any:
         return [document_of(item) for item in value]
     if not is_dataclass(value):
         return value
-    held = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
-    return {name: document_of(own) for name, (own, default) in held.items() if own != default}
+    held = {own.name: (getattr(value, own.name), own.default) for own in fields(value)}
+    return {name: document_of(part) for name, (part, default) in held.items() if part != default}

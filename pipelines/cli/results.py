@@ -80,8 +80,6 @@ def push(request: PushRequest, view: View) -> None:
     finish(view, {"ok": ok, "runs": runs}, lambda: None, code=0 if ok else STOPPED)
 
 
-# The runs of a folder -----------------------------------------------------------------------------
-
 SORTED_BY: dict[str, Callable[[Card], Any]] = {
     "time": lambda card: card.when,
     "score": lambda card: card.score and card.score.value,
@@ -95,18 +93,19 @@ def runs(request: RunsRequest, view: View) -> None:
 
     if request.sort not in SORTED_BY:
         raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
-    home, key = Path("runs"), SORTED_BY[request.sort]
-    listed = list_cards(request.folders or [home] * home.is_dir())
+    usual, key = Path("runs"), SORTED_BY[request.sort]
+    listed = list_cards(request.folders or ([usual] if usual.is_dir() else []))
     known = [card for card in listed if key(card) is not None]
     unknown = [card for card in listed if key(card) is None]
     listed = [*sorted(known, key=key, reverse=True), *unknown]
     if not listed:
-        say(f"no runs in {', '.join(request.folders) or home}")
+        say(f"no runs in {', '.join(request.folders) or usual}")
     finish(view, [card.to_dict() for card in listed], lambda: _show_cards(listed))
 
 
 def _show_cards(cards: list[Card]) -> None:
     out = console()
+    # rich would cut columns to 80 where there is no terminal to fit them into.
     if not out.is_terminal:
         out.width = LONGEST_LINE
     names = COLUMNS if out.width >= WIDE else NARROW
@@ -134,9 +133,6 @@ def _show_cards(cards: list[Card]) -> None:
         table.add_row(*(cells[name] for name in names), f"{card.state}{why}")
     if cards:
         out.print(table)
-
-
-# The dialogues of a run ---------------------------------------------------------------------------
 
 
 def show(request: ShowRequest, view: Quietly) -> None:

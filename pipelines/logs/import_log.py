@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -90,7 +90,7 @@ def import_log(
     right nor wrong, and a folder that holds something else; with file and line.
     """
     logs = [log] if isinstance(log, str | Path) else list(log)
-    paths = list(dict.fromkeys(path for each in logs for path in logs_in(Path(each).expanduser())))
+    paths = list(dict.fromkeys(path for log in logs for path in logs_in(Path(log).expanduser())))
     if not paths:
         raise UserError("no log is given: name at least one file")
     paths, formats, older = _newest(paths)
@@ -104,11 +104,7 @@ def import_log(
         result = _earlier_import(folder, sources)
         if result is None:
             try:
-                answers = (
-                    each
-                    for path, kind in zip(paths, formats, strict=True)
-                    for each in (kind.read(path, score) if kind.scored else kind.read(path))
-                )
+                answers = _answers(paths, formats, score)
                 result = _written(folder, answers, sources, older)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
@@ -126,6 +122,14 @@ def import_log(
         result.get("read_as") or [],
         keep,
     )
+
+
+def _answers(
+    paths: Sequence[Path], formats: Sequence[Format], score: str | None
+) -> Iterator[LogAnswer]:
+    """The answers of all logs, one at a time, since they may not fit into memory."""
+    for path, kind in zip(paths, formats, strict=True):
+        yield from kind.read(path, score) if kind.scored else kind.read(path)
 
 
 def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
@@ -274,12 +278,13 @@ def _written(
                 left_out[f"samples {answered.left_out}"] += 1
                 continue
             first_task = first_task or answered.task
-            own = answered.task not in (None, first_task)
-            name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
+            # ids repeat between tasks; those of the first one stay as they are
+            of_first = answered.task in (None, first_task)
+            name = answered.question_id if of_first else f"{answered.task}/{answered.question_id}"
             run = runs.get((answered.agent, answered.strategy))
             if run is None:
-                home = stage / _folder_name(answered.agent, answered.strategy, taken)
-                run = runs[answered.agent, answered.strategy] = _Run(home, answered)
+                own = stage / _folder_name(answered.agent, answered.strategy, taken)
+                run = runs[answered.agent, answered.strategy] = _Run(own, answered)
             row = _row(answered, name)
             asked = _asked(row, answered)
             place, text = questions.setdefault(name, (len(questions), asked))
@@ -314,6 +319,7 @@ def _written(
         "sources": list(sources),
     }
     write_json(stage / IMPORT, result)
+    # From here on the import counts as done: a later one only moves what is staged.
     os.replace(stage / IMPORT, folder / IMPORT)
     _put_in_place(folder)
     return result
@@ -322,7 +328,9 @@ def _written(
 def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
     """The name of a run's folder, which differs from those taken on any file system."""
     name = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
+    # File systems limit a name's bytes, and the cut may split a letter.
     name = name.encode()[:100].decode(errors="ignore") or "agent"
+    # Windows and macOS take A and a for the same folder.
     if name.casefold() in taken:
         name += f"-{hashlib.sha256(json.dumps([agent, strategy]).encode()).hexdigest()[:8]}"
     taken.add(name.casefold())
@@ -344,6 +352,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         said = answered.text or ""
         alone = TurnFields(agent=answered.agent, round=0, answer=answered.answer, text=said)
         turns = [alone.but(strategy=answered.strategy) if answered.strategy else alone]
+    decided_by = CHECK if answered.outcome else None
     choices = answered.choices
     # An answer took a call at least; how many an agent made to act is known from its log alone.
     usage = UsageFields(
@@ -371,7 +380,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         correct=answered.correct,
         em=None,
         f1=None,
-        decided_by="error" if answered.error else CHECK if answered.outcome else None,
+        decided_by="error" if answered.error else decided_by,
         rounds=len({turn.round for turn in turns}),
         consensus_round=None,
         transcript=turns,

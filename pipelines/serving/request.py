@@ -33,7 +33,7 @@ class ServeRequest(LMs, Spending):
             help="Address to listen on; other machines can only connect with --token.",
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 lets the system choose.")] = 8080
     token: Annotated[
         str | None,
         Option(

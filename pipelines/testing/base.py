@@ -162,9 +162,10 @@ def check_rows(rows: list[ResultRow], questions: list[Question]) -> None:
     outcomes.
     """
     ids, wanted = [row.id for row in rows], [question.id for question in questions]
-    lost, extra = [i for i in wanted if i not in ids], [i for i in ids if ids.count(i) > 1]
+    lost = [name for name in wanted if name not in ids]
+    doubled = {name for name in ids if ids.count(name) > 1}
     assert ids == wanted, (
-        f"the rows are not those of the questions: lost {lost}, doubled {sorted({*extra})}"
+        f"the rows are not those of the questions: lost {lost}, doubled {sorted(doubled)}"
     )
     for row, question in zip(rows, questions, strict=True):
         assert row.error is None, f"question {question.id!r} failed: {row.error}"
@@ -185,8 +186,11 @@ def check_same(
     """
     for row, other in zip(rows, others, strict=True):
         for field in row.keys() | other.keys():
-            a, b = (_lasting(each.get(field), field, paid) for each in (row, other))
-            assert a == b, f"question {row.id!r}: {field} differs {when}: {a!r} and {b!r}"
+            value = _lasting(row.get(field), field, paid)
+            another = _lasting(other.get(field), field, paid)
+            assert value == another, (
+                f"question {row.id!r}: {field} differs {when}: {value!r} and {another!r}"
+            )
 
 
 def _lasting(value: Any, field: str, paid: bool) -> Any:
@@ -223,5 +227,5 @@ def _running() -> set[Task[Any] | threading.Thread]:
     on_loop = run_sync(tasks)  # first: it starts the loop's thread, which then stays
     return {
         *on_loop,
-        *(each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS)),
+        *(thread for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREADS)),
     }

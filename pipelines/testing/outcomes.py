@@ -96,7 +96,7 @@ class OutcomeTests(Contract):
                     "awaited": asyncio.run(program.acall(**inputs)),
                     "called inside a running event loop": asyncio.run(notebook()),
                 }
-                rows: list[Any] = [{**each.toDict(), "id": question.id} for each in called.values()]
+                rows: list[Any] = [{**made.toDict(), "id": question.id} for made in called.values()]
                 first, *rest = rows
                 for how, other in zip(list(called)[1:], rest, strict=True):
                     check_same([first], [other], f"when called and when {how}", paid=False)
@@ -109,6 +109,7 @@ class OutcomeTests(Contract):
         with ScriptedServer(agreeing(questions)) as server:
             agreed = list(self.run(server, questions=questions).rows)
         with ScriptedServer(disputed(questions)) as server:
+            # One at a time: the order of calls decides who is right.
             contested = list(self.run(server, questions=questions, concurrency=1).rows)
         check_rows(agreed, questions)
         check_rows(contested, questions)
@@ -152,7 +153,9 @@ class OutcomeTests(Contract):
                 )
         counts = result.summary.counts
         assert counts.unreadable == len(questions), f"{counts.unreadable} rows count as unreadable"
-        own = [" ".join(each.signature.instructions.split()) for each in program.predictors()]
+        own = [
+            " ".join(predictor.signature.instructions.split()) for predictor in program.predictors()
+        ]
         for body in server.bodies:
             text = " ".join(text_of(body).split())
             for instructions in own:
@@ -168,10 +171,11 @@ class OutcomeTests(Contract):
             Question(**{**question.toDict(), "context": [HOSTILE]})
             for question in one_of_each_kind(self.questions())
         ]
+        # Half of a surrogate pair, which UTF-8 cannot encode and JSON's escapes can spell.
         words, turns = "\ud800 " + HOSTILE, itertools.count()
 
         def reply(body: dict[str, object]) -> str:
-            question = next(each for each in questions if each.question in text_of(body))
+            question = next(asked for asked in questions if asked.question in text_of(body))
             return filled(body, words if next(turns) % 2 else gold(question), words)
 
         with ScriptedServer(reply) as server:

@@ -43,6 +43,8 @@ class Runs(Contract):
         def reply(body: dict[str, object]) -> Any:
             text = text_of(body)
             if first.question in text or (second.question in text and next(asked)):
+                # The second question fails from its second call on, after an answer that was paid
+                # for.
                 failed.add(first.id if first.question in text else second.id)
                 return DOWN
             return right(body)
@@ -80,6 +82,7 @@ class Runs(Contract):
             server.most_at_once = 0
             result = self.run(server, out=folder, concurrency=2, budget=f"{budget} calls")
             made, at_once = len(server.bodies), server.most_at_once
+            # Calls in flight when the budget is spent are paid for and kept.
             assert made <= budget + at_once, (
                 f"{made} calls were made of {budget}, with {at_once} at once"
             )

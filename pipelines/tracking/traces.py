@@ -77,7 +77,8 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     calls, turns = record.calls, row.transcript or []
     names = [_turn_name(turn) for turn in turns]
     for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
-        own = [call for call in calls if call.transcript_turn == place and call.step is None]
+        of_turn = [call for call in calls if call.transcript_turn == place]
+        own = [call for call in of_turn if call.step is None]
         outputs = {name: value for name, value in turn.items() if name not in _NOT_SHOWN}
         if turn.step == CALL:
             name = _call_name(turn, own)
@@ -158,6 +159,7 @@ class _Trace:
             parent=None if parent is None else self._context(parent),
             attributes={key: json.dumps(value) for key, value in own.items()},
             start_time=times[0],
+            # Clocks may be set back while a question is answered.
             end_time=max(times),
             status=Status(StatusCode.ERROR, error) if error else Status(StatusCode.OK),
             resource=Resource({}),
@@ -207,6 +209,7 @@ class _Trace:
         self.add(name, agent, "CHAT_MODEL", times, call.request, reply, error, attributes)
 
     def _context(self, place: int) -> Any:
+        # OpenTelemetry takes 0 for no span, and exports only what the flag marks as sampled.
         return SpanContext(self._number, place + 1, False, TraceFlags(1))
 
 
@@ -222,9 +225,6 @@ def assessments(record: Trace) -> list[Assessment]:
         gold = scrubbed(_with_text(row.gold, row))
         judged.append(Expectation("expected_response", gold, source=source))
     return judged
-
-
-# Sending them to MLflow ---------------------------------------------------------------------------
 
 
 class TracesRefusedError(Exception):
@@ -307,6 +307,7 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     except Exception as problem:
         if is_outage(problem):
             raise
+        # One trace that the store refuses fails its whole batch: the others are sent alone.
         if len(records) == 1:
             return 1
         return sum(_send(stored, program, [record]) for record in records)
@@ -314,7 +315,6 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
 
 
 def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
-
     client, experiment = stored.client, stored.run.info.experiment_id
     spans = [Span(span) for trace in traces for span in trace]
     try:

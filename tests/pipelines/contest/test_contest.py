@@ -337,7 +337,7 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
     [
         ({"field": "best"}, "there is no field 'best'"),
         ({"only": ["pannel"]}, "there is no program 'pannel' in the contest"),
-        ({"margin": 3.0}, "the margin is 3.0"),
+        ({"margin": 3.0}, "the points that do not matter are 3.0"),
         ({"budget": "5"}, "the budget"),
         ({"metric": lambda e, p, trace=None: 2.5}, "no known limits"),
         ({"added": ["single:simpel"]}, "did you mean 'simple'"),

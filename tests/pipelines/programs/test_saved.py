@@ -384,8 +384,8 @@ def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path
     for text, said in {
         f"corpus:{secret}": "no longer what",
         "corpus:/nowhere/at/all": "no such corpus",
-        "wikipedia:evil.example.org": "foreign address",
-        "wikipedia:wikipedia.org.evil.example": "foreign address",
+        "wikipedia:evil.example.org": "other than Wikipedia's",
+        "wikipedia:wikipedia.org.evil.example": "other than Wikipedia's",
         f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "files may not open",
         "folkmoot.modules:CorpusEnvironment": "files may not open",
     }.items():
