@@ -95,8 +95,9 @@ class InformedSeat(Seat):
                 results = [await self.retrieval.look_up(task.question)]
                 details["fallback"] = "question"
             # Two queries may find the same passage, which is shown once.
-            every = chain.from_iterable(results)
-            passages = {(passage.title, passage.text): passage for passage in every}
+            passages = {
+                (passage.title, passage.text): passage for found in results for passage in found
+            }
             turn = await super().ask(task, evidence=list(passages.values()), **how)
         return replace(turn, usage=usage, details=turn.details.but(**details))
 

@@ -181,7 +181,7 @@ class Contest(ContestResult, ShownResult):
             f'ask     folkmoot ask {where} "…"{self._address}',
             f'load    fm.load_program("{where}")',
             f"serve   folkmoot serve {where}{self._address}",
-            f"improve folkmoot compile {where} --train FILE{self._address}",
+            f"improve folkmoot compile {where} --train FILE --validation FILE{self._address}",
         ]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:

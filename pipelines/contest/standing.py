@@ -224,12 +224,13 @@ def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
 
 
 def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
-    """A bound on how much better the dearest team may be than the program to take."""
+    """A bound on how much better than the program to take any team may be."""
     teams = [place for place, lane in enumerate(lanes) if lane.entrant.team and place != winner]
     if not teams:
         return ""
-    dearest = max(teams, key=lambda team: watch.prices[team])
-    high = watch.interval(dearest, winner).high
+    highest = {team: watch.interval(team, winner).high for team in teams}
+    best = max(teams, key=lambda team: highest[team])
+    high = highest[best]
     if high <= 0:
-        return f"{race.order[dearest]} is no better than {race.order[winner]}"
-    return f"{race.order[dearest]} may be up to {100 * high:.0f} points better, not more"
+        return f"{race.order[best]} is no better than {race.order[winner]}"
+    return f"{race.order[best]} may be up to {100 * high:.0f} points better, not more"

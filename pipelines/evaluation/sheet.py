@@ -338,7 +338,10 @@ def none_readable(row: ResultRow, rows: int) -> str:
         if reply.strip()
         else "the last reply was empty"
     )
-    advice = "check the LM, and that the questions have the right kind"
+    advice = (
+        "check the LM, and that the questions have the right kind; replies are kept, so once the "
+        "LM is mended, give --no-cache and another --out"
+    )
     if row.truncated:
         shown, advice = (
             f"{shown}, cut off at its token limit",

@@ -336,6 +336,7 @@ class MeteredQuestion:
         """Add a call to the transcript: what tools gave back before it, what it said and called,
         and the reason where it was refused.
         """
+        fields = usage.to_dict()  # the very object that its calls are counted in
         lines = [f"← {given}" for given in PATHS[path].tools(body)]
         if text:
             lines.append(text)
@@ -344,7 +345,7 @@ class MeteredQuestion:
             round=len(self.turns) + 1,
             answer=None,
             text="\n".join(lines),
-            usage=usage.to_dict(),
+            usage=fields,
             step="call",
         )
         if failed is not None:

@@ -57,6 +57,7 @@ def test_a_team_that_is_better_wins(won: fm.Contest) -> None:
     # The winner can be asked, and its folder is a program.
     assert contest.winner(ASKED[0].question, ASKED[0].choices).answer in ("A", "B", "C")
     assert isinstance(fm.load_program(contest.folder / "winner"), fm.Ensemble)
+    assert any("--train FILE --validation FILE" in line for line in lines)
     standings = contest.standings
     assert list(standings["name"][:2]) == ["one prompt", "crew"]
     assert standings["n"].max() < len(ASKED)  # it has ended early
@@ -86,6 +87,13 @@ def test_what_cannot_be_told_apart_is_undecided() -> None:
     assert contest.outcome == "undecided"
     assert contest.winner_name == "one prompt"  # the cheapest, never "recommended" as better
     assert "not more" in " ".join(contest.sentences)
+
+
+def test_the_bound_is_that_of_the_team_which_may_be_best() -> None:
+    """It was that of the dearest team, while a cheaper one led."""
+    dear = fm.Ensemble([solo(f"dear {i}", 20) for i in range(5)])
+    contest = hold({"crew": team("crew", 70), "dear": dear}, questions(20))
+    assert contest.sentences[-1].startswith("Crew may be up to ")
 
 
 def test_the_course_of_a_contest_is_kept(won: fm.Contest, tmp_path: Path) -> None:

@@ -283,6 +283,7 @@ def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_pat
         ) as stopped:
             run(scripted, questions(50), out=tmp_path, concurrency=1)
         assert "the last reply was 'I would rather not say'" in str(stopped.value)
+        assert "give --no-cache and another --out" in str(stopped.value)
         assert len(rows_of(tmp_path)) == rows
     scripted.reply = of_question(lambda i: "A" if i == 3 else "")
     assert (
