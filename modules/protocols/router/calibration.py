@@ -203,7 +203,7 @@ def sureness(
         if turn.answer is not None and answer_key(turn.answer, kind) == answer_key(answer, kind):
             same.append(turn)
     tie = sum(weights.get(turn.agent, 0.0) for turn in same)
-    sure = sum(turn.get("probability", 1.0) for turn in same)
+    sure: float = sum(turn.get("probability", 1.0) for turn in same)
     return (sure + TIE * tie) / len(votes)
 
 
