@@ -291,7 +291,7 @@ def _team(
     noted = run.summary.run
     if "imported" in noted:
         raise LookupError("an imported dialogue cannot be continued")
-    lms, seats = request.lm or dspy.settings.lm, noted["lms"]
+    lms, seats = request.lm or dspy.settings.lm, noted.lms
     if isinstance(lms, dspy.BaseLM):
         lms = dict.fromkeys([*seats, EVERY], lms)
     if not isinstance(lms, Mapping):
@@ -303,9 +303,7 @@ def _team(
     for lm in lms.values():
         used = lm_identity(lm)
         if used and not any(same_lm(used, other) for other in seats.values()):
-            raise UserError(
-                f"{used['endpoint']} is not an LM of {run.folder}: give the LM of the run"
-            )
+            raise UserError(f"{used.endpoint} is not an LM of {run.folder}: give the LM of the run")
     team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})
     if isinstance(team, Foreign):
         raise LookupError("its program is your own code, not a protocol")

@@ -164,8 +164,8 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
 def _facts(group: RunGroup, questions: int) -> str:
     """How many questions of which data were answered by which LMs, in a line."""
     manifests = [run.summary.run for run in group.runs]
-    lms = dict.fromkeys(str(lm["name"]) for run in manifests for lm in run["lms"].values())
-    named = manifests[0]["settings"].get("data")
+    lms = dict.fromkeys(lm.name for run in manifests for lm in run.lms.values())
+    named = manifests[0].settings.data
     data = f" of {experiment_name(manifests[0])}" if named else ""
     return str(scrubbed(" · ".join([f"{counted(questions, 'question')}{data}", *lms])))
 

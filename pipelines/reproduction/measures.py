@@ -36,7 +36,7 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
     if figure in _GROUPS:
         field, group = _GROUPS[figure]
         return run.summary.groups.get(field, {}).get(group)
-    by_row = [_OF_ROW[figure](row) for row in run.rows]
+    by_row = [_OF_ROW[figure](row) for row in map(ResultRow.of, run.rows)]
     # Some figures are of some rows alone, such as those that a judge decided.
     values = [value for value in by_row if value is not None]
     if not values:

@@ -142,6 +142,7 @@ def read_run(folder: Path) -> Manifest:
 
 def name_of_run(run: Manifest) -> str:
     """Name a run in a few words: by the user's own name for it, else by its program."""
+    run = Manifest.of(run)
     settings = run.settings
     return settings.run_name or settings.label or short_name(run.program, settings.demos or 0)
 

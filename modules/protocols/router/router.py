@@ -259,6 +259,7 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
+    transcript = [TurnFields.of(turn) for turn in transcript]
     answers = [turn.answer for turn in transcript if not turn.step]
     same = [
         given
