@@ -98,13 +98,13 @@ def price_per_token(model: str, tier: str | None = None) -> Prices | None:
         own = {name: rates.get(f"{name}_{tier}") for name in _NAMES}
         rates = {**rates, **{name: value for name, value in own.items() if value is not None}}
     # the table has two ways to write prices that rise with the prompt
-    if ranges := rates.get("tiered_pricing"):
-        prices = _prices(ranges[0])
-        steps = [(later["range"][0], _prices(later)) for later in ranges[1:]]
-    else:
-        prices, steps = _prices(rates), list(_steps(rates))
-    known = tuple((above, step) for above, step in steps if step)
-    return prices and prices._replace(steps=known)
+    ranges = rates.get("tiered_pricing") or ()
+    prices = _prices(ranges[0] if ranges else rates)
+    if prices is None:  # ranges without a price for tokens count other things
+        return None
+    of_ranges = ((later["range"][0], _prices(later)) for later in ranges[1:])
+    steps = of_ranges if ranges else _steps(rates)
+    return prices._replace(steps=tuple((above, step) for above, step in steps if step))
 
 
 def _prices(rates: Mapping[str, Any]) -> Prices | None:
