@@ -55,7 +55,7 @@ async def any_right(
     for question in questions:
         if (row := rows.get(question.id)) is None:
             continue
-        for turn in row["transcript"]:
+        for turn in row.transcript:
             # Round 1 has the samples; a later one is the pick. The answer taken has its score.
             if turn.round == 1 and turn.answer not in (row.answer, None):
                 others.append((question, str(turn.answer)))
