@@ -154,6 +154,7 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
         return _table(answers)
     if not answers:
         raise UserError("give the folders of runs, or a table with --outcomes FILE")
+    # Files are tables, folders are runs.
     files = all(isinstance(answer, str | Path) and Path(answer).is_file() for answer in answers)
     if files or isinstance(answers[0], Mapping):
         return _table(answers)

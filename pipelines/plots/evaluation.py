@@ -122,6 +122,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
         ylim=(0, 1.05),
         title="Done within a number of steps",
     )
+    # The labels of more steps would run into each other.
     curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
     curve.legend(frameon=False)
     return saved(figure, path)

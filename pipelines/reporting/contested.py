@@ -133,6 +133,7 @@ def contest_in(folder: Path | None, kind: type[ContestKind]) -> ContestKind | No
         return None
     try:
         return kind(folder, result)
+    # The file may be edited, or of another version.
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{folder / CONTEST} is damaged: run the contest again") from None
 

@@ -184,6 +184,7 @@ def page_of(
     return _template().render(
         headline=headline,
         groups=list(zip(groups, runs, strict=True)),
+        # Our own file, and the one text of the page that is not escaped.
         script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
         table_of=table_of,
         cited=cited,

@@ -159,6 +159,7 @@ def _turn(turn: ShownTurn) -> list[Any]:
 def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
     """Lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
+    # The None after the last line closes the last pack.
     for line in chain(lines, [None]):
         if line is not None:
             held.append(line)

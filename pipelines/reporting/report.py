@@ -100,6 +100,7 @@ def report(
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []
+    # The page is written first, since the store may be down.
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
             f"MLflow did not take the report ({problem}): {path} has it",
@@ -139,6 +140,7 @@ def _opened(
             earlier(run)  # raises UserError
         folder = run.folder if isinstance(run, Evaluation) else Path(run).expanduser()
         rows = folder / RESULTS
+        # A run that has only begun has an empty file of rows.
         if (folder / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
             empty.append(folder)
         else:

@@ -49,6 +49,7 @@ def row_pairs(table: Table) -> Iterator[tuple[Row, Row]]:
     by_id = {row.id: row for row in table.rows}
     for row in table.rows:
         parts = row.id.split(".")
+        # Once each: a name of one part is that part, too.
         for word in dict.fromkeys([row.id, *parts]):
             for other in table.against.get(word, ()):
                 name = ".".join(other if part == word else part for part in parts)

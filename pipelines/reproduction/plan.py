@@ -62,6 +62,7 @@ class ReproductionPlan:
         engines, ledgers = list[Any](), list[Path]()
         for folder, run in self.runs.items():
             engines += run.engines
+            # A training pays in a folder of its own, below that of its test.
             ledgers += [folder, folder / CALLS]
         return account_of(self.request.budget, engines, *ledgers)
 
@@ -159,6 +160,7 @@ def _asking(row: Row, request: ReproduceRequest) -> dict[str, Any]:
     """How LMs are asked: by the user's for every seat, or on top of the paper's models."""
     lms = Seating(request).seated
     if EVERY not in lms:
+        # An LM that is named for one agent replaces the paper's there alone.
         lms = {seat: models()[model]["name"] for seat, model in row.models.items()} | lms
     # Some of the papers' models are no longer offered: LiteLLM has no name for them.
     for seat, name in lms.items():

@@ -31,6 +31,7 @@ def divided(request: ReproduceRequest, networks: Sequence[Row]) -> tuple[Outcome
         if request.asked(option):
             raise UserError(f"--{option.replace('_', '-')} is for asking LMs: drop it or outcomes")
     outcomes = outcomes_in(request.outcomes)
+    # Fewer questions than the paper's are divided as the paper divides its own.
     learnt = min(TRAIN, len(outcomes) * TRAIN // (TRAIN + TEST))
     tested = min(TEST, len(outcomes) - learnt, request.limit or TEST)
     if not learnt or not tested:

@@ -52,6 +52,7 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     )
     notes = [(line.row, line.note) for line in result.lines]
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
+    # All figures of a row have its note.
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
     lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
     show_lines([f"asked: {', '.join(lms)}"] if lms else [])

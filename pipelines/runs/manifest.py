@@ -175,7 +175,12 @@ def git_commit() -> str | None:
     """The commit of the user's working folder, or None outside a repository."""
     try:
         answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
+            # On a slow network disk, git may take longer than a run should wait.
+            ["git", "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -171,6 +171,7 @@ class Outcomes:
 
         def spread(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
             shape = (len(self), len(agents), len(ways))
+            # What the table lacks is no answer (-1), and neither right nor present.
             wide = np.full(shape, False if cells.dtype == bool else -1, dtype=cells.dtype)
             wide[columns] = cells
             return wide

@@ -178,6 +178,7 @@ class RowFile:
     ) -> None:
         self.path = folder / RESULTS
         if retry_errors and self.path.exists():
+            # A kill may have left half a line, which is no row to be read.
             cut_torn_line(self.path)
             rewrite(self.path, [row_key(row) for row in read_rows(self.path) if not row.error])
         self._journal = Journal(self.path, alone=True)

@@ -270,6 +270,7 @@ def _network_in(request: TrainRequest, options: Mapping[str, object]) -> Strateg
     if request.embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
     for name in options.keys() - _of_training(options).keys():
+        # A setting that is given again as it is does no harm.
         if options[name] != getattr(program.state.config, name, None):
             raise UserError(f"{name} is a setting of the program that you passed: leave it out")
     return program.deepcopy()  # type: ignore[no-any-return]

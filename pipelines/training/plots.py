@@ -212,6 +212,7 @@ def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
     n = len(adjacency)
     angles = [2 * math.pi * i / n for i in range(n)]
     points = [(math.cos(angle), math.sin(angle)) for angle in angles]
+    # Each pair once, whichever of the two listens to the other.
     for i, j in np.argwhere(np.triu(adjacency | adjacency.T, 1)):
         xs, ys = zip(points[i], points[j], strict=True)
         axes.plot(

@@ -262,6 +262,7 @@ def network_use(
     }
     use["use"] = {f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])}
     names = sorted({group for group in groups if group is not None})
+    # More bars than this cannot be told apart in a plot.
     if 1 < len(names) <= _MOST_GROUPS:
         use["use_by_group"] = {
             name: _shares(picks[:, [group == name for group in groups]], strategies)

@@ -256,5 +256,6 @@ def recent(log: TrainingLog) -> dict[str, float]:
         "individual": fmean(step["individual"] for step in last),
         "consensus": fmean(step["consensus"] for step in last),
         "trust": fmean(step["trust"] for step in last),
+        # A total so far, where the others are figures of a batch.
         "edges_changed": last[-1]["edges_changed"],
     }
