@@ -572,9 +572,8 @@ as on the board.
 
 {harnesses}
 
-The picture has all pairs, the table those that are shown to differ. LMs are the same if their
-names are, except for a date. The plain harness is Terminus 2, which gives the LM a terminal and
-little else. p is adjusted for all pairs by Holm.
+The picture has all pairs, the table those that are shown to differ. The plain harness is
+Terminus 2, which gives the LM a terminal and little else. p is adjusted for all pairs by Holm.
 
 ## 3. How many ranks are shown
 
@@ -597,10 +596,6 @@ rule of a contest](contest.md) decides. *Differ*: by McNemar's mid-p on all 500 
 mini-SWE-agent's four LMs, whose prices are known:
 
 {dollars}
-
-Methods that choose tasks ([tinyBenchmarks](https://arxiv.org/abs/2402.14992), [Anchor
-Points](https://arxiv.org/abs/2309.08638)) claim to need at most 100. They take the answers of
-earlier LMs to all tasks, and give no error rate for a verdict between two.
 
 ## 5. The price of a point
 

@@ -45,7 +45,7 @@ An argument without a line at its function or class is one of these. Where an en
 takes the arguments of these groups, too. `Pairs` are a mapping, or texts such as `"key=value"`.
 """
 
-GROUPS = {
+GROUPS: Mapping[str, Sequence[type[Any]]] = {
     "LMs": (Seats, SharedByLMs),
     "Programs": (Commands, LMs),
     "Columns": (Columned,),
@@ -55,8 +55,8 @@ GROUPS = {
 """Arguments that are taken together: an entry names their group instead of them."""
 
 ALIKE = {
-    r"^out: .*temporary one\.$": "Folder of the result, which the same call continues, without "
-    "paying for anything twice. Default: a temporary one.",
+    r"^out: Folder .*temporary one\.$": "Folder of the result, which the same call continues, "
+    "without paying for anything twice. Default: a temporary one.",
     r"^tracking: Log the \w+ to MLflow\.$": "Log to MLflow.",
     r"^\w*limit: Use at most this many": "Use at most this many questions, drawn by the seed.",
     r"^\w*split: Split of ": "Split of a data set. Default: the one that the argument names; for "
@@ -88,27 +88,9 @@ INNER = {
     *("named", "wording", "parts", "other_seats", "with_seats", "take", "reseed", "lm_of_its_own"),
     *("identity", "grade_now", "regrade", "graded", "lost", "default", "scale", "like"),
     *("unit", "did_well", "headline", "figures", "sure", "price", "no_worse_words", "few_clusters"),
-    *(
-        "worth",
-        "text_form",
-        "told_by",
-        "home",
-        "rivals",
-        "rival_usd",
-        "failed",
-        "mlflow_run_id",
-        "Seat.inputs",
-        "Role.describe",
-        "StrategySelector.describe",
-        "Turn.of",
-        "Task.of",
-        "fingerprint",
-        "unweighed",
-        "weighs",
-        "check_saved",
-        "place",
-        "acts",
-    ),
+    *("worth", "text_form", "told_by", "home", "rivals", "rival_usd", "failed", "mlflow_run_id"),
+    *("Seat.inputs", "Role.describe", "StrategySelector.describe", "Turn.of", "Task.of", "acts"),
+    *("fingerprint", "unweighed", "weighs", "check_saved", "place"),
     *("rename", "accuracy_a", "accuracy_b", "gat", "idle", "sampled", "watched", "keep", "draws"),
     *("not_tried_k_times", "word", "refuse_idle_role", "most_turns", "next_command", "judged"),
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),
@@ -257,7 +239,7 @@ def form(parameter: inspect.Parameter, unsaid: bool) -> str:
 def choices(thing: Any) -> dict[str, str]:
     """The arguments of a command that take one of few values, with these."""
     work = inspect.unwrap(thing)
-    named = getattr(work, "__annotations__", {}).get("request")
+    named = getattr(work, "__annotations__", {}).get("request", "")
     request = vars(import_module(work.__module__)).get(named)
     options = {} if request is None else command_options(request)
     values = {name: str(option.info.metavar) for name, option in options.items()}
@@ -298,8 +280,7 @@ def taken_apart(documented: str, names: Sequence[str]) -> tuple[str, list[Item]]
 
 def of_python(item: Item, names: Sequence[str]) -> Item:
     """The item in the words of Python, and in those that it shares with other functions."""
-    words = re.sub(r"In Python (\w)", lambda found: found[1].upper(), item.words)
-    words = words.replace(" (repeat it)", "")
+    words = item.words.replace("In Python also", "Also").replace(" (repeat it)", "")
     for name in names:
         words = re.sub(rf"--{name.replace('_', '-')}\b(?!-)", f"`{name}`", words)
     for pattern, shared in ALIKE.items():
@@ -334,8 +315,8 @@ def members(
         yield f"- {', '.join(f'`{written}`' for written in unsaid)}"
     for name, value in vars(thing).items():
         function = value.__func__ if isinstance(value, classmethod) else value
-        inner = f"{thing.__name__}.{name}" in INNER
-        if name.startswith("_") or name in said or inner or documented_above(name, thing):
+        known = name in said or name in forms or f"{thing.__name__}.{name}" in INNER
+        if name.startswith("_") or known or documented_above(name, thing):
             continue
         if isinstance(function, property):
             if name in in_words:
@@ -360,8 +341,6 @@ def annotated(annotation: Any) -> str:
     read = ast.parse(written, mode="eval").body if written.startswith("Annotated[") else None
     if isinstance(read, ast.Subscript) and isinstance(read.slice, ast.Tuple):
         written = ast.unparse(read.slice.elts[0])
-    written = re.sub(r"Annotated\[(\w+), (?:FieldInfo|Field)\(.*?\)\]", r"\1", str(written))
-    written = re.sub(r"(?:Not)?Required\[(.*)\]$", r"\1", written)
     written = re.sub(r"\b(?:collections\.abc|typing|pathlib|folkmoot)\.(?:[a-z_]+\.)*", "", written)
     written = re.sub(r"\b(?:\w+\.)+(?=[A-Z]\w*Environment|Page\b)", "", written)
     return written.replace("Mapping[str, Any] | Sequence[str]", "Pairs")
@@ -383,8 +362,8 @@ def called(name: str, thing: Any, unsaid: Collection[str] = ()) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         given.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     returns = signature.return_annotation
-    unsaid = inspect.isclass(thing) or returns in (signature.empty, None, "None")
-    end = "" if unsaid else f" -> {annotated(returns)}"
+    nothing = inspect.isclass(thing) or returns in (signature.empty, None, "None")
+    end = "" if nothing else f" -> {annotated(returns)}"
     return f"{name}({', '.join(given)}){end}"
 
 

@@ -33,8 +33,7 @@ class CausalEvaluator(Working):
     )
     contradiction: str = dspy.OutputField(
         desc="suppose that the other answer is the right one, the one named above or else the "
-        "most plausible "
-        "that you know: where does that lead, and does it contradict anything"
+        "most plausible that you know: where does that lead, and does it contradict anything"
     )
     reconsideration: str = dspy.OutputField(desc="think again in the light of what you found")
     answer: str = dspy.OutputField()

@@ -59,8 +59,7 @@ class Supervising(Working):
 
     judgement: str = dspy.OutputField(
         desc="for each worker: do the steps fit together, is the conclusion likely given what "
-        "was read, and "
-        "is anything missing"
+        "was read, and is anything missing"
     )
     decision: Literal["accept", "retry"] = dspy.OutputField(desc="accept or retry")
     worker: str = dspy.OutputField(desc="whose answer stands, or who tries again")
@@ -76,8 +75,7 @@ class Deciding(Working):
 
     judgement: str = dspy.OutputField(
         desc="for each worker: do the steps fit together, is the conclusion likely given what "
-        "was read, and "
-        "is anything missing"
+        "was read, and is anything missing"
     )
     worker: str = dspy.OutputField(desc="whose answer stands")
 

@@ -72,6 +72,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         inputs: dict[str, object],
     ) -> list[dict[str, object]]:
         if profile_of(lm) is None:
+            # A synchronous LM would hold up the event loop, and all other questions with it.
             if not can_be_awaited(lm):
                 return await in_thread(self, lm, lm_kwargs, signature, demos, inputs)
             messages = self.messages(signature, demos, inputs)
@@ -120,6 +121,7 @@ class Written:
     def config(self) -> Config:
         """The sampling as DSPy checks and rounds it."""
         stop = self.sampling.get("stop")
+        # The checked configuration is cached, and a list cannot be part of a key.
         stops = {"stop": tuple(stop)} if isinstance(stop, list) else {}
         return _config(tuple({**self.sampling, **stops}.items()))
 
@@ -161,6 +163,7 @@ class Asked:
         lm, profile = self.lm, self.lm.profile
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)
+        # Only what this LM takes: endpoints refuse a request with a setting that they do not know.
         sampling = {name: settings[name] for name in takes if settings.get(name) is not None}
         extra: dict[str, object] = {"fields": output_fields(self.signature, self.inputs, profile)}
         if settings.get("rollout_id") is not None:
@@ -184,6 +187,8 @@ class Asked:
         profile = self.lm.profile
         fields = parse_reply(self.signature, text or "", profile)
         if "answer" in fields and profile.answer_form == "text":
+            # An option called "B" may be the text of A: an LM that was asked for texts means the
+            # text.
             for label, option in (self.inputs.get("choices") or {}).items():
                 if fields["answer"].strip() == option.strip():
                     return {**fields, "answer": label}

@@ -32,7 +32,7 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
         if Path(where).suffix.casefold() not in (".yaml", ".yml", ".json"):
             raise UserError(
                 f"there is no worked demonstration {where!r}: choose one of {', '.join(WORKED)}, "
-                f"or give the path of a YAML or JSON file"
+                "or give the path of a YAML or JSON file"
             )
         content = read_yaml(Path(where).expanduser(), "worked question", "question: …")
     if not isinstance(content, Mapping):
@@ -58,8 +58,8 @@ def _checked(where: str, content: Mapping[str, object]) -> Worked:
         return _WORKED.validate_python({**content, **of_question})
     except ValidationError as problem:
         raise UserError(
-            f"{where}: {first_fault(problem)}; give question, answer and fields (output field → "
-            f"text), or let an LM write the file: fm.worked(question, lm=…)"
+            f"{where}: {first_fault(problem)}; give question, answer and fields "
+            "(output field → text), or let an LM write the file: fm.worked(question, lm=…)"
         ) from None
 
 
@@ -73,11 +73,10 @@ def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
     missing = [name for name in signature.output_fields if name not in fields]
     if missing:
         raise UserError(
-            f"the worked question says nothing for the field {missing[0]!r}: add it under fields, "
-            f"or use labelled demos instead"
+            f"the worked question says nothing for the field {missing[0]!r}: "
+            "add it under fields, or use labelled demos instead"
         )
     outputs = {name: fields[name] for name in signature.output_fields}
-    notes = (
-        {"notes": more["notes"]} if "notes" in more and "notes" in signature.input_fields else {}
-    )
+    has_notes = "notes" in more and "notes" in signature.input_fields
+    notes = {"notes": more["notes"]} if has_notes else {}
     return dspy.Example(**worked.inputs, **notes, **outputs)

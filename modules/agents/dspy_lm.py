@@ -69,6 +69,7 @@ def _request(
     lm: Any, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
 ) -> Request | None:
     """None where only messages will do, up to DSPy 3.4."""
+    # An LM of the user's own, up to DSPy 3.4: its `forward` takes messages.
     if not isinstance(lm, dspy.LM) and hasattr(dspy.BaseLM, "forward"):
         return None
     sent = {

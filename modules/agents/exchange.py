@@ -26,9 +26,9 @@ class Exchange:
     Args:
         members: names of the agents who answer first and may answer again; others, such as a judge,
             have no vote.
-        again: `(task, recorded, hear)` lets the members answer again, exactly as often as in the
-            `recorded` dialogue, and returns the first answers and all later turns. `hear` says what
-            each agent is shown of the turns. None: members do not read each other.
+        again: `(task, recorded, hear)` lets the members answer again, as often as in the `recorded`
+            dialogue, and returns the first answers and all later turns. `hear` gives what each
+            agent is shown of the turns. None: members do not read each other.
         first: `(task)` asks every member for a fresh answer without the others' turns; None where
             the recorded first answers are such.
         turns: agents with the fewest and the most turns per question that `again` takes.

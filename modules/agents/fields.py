@@ -37,10 +37,12 @@ def fields_of(signature: Any) -> Fields:
     named, options, plain = [], {}, True
     for name, info in outputs.items():
         described = (info.json_schema_extra or {}).get("desc", "")
+        # DSPy describes a field by `${its name}` where nobody else has.
         hint = "" if name == "answer" or described.startswith("${") else f" ({described})"
         named.append(f'"{name}"{hint}')
         if get_origin(info.annotation) is Literal:
             options[name] = tuple(str(option) for option in get_args(info.annotation))
+        # Such as a list: only DSPy's own parser turns text into it.
         elif info.annotation is not str:
             plain = False
     return Fields(

@@ -11,7 +11,7 @@ import dspy
 
 from ...signatures.judging import GIVEN, REFERENCE, RUBRIC, Judging
 from ..reading.answers import gold_text
-from ..reading.grading import MetricError
+from ..reading.grading import MetricError, MetricFields
 from ..reading.metrics import JUDGE, Metric
 from ..reading.question import Question
 from .adapter import ProfileAdapter
@@ -40,24 +40,23 @@ class JudgeMetric(Metric):
     def __reduce__(self) -> Any:
         return JudgeMetric, (self.lm,)
 
-    def identity(self) -> dict[str, object]:
+    def identity(self) -> MetricFields:
         settings = getattr(self.lm, "kwargs", {})
         sampling = [settings.get(name) for name in _SAMPLING]
         asked = [Judging.instructions, str(self.lm.model), sampling]
         code = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
-        return {"name": JUDGE, "spec": JUDGE, "code": code, "low": 0.0, "high": 1.0, "rate": True}
+        return MetricFields(name=JUDGE, spec=JUDGE, code=code, low=0.0, high=1.0, rate=True)
 
     async def _judged(self, question: Question, prediction: Any) -> dspy.Prediction:
         rubric = question.meta.get("rubric")
-        notes = [
-            {"title": REFERENCE, "text": gold_text(question.gold)},
-            *([{"title": RUBRIC, "text": str(rubric)}] if rubric else []),
-            {"title": GIVEN, "text": str(prediction.answer)},
-        ]
+        reference = {"title": REFERENCE, "text": gold_text(question.gold)}
+        rules = [{"title": RUBRIC, "text": str(rubric)}] if rubric else []
+        notes = [reference, *rules, {"title": GIVEN, "text": str(prediction.answer)}]
+        # A prompt would cut a longer text, and the verdict would be on half an answer.
         if any(len(note["text"]) > MAX_NOTE_CHARS for note in notes):
             raise MetricError(
-                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: shorten what "
-                f"is longer"
+                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: "
+                "shorten what is longer"
             )
         with dspy.context(adapter=ProfileAdapter()):
             turn = await self.seat.ask(Task(question.question, kind="boolean"), notes=notes)

@@ -1,6 +1,4 @@
-"""Instructions of the user's own: read from a file or a mapping, and which seat each is
-meant for.
-"""
+"""Instructions of the user's own: from a file or a mapping, and which agent each is meant for."""
 
 from __future__ import annotations
 
@@ -29,14 +27,14 @@ def prompts_given(prompts: Any) -> dict[str, str]:
         )
     if not isinstance(prompts, Mapping | None):
         raise UserError(
-            f"prompts is {prompts!r}: give seats with their instructions, or a YAML file of such"
+            f"prompts is {prompts!r}: give agents with their instructions, or a YAML file of such"
         )
-    for seat, instructions in (prompts or {}).items():
+    for agent, instructions in (prompts or {}).items():
         if not isinstance(instructions, str) or not instructions.strip():
             raise UserError(
-                f"{where}: the seat {str(seat)!r} has no instructions: write a text, or drop it"
+                f"{where}: the agent {str(agent)!r} has no instructions: write a text, or drop it"
             )
-    return {str(seat): instructions.strip() for seat, instructions in (prompts or {}).items()}
+    return {str(agent): instructions.strip() for agent, instructions in (prompts or {}).items()}
 
 
 def meant_for(seat: str, names: Iterable[str]) -> str | None:

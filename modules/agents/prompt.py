@@ -68,9 +68,7 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in fields:
         values = field.get("options") or kinds.get(field["type"])
-        properties[field["name"]] = (
-            {"type": "string", "enum": values} if values else {"type": "string"}
-        )
+        properties[field["name"]] = {"type": "string", **({"enum": values} if values else {})}
     return {
         "type": "object",
         "properties": properties,
@@ -100,11 +98,11 @@ def chat_messages(
     """The messages after the system message, as (role, text)."""
     messages = []
     for demo in demos:
+        if not _finished(signature, demo):
+            continue
         outputs = {
             name: demo[name] for name in signature.output_fields if demo.get(name) is not None
         }
-        if not _finished(signature, demo):
-            continue
         if "answer" in outputs:
             outputs["answer"] = shown_answer(str(outputs["answer"]), demo.get("choices"), profile)
         messages.append(("user", _user_text(signature, demo, profile, wording, demo=True)))
@@ -132,6 +130,7 @@ def _user_text(
     orders = fields if wording.role_first else f"{instructions}\n{fields}"
     parts = [*_material(inputs, profile), orders]
     correction = inputs.get("correction")
+    # A demonstration made of a second attempt shows how to answer, not how to fail first.
     if correction and not demo:
         problem = frame.UNREADABLE if "answer" in signature.output_fields else frame.UNUSABLE
         parts.append(problem.format(problem=correction, form=_form(inputs, profile)))
@@ -149,9 +148,8 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         yield fence(_passage(inputs["context"]), "passage", MAX_CONTEXT_CHARS)
     for turn in inputs.get("discussion") or ():
         text = _with_answer(turn, inputs, profile, MAX_TURN_CHARS)
-        yield fence(
-            text, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS + MAX_ANSWER_CHARS
-        )
+        speaker = f"{turn['agent']}, round {turn['round']}"
+        yield fence(text, speaker, MAX_TURN_CHARS + MAX_ANSWER_CHARS)
     if inputs.get("evidence") is not None:
         passages = [
             fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS)
@@ -163,9 +161,8 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         if note.get("advice"):  # the fence would say not to follow it
             yield _note_line(note, inputs, profile)
         else:
-            yield fence(
-                _with_answer(note, inputs, profile, most), note["title"], most + MAX_ANSWER_CHARS
-            )
+            shown = _with_answer(note, inputs, profile, most)
+            yield fence(shown, note["title"], most + MAX_ANSWER_CHARS)
 
 
 def check_passage(passage: str, name: str) -> None:
@@ -174,9 +171,8 @@ def check_passage(passage: str, name: str) -> None:
     """
     if len(passage) > MAX_CONTEXT_CHARS:
         raise UserError(
-            f"{name} has a context of {len(passage):,} characters: shorten it to "
-            f"{MAX_CONTEXT_CHARS:,}, or "
-            "put it into a corpus for a retriever"
+            f"{name} has a context of {len(passage):,} characters: "
+            f"shorten it to {MAX_CONTEXT_CHARS:,}, or put it into a corpus for a retriever"
         )
 
 
@@ -199,9 +195,8 @@ def _with_answer(
         text = cut(disarm(text).strip(), max_chars)
     if "answer" not in turn:
         return text
-    answer = f"Answer: {shown_answer(turn['answer'], inputs.get('choices'), profile)}"[
-        :MAX_ANSWER_CHARS
-    ]
+    shown = shown_answer(turn["answer"], inputs.get("choices"), profile)
+    answer = f"Answer: {shown}"[:MAX_ANSWER_CHARS]
     return f"{text}{joined}{answer}" if text else answer
 
 
@@ -213,6 +208,7 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
     text = signature.instructions
+    # Line breaks of a docstring mean nothing; those of a user's own text may.
     text = text.strip() if wording.verbatim else " ".join(text.split())
     instructions, named, fields = text.rpartition(frame.FIELDS.format(fields=""))
     if named and "\n" not in fields and instructions.endswith("\n"):
@@ -231,9 +227,7 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
     """An answer in the form for this LM: a label or the option's text; abstentions are marked."""
     if answer is None:
         return frame.ABSTAINED
-    if not choices or answer not in choices:
-        return answer
-    if profile.answer_form == "text":
+    if choices and answer in choices and profile.answer_form == "text":
         return choices[answer]
     return answer
 
@@ -256,9 +250,8 @@ def plain_prompt(
         lines = list(_plain_material(demo, profile))
         for name in names:
             if name == "answer":
-                lines.append(
-                    f"Answer: {shown_answer(str(demo['answer']), demo.get('choices'), profile)}"
-                )
+                shown = shown_answer(str(demo["answer"]), demo.get("choices"), profile)
+                lines.append(f"Answer: {shown}")
             elif demo.get(name):
                 lines.append(f"{name.capitalize()}: {_one_line(demo[name])}")
         blocks.append("\n".join(lines))
@@ -275,9 +268,8 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
     if inputs.get("choices") and profile.list_options:
         yield "Options: " + ", ".join(inputs["choices"].values())
     for turn in inputs.get("discussion") or ():
-        answer = _one_line(
-            shown_answer(turn["answer"], inputs.get("choices"), profile), MAX_ANSWER_CHARS
-        )
+        answer = shown_answer(turn["answer"], inputs.get("choices"), profile)
+        answer = _one_line(answer, MAX_ANSWER_CHARS)
         yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
     for note in inputs.get("notes") or ():
         if note.get("bare"):

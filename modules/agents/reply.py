@@ -79,13 +79,15 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
-    for candidate in (text, *(match.group() for match in [_BLOCK.search(text)] if match)):
+    block = _BLOCK.search(text)
+    for candidate in (text, block[0]) if block else (text,):
         try:
             value = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
             return value
+    # Only what begins as an object: of prose, a repair could make one that nobody wrote.
     if text.lstrip().startswith("{") and len(text) <= MAX_PROSE_CHARS:
         try:
             repaired = json_repair.loads(text)

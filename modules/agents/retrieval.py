@@ -38,7 +38,7 @@ class Retrieval:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
         return [
-            {"title": item.title, "text": item.text, "source": item.source}
+            Passage(title=item.title, text=item.text, source=item.source)
             for item in observations
             if item.found
         ]
@@ -84,17 +84,22 @@ class InformedSeat(Seat):
                 task, discussion=how.get("discussion", ()), rollout=how.get("rollout")
             )
             parts = parts_of(asked.queries, self.max_queries)
+            # A query may go out to a server: one line, and no more of the LM's text than a search
+            # needs.
             queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts]
             if not queries:
                 forget(asked)
             results = await together(self.retrieval.look_up(text) for text in queries)
-            details: TurnDetails = {"queries": queries}
+            details = TurnDetails(queries=queries)
             if not any(results):
                 results = [await self.retrieval.look_up(task.question)]
                 details["fallback"] = "question"
-            passages = {(item["title"], item["text"]): item for items in results for item in items}
+            # Two queries may find the same passage, which is shown once.
+            passages = {
+                (passage.title, passage.text): passage for found in results for passage in found
+            }
             turn = await super().ask(task, evidence=list(passages.values()), **how)
-        return replace(turn, usage=usage, details={**turn.details, **details})
+        return replace(turn, usage=usage, details=turn.details.but(**details))
 
 
 def checked_retrieval(name: str, retrieval: str) -> str:
@@ -106,7 +111,7 @@ def checked_retrieval(name: str, retrieval: str) -> str:
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     """The seats, each with the one that writes its queries."""
-    return [each for seat in seats for each in (seat, seat.query) if each is not None]
+    return [asked for seat in seats for asked in (seat, seat.query) if asked is not None]
 
 
 def environment_named(environment: Environment | None) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         """DSPy's state, without the LM: an LM made by `fm.lm` is more than DSPy's state
         could say.
         """
+        # A copy, because other threads may be asking this LM now.
         bare = object.__new__(type(self))
         bare.__dict__.update(vars(self), lm=None)
         state: dict[str, Any] = super(SeatPredict, bare).dump_state(json_mode)
@@ -58,9 +59,8 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         named, kept = state.get("lm"), self.lm
         if named and not allow_unsafe_lm_state:
             warnings.warn(
-                f"the state names the LM {str(named.get('model'))[:80]!r}, which is not taken "
-                f"over, nor any "
-                "address: give LMs to the program, with lms={…}",
+                f"the state names the LM {str(named.get('model'))[:80]!r}, "
+                "which is not taken over, nor any address: give LMs to the program, with lms={…}",
                 stacklevel=2,
             )
             named = None
@@ -79,6 +79,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
             except AdapterParseError:  # the seat asks once more
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
         prediction = None if args else await predict_directly(self, kwargs)
+        # None: something observes the call, so DSPy makes it.
         return await super().acall(*args, **kwargs) if prediction is None else prediction
 
 
@@ -139,8 +140,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
     def adapter(self, adapter: Any) -> None:
         if adapter is not None and not isinstance(adapter, dspy.Adapter):
             raise UserError(
-                f"the adapter of the agent {self.name!r} is a {type(adapter).__name__}: give a "
-                f"dspy.Adapter"
+                f"the adapter of the agent {self.name!r} is a {type(adapter).__name__}: "
+                "give a dspy.Adapter"
             )
         self.predict.adapter = adapter
 
@@ -171,15 +172,17 @@ class Seat(dspy.Module):  # type: ignore[misc]
         config = self._config(rollout)
         with asking(seat=self.name), metered() as usage:
             prediction = await self.predict.acall(**inputs, config=config)
+            # Two options with one text are one answer, so that votes for either add up.
             answer = read_vote(prediction.answer, task.kind, task.choices)
             if answer is None:
                 problem = problem_of(prediction.answer, task)
+                # Before the second attempt, which comes into the trace in its place.
                 forget(prediction)
                 prediction = await self.predict.acall(
                     **self._corrected(inputs, problem), config=config
                 )
                 answer = read_vote(prediction.answer, task.kind, task.choices)
-        details: TurnDetails = {}
+        details = TurnDetails()
         if answer is not None and usage.probability is not None:
             details["probability"] = usage.probability
         return Turn(
@@ -234,8 +237,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
         if rollout is None:
             return own
         settings = getattr(self.predict.lm or dspy.settings.lm, "kwargs", {}) | self.predict.config
-        seed = settings.get("seed")
-        return own | {"rollout_id": rollout} | ({} if seed is None else {"seed": seed + rollout})
+        own["rollout_id"] = rollout
+        if settings.get("seed") is not None:
+            # With one seed for all, every sample would be the same.
+            own["seed"] = settings["seed"] + rollout
+        return own
 
     def inputs(
         self,
@@ -248,11 +254,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         has no field for stand below the question.
         """
         fields = fields_of(self.predict.signature).inputs
-        question = (
-            task.question if "choices" in fields else with_choices(task.question, task.choices)
-        )
+        below = None if "choices" in fields else task.choices
         values: dict[str, object] = {
-            "question": question,
+            "question": with_choices(task.question, below),
             "choices": dict(task.choices) if task.choices else None,
             "context": task.context,
             "kind": task.kind,
@@ -286,7 +290,8 @@ def forget(prediction: Any) -> None:
     """
     trace = dspy.settings.trace
     for place in reversed(range(len(trace or ()))):
-        if trace[place][2] is prediction:
+        _, _, traced = trace[place]
+        if traced is prediction:
             del trace[place]
             return
 
@@ -295,6 +300,6 @@ def problem_of(answer: str | None, task: Task) -> str:
     """The note to the agent on why its answer cannot be read."""
     if not answer or not answer.strip():
         return EMPTY
-    # outside of any fence
+    # It is shown outside of any fence, so nothing of the last reply may be left that acts.
     shown = one_line(disarm(answer[: 10 * MAX_SHOWN_CHARS]))[:MAX_SHOWN_CHARS]
     return (NOT_AN_OPTION if task.choices else WRONG_FORM).format(answer=shown)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
@@ -43,12 +43,9 @@ class Task:
         if kind is not None and kind not in get_args(Kind):
             raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
         if kind is not None and (kind == "choice") != bool(labelled):
-            what = (
-                "needs choices={…}"
-                if kind == "choice"
-                else "has no choices: drop them, or the kind"
-            )
-            raise UserError(f"a question of kind {kind} {what}")
+            needs = "needs choices={…}"
+            fault = needs if kind == "choice" else "has no choices: drop them, or the kind"
+            raise UserError(f"a question of kind {kind} {fault}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
         return cls(question, labelled, passage or None, kind or infer_kind(None, labelled))
 
@@ -64,13 +61,12 @@ _FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "st
 
 @dataclass(frozen=True)
 class Turn:
-    """One agent's contribution. `answer` is None when it could not be read (an abstention).
+    """One agent's contribution. `answer` is None when it could not be read.
 
     `raw` is the answer in the agent's own words where that differs; `evidence` what a tool returned
     before: dicts with `title`, `text`, `source`. `step` names a turn that only prepares an answer.
     `examined` is what an evaluator examined: a dict with `agent`, `answer` and `counterfactual`.
-    `details` are further facts from the protocol. `outputs` are the fields of the agent's
-    signature, unless the turn was read from a row.
+    `outputs` are the fields of the agent's signature, unless the turn was read from a row.
     """
 
     agent: str
@@ -88,21 +84,22 @@ class Turn:
     @classmethod
     def of(cls, row: TurnFields) -> Turn:
         """The turn that `to_dict` wrote into a row."""
+        row = TurnFields.of(row)
         return cls(
-            row["agent"],
-            row["round"],
-            row["answer"],
-            row["text"],
-            row.get("raw"),
-            tuple(row.get("evidence") or ()),
-            Usage.of(row.get("usage") or {}),
-            row.get("step"),
-            row.get("examined"),
-            cast(TurnDetails, {name: one for name, one in row.items() if name not in _FIELDS}),
+            row.agent,
+            row.round,
+            row.answer,
+            row.text,
+            row.raw,
+            tuple(row.evidence or ()),
+            Usage.of(row.usage or {}),
+            row.step,
+            row.examined,
+            TurnDetails.of({name: held for name, held in row.items() if name not in _FIELDS}),
         )
 
     def to_dict(self) -> TurnFields:
-        row: TurnFields = {**self.spoken()}  # type: ignore[typeddict-item]  # none are needed
+        row = TurnFields.of(self.spoken())
         if self.raw is not None:
             row["raw"] = self.raw
         if self.evidence:
@@ -113,11 +110,12 @@ class Turn:
             row["examined"] = self.examined
         usage = self.usage.to_dict()
         note_transcribed(usage, self.usage)
-        return cast(TurnFields, {**row, **self.details, "usage": usage})
+        row.update(self.details, usage=usage)
+        return row
 
     def spoken(self) -> SpokenTurn:
         """The part of the turn that later speakers see."""
-        return {"agent": self.agent, "round": self.round, "answer": self.answer, "text": self.text}
+        return SpokenTurn(agent=self.agent, round=self.round, answer=self.answer, text=self.text)
 
 
 def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:

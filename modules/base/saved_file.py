@@ -87,8 +87,7 @@ def check_document(document: Any, where: str) -> None:
                 )
             for key, item in value.items():
                 users_own = demo and key in ("choices", "meta")
-                below = (item, depth + 1, demo or key == "demos", any_names or users_own)
-                waiting.append(below)
+                waiting.append((item, depth + 1, demo or key == "demos", any_names or users_own))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:

@@ -181,10 +181,8 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
                 key = f"{name} of {'+'.join(map(str, items))}"
             values = choice(*items)
         possible = _coded_options(values)
-        if possible is not None and len(possible) == 1:
-            setting[name] = decoded(possible[0])
-        else:
-            setting[name] = decoded(draw(key, values))
+        drawn = possible[0] if possible and len(possible) == 1 else draw(key, values)
+        setting[name] = decoded(drawn)
     return setting
 
 

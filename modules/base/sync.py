@@ -50,6 +50,8 @@ class _SharedLoop:
             if self._loop is None:
                 ready: Future[asyncio.AbstractEventLoop] = Future()
                 self._over = asyncio.Event()
+                # A daemon, since Python waits for all other threads before it calls what stops this
+                # one.
                 serve = partial(asyncio.run, self._serve(ready))
                 self._thread = threading.Thread(target=serve, name="folkmoot-loop", daemon=True)
                 self._thread.start()

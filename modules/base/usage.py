@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict, TypeVar, cast
+from typing import Any, TypeVar
+
+from .keyed import Keyed
 
 N = TypeVar("N", int, float)
 
 
-class UsageFields(TypedDict):
+class UsageFields(Keyed):
     """The sums of `Usage` as JSON; files of earlier versions lack the last four. `calls` is None
     where a program may have asked in a thread of its own.
     """
 
+    __slots__ = ()
     calls: int | None
     prompt_tokens: int | None
     completion_tokens: int | None
     cached_calls: int
     cost_usd: float | None
-    cached_prompt_tokens: NotRequired[int | None]
-    cache_write_tokens: NotRequired[int | None]
-    reasoning_tokens: NotRequired[int | None]
-    truncated_calls: NotRequired[int]
+    cached_prompt_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    truncated_calls: int = 0
 
 
 _SUMS = tuple(UsageFields.__annotations__)
@@ -101,15 +104,15 @@ class Usage:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
         fields = {name: getattr(self, name) for name in _SUMS}
-        return cast(UsageFields, {**fields, "cost_usd": cost})
+        return UsageFields.of(fields | {"cost_usd": cost})
 
 
 def _badness(finish_reason: str | None) -> tuple[int, str]:
     """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
     calls.
     """
-    badness = {None: 0, "stop": 1, **dict.fromkeys(CUT_OFF, 3)}
-    return badness.get(finish_reason, 2), finish_reason or ""
+    usual: dict[str | None, int] = {None: 0, "stop": 1}
+    return 3 if finish_reason in CUT_OFF else usual.get(finish_reason, 2), finish_reason or ""
 
 
 CUT_OFF = ("length", "max_tokens")

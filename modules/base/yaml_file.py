@@ -75,11 +75,9 @@ def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
     """
     if id(node) not in sizes:
         sizes[id(node)] = MOST_VALUES + 1  # which it keeps if it holds itself
-        parts: list[yaml.Node] = []
+        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
         if isinstance(node, yaml.MappingNode):
-            parts = list(chain.from_iterable(node.value))
-        elif isinstance(node, yaml.SequenceNode):
-            parts = node.value
+            parts = chain.from_iterable(parts)
         sizes[id(node)] = 1 + sum(_unfolded(part, sizes) for part in parts)
     return sizes[id(node)]
 

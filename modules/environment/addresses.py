@@ -40,7 +40,7 @@ def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
     """
     name, port = _place(host, 80 if scheme == "http" else 443)
     # Without a port a private host is listed for both schemes.
-    if (name, port) in {_place(each, usual) for each in private for usual in (443, 80)}:
+    if (name, port) in {_place(listed, usual) for listed in private for usual in (443, 80)}:
         return True
     if _is_literal(name) and not is_public(name):
         raise UserError(
@@ -93,6 +93,7 @@ def is_public(address: str) -> bool:
         return ip.is_global and not ip.is_multicast and not ip.is_reserved
     if ip.scope_id is not None or any(ip in network for network in _LOCAL):
         return False
+    # A gateway would lead an address of the Internet to the private one that it carries.
     inside = _carried(ip)
     if inside is not None:
         return is_public(str(inside))
@@ -128,8 +129,8 @@ def _place(text: str, default_port: int) -> Place:
         usable = _is_address(name) if _is_literal(name) else _NAME.fullmatch(name) is not None
     if not usable or not 0 < port < 65536:
         raise UserError(
-            f"{text!r} is not a host: give a name such as en.wikipedia.org, with :PORT if it has "
-            f"its own"
+            f"{text!r} is not a host: give a name such as en.wikipedia.org, "
+            "with :PORT if it has its own"
         )
     return name, port
 

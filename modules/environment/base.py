@@ -161,16 +161,12 @@ class Session:
             )
         query = _name(keyword)
         key = query.casefold()
-        hits = (
-            [sentence for sentence in page.sentences if key in sentence.casefold()] if key else []
-        )
+        # A blank keyword would stand in every sentence.
+        hits = [sentence for sentence in page.sentences if key and key in sentence.casefold()]
         place = self._followed[key] = self._followed.get(key, 0) + 1
         if place <= len(hits):
-            return _quote(
-                RESULT.format(place=place, count=len(hits), sentence=hits[place - 1]),
-                page,
-                self._max_chars,
-            )
+            result = RESULT.format(place=place, count=len(hits), sentence=hits[place - 1])
+            return _quote(result, page, self._max_chars)
         text = (NO_MORE_RESULTS if hits else NO_RESULT).format(query=query)
         return _quote(text, page, self._max_chars, found=False)
 

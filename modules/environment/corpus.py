@@ -61,6 +61,7 @@ class CorpusEnvironment(Environment):
             self._index = open_index(Path(corpus), Path(index_dir))
             self._file = os.open(corpus, os.O_RDONLY)
         if self._documents is not None:
+            # In memory, a document's start is its place in the list.
             places = (
                 document._replace(start=place) for place, document in enumerate(self._documents)
             )
@@ -100,7 +101,7 @@ class CorpusEnvironment(Environment):
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title, in the same case, in any, or but for a trailing parenthetical.
+        """The page of that title, in the same case, in any, or but for a parenthetical at its end.
 
         "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
         "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
@@ -126,15 +127,11 @@ class CorpusEnvironment(Environment):
     def _titled(self, title: str) -> Document | None:
         key = title_key(title)
         for wanted in dict.fromkeys((key, base_key(key))):
-            documents = [
-                document
-                for document in map(self._read, self._index.titled(wanted))
-                if title_key(document.title) == wanted
-            ]
+            candidates = map(self._read, self._index.titled(wanted))  # found by hashes alone
+            documents = [found for found in candidates if title_key(found.title) == wanted]
+            exact = [document for document in documents if document.title == title]
             if documents:
-                return next(
-                    (document for document in documents if document.title == title), documents[0]
-                )
+                return (exact or documents)[0]
         based = self._based(key)
         return based[0] if len(based) == 1 else None
 

@@ -70,6 +70,7 @@ def _stop_words() -> frozenset[str]:
 
 
 def _singular(word: str) -> str:
+    # "gas", "glass", "virus" and "crisis" are no plurals.
     if len(word) < 4 or word[-1] != "s" or word.endswith(("ss", "us", "is")):
         return word
     return word[:-3] + "y" if word.endswith("ies") else word[:-1]
@@ -197,8 +198,8 @@ def parse(line: bytes, start: int, where: str, default_id: str) -> Document:
         row = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{where}: this is not a line of JSON ({error}); write one object with title and "
-            f"text per line."
+            f"{where}: this is not a line of JSON ({error}); "
+            "write one object with title and text per line."
         ) from None
     return to_document(row, start, len(line), where, default_id)
 
@@ -246,8 +247,8 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
     except OSError as error:
         place, reason = error.filename or index_dir, error.strerror or error
         raise UserError(
-            f"{place}: cannot read the corpus or keep its index ({reason}); make room or name "
-            f"another folder."
+            f"{place}: cannot read the corpus or keep its index ({reason}); "
+            "make room or name another folder."
         ) from error
 
 
@@ -261,8 +262,8 @@ def _built(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
         state = path.stat()
         if (state.st_size, state.st_mtime_ns) != (file["size"], file["time"]):
             raise UserError(
-                f"{path}: the corpus changed while it was being indexed; start again once it is "
-                f"done."
+                f"{path}: the corpus changed while it was being indexed; "
+                "start again once it is done."
             )
         save_index(index, building, file)
         shutil.rmtree(folder, ignore_errors=True)

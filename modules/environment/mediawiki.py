@@ -41,6 +41,7 @@ FIRST_WAIT = 0.5
 CONNECTIONS = 8
 """Requests in flight from one event loop: what a public wiki takes without complaint."""
 
+# With `maxlag`, a wiki that is under load turns us away and not its readers.
 FORMAT = {"action": "query", "format": "json", "formatversion": "2", "maxlag": "5"}
 # error codes of temporary troubles, which the API sends with status 200
 _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "timeout")
@@ -94,11 +95,8 @@ class MediaWiki:
                 wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
                 attempt += 1
                 if attempt > MOST_RETRIES or clock() + wait >= end:
-                    asked = (
-                        f" and asks to wait {problem.retry_after:.0f} s"
-                        if problem.retry_after
-                        else ""
-                    )
+                    longer = problem.retry_after
+                    asked = f" and asks to wait {longer:.0f} s" if longer else ""
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
                     raise CallError(
                         f"{self.name} {problem}{asked}; given up after {tries}"
@@ -114,8 +112,8 @@ class MediaWiki:
             raise _PassingError(f"gave no complete answer within {seconds:.3g} s") from None
         except aiohttp.ClientConnectorCertificateError:
             raise FatalCallError(
-                f"{self.name} shows a certificate that is not valid: check the host, and this "
-                f"machine's clock"
+                f"{self.name} shows a certificate that is not valid: "
+                "check the host, and this machine's clock"
             ) from None
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(getattr(problem, "os_error", None), PrivateAddressError):
@@ -170,6 +168,7 @@ class MediaWiki:
         if error is None:
             return content
         code = cut(one_line(str(error.get("code") if isinstance(error, dict) else error)), 60)
+        # The codes of internal errors go on with the exception's name.
         if code.startswith(_PASSING):
             raise _PassingError(f"answered with the error {code}", retry_after)
         info = cut(one_line(str(error.get("info", "") if isinstance(error, dict) else "")), 200)
@@ -179,6 +178,7 @@ class MediaWiki:
 def _session(private: bool, user_agent: str) -> aiohttp.ClientSession:
     resolver = CheckedResolver(aiohttp.ThreadedResolver(), private=private)
     return aiohttp.ClientSession(
+        # Without a limit of its own: the caller counts the requests in flight.
         connector=aiohttp.TCPConnector(limit=0, resolver=resolver),
         # The whole is timed by the caller.
         timeout=aiohttp.ClientTimeout(

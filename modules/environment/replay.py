@@ -64,7 +64,8 @@ class RecordingEnvironment(Environment):
         kept = self._record.get("fetch", title)
         if kept is None:
             page = await self._environment.fetch(title)
-            kept = self._record.put(page and asdict(page), "fetch", title)
+            answer = None if page is None else asdict(page)
+            kept = self._record.put(answer, "fetch", title)
         return _page(kept[0])
 
     async def closest(self, query: str, n: int) -> list[str]:
@@ -176,6 +177,7 @@ class _Record:
     def put(self, gave: Any, *asked: str | int) -> tuple[Any]:
         """Record an answer, unless another process was faster; returns the recorded one."""
         with self._lock, self._alone():
+            # Another process may have recorded it while this one asked.
             if _key(asked) not in self._places:
                 self._append({"asked": asked, "gave": gave})
             return (json.loads(self._line(*self._places[_key(asked)]))["gave"],)
@@ -225,13 +227,8 @@ class _Record:
             if self._first:
                 self._places.setdefault(_key(row["asked"]), (self._read_to, len(line)))
             elif row["version"] == VERSION:
-                self._first.append(
-                    {
-                        "version": VERSION,
-                        "source": str(row["source"]),
-                        "fingerprint": str(row["fingerprint"]),
-                    }
-                )
+                source, fingerprint = str(row["source"]), str(row["fingerprint"])
+                self._first.append(About(version=VERSION, source=source, fingerprint=fingerprint))
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
                 f"{self.path} has a line that is not one of a record: record the run again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
 from ..base.sync import in_thread
@@ -56,11 +56,10 @@ class SeveralEnvironments(Environment):
         self, query: str, *, passages: int = 3, max_chars: int = MAX_CHARS
     ) -> list[Observation]:
         most = {"passages": passages, "max_chars": max_chars}
-        return _in_turn(await together(part.evidence(query, **most) for part in self.parts))[
-            :passages
-        ]
+        found = await together(part.evidence(query, **most) for part in self.parts)
+        return _in_turn(found)[:passages]
 
 
 def _in_turn(found: Sequence[Sequence[T]]) -> list[T]:
     """The first of each place, then the second of each, and so on."""
-    return [item for each in zip_longest(*found) for item in each if item is not None]
+    return [item for item in chain.from_iterable(zip_longest(*found)) if item is not None]

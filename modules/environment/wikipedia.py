@@ -125,12 +125,13 @@ class WikipediaEnvironment(Environment):
         return Page(page["title"], page["text"], f"{self._client.name} revision {page['revision']}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """The articles that a disambiguation page of that name lists, then those that search finds.
+        """What a disambiguation page of that name lists, then what search finds.
 
         Of the listed, those that begin with the name come first, each part in alphabetical order.
         """
         if n < 1:
             return []
+        # Both at once: whether the name is ambiguous shows only in the answer.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         listed = await self._listed(page["title"]) if page is not None and page["ambiguous"] else []
         return list(dict.fromkeys([*listed, *titles]))[:n]
@@ -153,14 +154,15 @@ class WikipediaEnvironment(Environment):
 
     async def _page(self, title: str) -> dict[str, Any] | None:
         name = article_title(title)
-        return (
-            None if name is None else await self._asked({**PAGE, "titles": name}, self._read_page)
-        )
+        if name is None:
+            return None
+        return await self._asked({**PAGE, "titles": name}, self._read_page)
 
     async def _search(self, query: str, n: int) -> list[str]:
         """Titles for the words of `query`: pages that have all of them, else such as have any."""
         words = search_words(query)
-        for text in dict.fromkeys((" ".join(words), " OR ".join(words))) if words else ():
+        # A single word makes the same text twice, and none makes no search.
+        for text in filter(None, dict.fromkeys((" ".join(words), " OR ".join(words)))):
             limit = str(min(n + SPARE, 50))
             asked = {**SEARCH, "gsrsearch": cut_words(text), "gsrlimit": limit}
             articles = await self._asked(asked, self._read_articles)
@@ -171,10 +173,8 @@ class WikipediaEnvironment(Environment):
     async def _listed(self, title: str) -> list[str]:
         name = _PARENTHETICAL.sub("", title).casefold()
         articles = await self._asked({**LINKS, "titles": title}, self._read_articles)
-        return sorted(
-            (listed for _, listed in articles),
-            key=lambda one: (not one.casefold().startswith(name), one),
-        )
+        titles = [listed for _, listed in articles]
+        return sorted(titles, key=lambda listed: (not listed.casefold().startswith(name), listed))
 
     async def _asked(
         self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
@@ -207,10 +207,11 @@ class WikipediaEnvironment(Environment):
         if page.get("missing") or page.get("invalid") or page.get("special") or page.get("ns") != 0:
             return None
         text, title = page.get("extract"), page.get("title")
+        # A wiki without the extension only warns that it does not know the parameter.
         if text is None and "extracts" in json.dumps(answer.get("warnings")):
             raise FatalCallError(
-                f"{self._client.name} gives no plain text of its pages: it needs the extension "
-                f"TextExtracts"
+                f"{self._client.name} gives no plain text of its pages: "
+                "it needs the extension TextExtracts"
             )
         if not isinstance(text, str) or not isinstance(title, str):
             raise self._strange()

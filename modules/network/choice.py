@@ -48,6 +48,7 @@ def draw(
 
 def random_for(seed: int, key: str) -> np.random.Generator:
     """A random generator for one question, independent of draws for other questions."""
+    # Not Python's own hash, which differs from process to process.
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
 

@@ -100,6 +100,7 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
         names = self.strategies
         if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
             raise UserError(f"strategies is {names!r}: give a list of at least one name.")
+        # A saved network has a list there; as a tuple, its config equals the one that was saved.
         object.__setattr__(self, "strategies", tuple(names))
         if len(set(names)) < len(names):
             raise UserError(f"a strategy is named twice in {', '.join(names)}: name each once.")

@@ -60,6 +60,7 @@ def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacenc
 
     world = networkx.watts_strogatz_graph(n, n if k >= n - 1 else k, p, seed=seed)
     graph = networkx.to_numpy_array(world, dtype=bool)
+    # Random numbers in the place of trust, the same for both directions of a pair.
     liking = np.random.default_rng(seed).random((n, n))
     return _within(graph, liking + liking.T, limits)
 
@@ -120,9 +121,8 @@ def _within(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
     while (short := np.flatnonzero(edges.sum(axis=1) < low)).size:
         degree = edges.sum(axis=1)
         lacking, room = degree < low, degree < high
-        wanted = _pairs(
-            ~edges & (lacking[:, None] & room[None, :] | room[:, None] & lacking[None, :])
-        )
+        fitting = lacking[:, None] & room[None, :]
+        wanted = _pairs(~edges & (fitting | fitting.T))
         if wanted:
             i, j = _ranked(wanted, trust)[0]
             edges[i, j] = edges[j, i] = True
@@ -152,11 +152,12 @@ def _make_room(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
     low, high = limits.bounds(len(edges))
     degree = edges.sum(axis=1).tolist()
     partners = [int(j) for j in np.flatnonzero(edges.sum(axis=1) < low) if j != i]
-    if degree[i] + 2 <= high:
+    if degree[i] + 2 <= high:  # it may be connected to w, too
         partners.append(i)
     ways: list[tuple[float, int, int, int | None]] = []
-    for v in (int(v) for v in np.flatnonzero(~edges[i]) if v != i):
-        for w in (int(w) for w in np.flatnonzero(edges[v])):
+    strangers = [v for v in np.flatnonzero(~edges[i]).tolist() if v != i]
+    for v in strangers:
+        for w in np.flatnonzero(edges[v]).tolist():
             if degree[w] > low:
                 ways.append((trust[v, w], v, w, None))
             ways += [(trust[v, w], v, w, j) for j in partners if j != w and not edges[j, w]]

@@ -99,15 +99,15 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
         ways = torch.cat([self.att_src, self.att_dst], dim=1)
         ways = torch.einsum("akhc,abhcf->kabhf", ways, weight)
         scores = [
-            torch.einsum("abnf,abhf->abnh", each, way)
-            for each, way in zip((nodes, targets), ways, strict=True)
+            torch.einsum("abnf,abhf->abnh", ends, way)
+            for ends, way in zip((nodes, targets), ways, strict=True)
         ]
         sources, heads = nodes[..., 0].numel(), weight.shape[2]
         read = self.propagate(
             edges.ends,
             size=(sources, agents * batch * count),
             x=(nodes.reshape(sources, 1, -1), None),
-            score=tuple(each.reshape(-1, heads) for each in scores),
+            score=tuple(scored.reshape(-1, heads) for scored in scores),
             trust=self._edge_scale()[edges.agent] * edges.trust[:, None],
         )
         read = read.view(agents, batch, count, heads, -1)
@@ -154,6 +154,7 @@ class Policies(nn.Module):
         super().__init__()
         self.config, self.n = config, n
         wide = config.hidden * config.heads
+        # The random numbers of whoever makes a network go on as if none had been made.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.gat1 = AgentsGAT(n, config.width, config, concat=True)
@@ -176,9 +177,9 @@ class Policies(nn.Module):
         weight = torch.cat([agent_weights, product[:, :batch, 0].unsqueeze(-1)], dim=-1)
         hidden = self.gat1(nodes, weight, every, nodes)
         # The second layer is needed at each agent's own node alone.
-        at_home = hidden.diagonal(dim1=0, dim2=2).permute(2, 0, 1).unsqueeze(2)
+        own_nodes = hidden.diagonal(dim1=0, dim2=2).permute(2, 0, 1).unsqueeze(2)
         weight = self.gat2.lin["weight"].view(agents, 1, heads, self.config.hidden, -1)
-        read = self.gat2(hidden, weight, own, at_home)[:, :, 0]
+        read = self.gat2(hidden, weight, own, own_nodes)[:, :, 0]
         logits: Tensor = self.linear["bias"] + torch.einsum(
             "abc,asc->bas", read, self.linear["weight"]
         )
@@ -244,5 +245,5 @@ def _edges(group: AgentGraph, agents: int, batch: int) -> tuple[Edges, Edges]:
     first = (a * batch + b) * agents
     index = torch.stack([(first + j).flatten(), (first + i).flatten()])
     every = Edges(index, a.expand(-1, len(b)).flatten(), felt.expand(agents, -1).flatten())
-    home = i * batch + b
-    return every, Edges(torch.stack([home * agents + j, home]), i, felt)
+    target = i * batch + b
+    return every, Edges(torch.stack([target * agents + j, target]), i, felt)

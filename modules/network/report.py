@@ -57,39 +57,39 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
     use: Use = defaultdict(Counter)
     topics: dict[str, Use] = {}
     texts: dict[str, Counter[str]] = {}
-    for row in rows:
+    for row in map(ResultRow.of, rows):
         if not figures.finished(row):
             continue
-        turns = [turn for turn in row["transcript"] if turn.get("strategy") is not None]
-        reading, consensus = Reading(row), float(bool(row["correct"]))
-        right = [reading.right(turn["answer"]) for turn in turns]
-        keys = [reading.key(turn["answer"]) for turn in turns]
+        turns = [turn for turn in row.transcript if turn.strategy is not None]
+        reading, consensus = Reading(row), float(bool(row.correct))
+        right = [reading.right(turn.answer) for turn in turns]
+        keys = [reading.key(turn.answer) for turn in turns]
         figures.mean(consensus, "consensus")
         if not turns:
             continue
-        final = reading.key(row["answer"])
-        if final is not None and all(turn.get("weight") is not None for turn in turns):
-            sure = confidence(keys, [float(turn["weight"]) for turn in turns], final)
+        final = reading.key(row.answer)
+        weights = [float(turn.weight) for turn in turns if turn.weight is not None]
+        if final is not None and len(weights) == len(turns):
+            sure = confidence(keys, weights, final)
             figures.mean(sure, "confidence")
             calibration.add(sure, consensus)
         vote, tied = plain_vote(keys, right)
         figures.mean(vote, "majority")
         figures.mean(tied, "tied")
         figures.mean(consensus - vote, "gain_tied" if tied else "gain_untied")
-        meta = row.get("meta") or {}
+        meta = row.meta or {}
         if embed is not None:
-            texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)
+            texts.setdefault(row.question, Counter()).update(str(t["strategy"]) for t in turns)
         for turn, is_right in zip(turns, right, strict=True):
-            name, strategy = turn["agent"], str(turn["strategy"])
+            name, strategy = turn.agent, str(turn.strategy)
             figures.mean(is_right, "agent", name, "accuracy")
-            figures.mean(turn["answer"] is None, "agent", name, "unreadable")
+            figures.mean(turn.answer is None, "agent", name, "unreadable")
             figures.mean(is_right, "strategy", strategy, "accuracy")
             use[name][strategy] += 1
             for topic in TOPICS:
                 if meta.get(topic) is not None:
-                    topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())[
-                        strategy
-                    ] += 1
+                    values = topics.setdefault(topic, defaultdict(Counter))
+                    values[str(meta[topic])][strategy] += 1
     report = figures.report()
     agents, strategies = report.setdefault("agent", {}), report.setdefault("strategy", {})
     if agents:
@@ -155,6 +155,7 @@ def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str
             scores[key] += weight
     if answer not in scores:
         return 0.0
+    # A float holds no more than exp(709).
     return 1 / math.fsum(math.exp(min(score - scores[answer], 700.0)) for score in scores.values())
 
 

@@ -58,8 +58,7 @@ def difference(answers: Answers, correct: Right, weights: Numbers) -> Numbers:
     n = len(answers)
     # Row 0 is the whole group, row i + 1 the group without agent i.
     without = np.vstack([answers, np.where(np.eye(n, dtype=bool), -1, answers)])
-    right = expected_votes(
-        without, np.broadcast_to(correct, (n + 1, n)) & (without >= 0), weights
-    ).right
+    correct_there = np.broadcast_to(correct, (n + 1, n)) & (without >= 0)
+    right = expected_votes(without, correct_there, weights).right
     added: Numbers = right[0] - right[1:]
     return added

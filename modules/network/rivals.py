@@ -42,6 +42,7 @@ class Rival(nn.Module):
                 name: torch.zeros([sizes[letter] for letter in letters])
                 for name, letters in self.shapes.items()
             }
+        # The first tensor with a letter says its size, and every other has to agree with it.
         for name, part in tensors.items():
             for letter, size in zip(self.shapes.get(name, ""), part.shape, strict=False):
                 sizes.setdefault(letter, size)
@@ -85,6 +86,7 @@ class Neighbours(Rival):
         count = min(max(int(self.k), 0), len(self.questions))
         nearest = similarity.topk(count).indices
         right, asked = self.right[nearest].sum(dim=1), self.asked[nearest].sum(dim=1)
+        # Smoothed, so that a strategy that was never asked counts as one half.
         overall = (self.right.sum(dim=0) + 0.5) / (self.asked.sum(dim=0) + 1)
         return torch.logit((right + overall) / (asked + 1), eps=CERTAIN)
 

@@ -35,8 +35,8 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
     - `probabilities` (N, S) of all strategies by agent, and `weights` (N,) of the agents' votes.
 
     Args:
-        strategies: names, or name → what it stands for: another name, or a `dspy.Module`, which
-            becomes a part of the selector, in `modules`.
+        strategies: names, or name → another name, or a `dspy.Module`, which becomes a part of the
+            selector, in `modules`.
         agents: N; a single agent needs no graph.
         embedding: a model's name, an `fm.Embedder`, or a function of texts (n) that gives vectors
             (n, D). None: the model of `fm.train`.
@@ -60,8 +60,10 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         stands_for = dict(strategies) if isinstance(strategies, Mapping) else {}
-        self.modules = {n: one for n, one in stands_for.items() if isinstance(one, dspy.Module)}
-        self.names = {n: one for n, one in stands_for.items() if n not in self.modules}
+        self.modules = {
+            name: thing for name, thing in stands_for.items() if isinstance(thing, dspy.Module)
+        }
+        self.names = {name: thing for name, thing in stands_for.items() if name not in self.modules}
         embed = embedding if callable(embedding) else self._named(embedding)
         self.embed = _Kept(embed)
         if state is None:
@@ -83,6 +85,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
 
     async def aforward(self, question: str, key: str | None = None) -> dspy.Prediction:
         _check(question)
+        # Embedding takes long, and would hold up the calls of other questions.
         vector = (await asyncio.to_thread(self.embed, [question]))[0]
         return self._chosen(vector, key or question)
 
@@ -92,9 +95,10 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         chances = softmax(scores)
         picks = state.pick(scores, vector, key)
         rng = random_for(config.seed, key) if config.sampled else None
-        one = draw(np.log(chances.mean(axis=0, keepdims=True)), rng=rng).strategies[0]
+        # `draw` takes scores, and the softmax of these gives the mean chances back.
+        (common,) = draw(np.log(chances.mean(axis=0, keepdims=True)), rng=rng).strategies
         return dspy.Prediction(
-            choice=config.strategies[one],
+            choice=config.strategies[common],
             choices=[None if s is None else config.strategies[s] for s in picks],
             probabilities=chances,
             weights=state.weights(vector, picks),

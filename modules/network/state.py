@@ -131,7 +131,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         if not self.config.gamma or self.config.policy != "gat":
             return np.zeros((len(vectors), 1, len(self.config.strategies)))
         return self.config.gamma * np.stack(
-            [self.tracker.scores(each)[None] for each in self.checked(vectors)]
+            [self.tracker.scores(vector)[None] for vector in self.checked(vectors)]
         )
 
     def scores(self, vectors: Vectors) -> Numbers:
@@ -170,9 +170,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
         elif self.vote is None:
             weights = np.ones(n)
         else:
-            weights = self.vote.at(self.checked(vector[None])[0])[
-                np.arange(n), [s or 0 for s in strategies]
-            ]
+            by_strategy = self.vote.at(self.checked(vector[None])[0])
+            weights = by_strategy[np.arange(n), [s or 0 for s in strategies]]
         return np.where(asked, weights, 0.0)
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -189,23 +188,19 @@ class NetworkState(Parameter):  # type: ignore[misc]
             "tracker.scores": self.tracker.means,
             "tracker.tried": self.tracker.tried,
         }
-        if self.vote is not None:
-            arrays |= {
-                f"vote.{name}": part for name, part in vars(self.vote).items() if part is not None
-            }
-        named = {
-            name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()
-        }
+        vote = {} if self.vote is None else vars(self.vote)
+        arrays |= {f"vote.{name}": part for name, part in vote.items() if part is not None}
         policies = self.policies.state_dict().items()
-        return {f"{POLICIES}{name}": part.clone() for name, part in policies} | named
+        tensors = {f"{POLICIES}{name}": part.clone() for name, part in policies}
+        whole = {name: np.ascontiguousarray(part) for name, part in arrays.items()}
+        return tensors | {name: torch.from_numpy(part) for name, part in whole.items()}
 
     @property
     def identity(self) -> str:
         """A hash of the learned state: equal for equal networks."""
         parts = sorted(self.tensors().items())
-        return hashlib.sha256(
-            b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)
-        ).hexdigest()[:16]
+        content = b"".join(name.encode() + tensor.numpy().tobytes() for name, tensor in parts)
+        return hashlib.sha256(content).hexdigest()[:16]
 
     def reset(self) -> None:
         """Keep what was learned: DSPy's optimizers reset all parameters before they work on
@@ -235,8 +230,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         if other.shape != self.shape:
             raise UserError(
                 f"the state is of a network with {other.shape}, and this one has {self.shape}: "
-                f"load it into "
-                "one like that."
+                "load it into one like that."
             )
         self.__dict__.update(vars(other))
 
@@ -259,10 +253,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
         network.
         """
         place = Path(folder)
-        settings, tensors = (
-            read_plain(place / SETTINGS, MOST_SETTINGS),
-            read_plain(place / TENSORS, MOST_BYTES),
-        )
+        settings = read_plain(place / SETTINGS, MOST_SETTINGS)
+        tensors = read_plain(place / TENSORS, MOST_BYTES)
         try:
             about = json.loads(settings)
         except (ValueError, RecursionError):
@@ -280,6 +272,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         try:
             config, questions = NetworkConfig.from_dict(about["config"]), int(about["questions"])
             state = _network(config, questions, read_tensors(tensors))
+            # The two files may be of two savings, or damaged in a way that safetensors cannot see.
             if state.identity != about["learned"]:
                 raise UserError("its numbers are not those that it was saved with")
         except KeyError as problem:
@@ -305,8 +298,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise UserError(
                 f"question embeddings of shape {embeddings.shape} do not fit a network of width "
-                f"{self.width}: "
-                f"embed questions with {self.config.embedding!r}, as in training."
+                f"{self.width}: embed questions with {self.config.embedding!r}, as in training."
             )
         embeddings = embeddings.astype(np.float32)
         if not np.isfinite(embeddings).all() or not embeddings.any(axis=1).all():
@@ -332,9 +324,7 @@ def _network(
     n, s = config.agents, len(config.strategies)
     arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
     weights = {
-        name.removeprefix(POLICIES): part
-        for name, part in tensors.items()
-        if name.startswith(POLICIES)
+        name.removeprefix(POLICIES): part for name, part in tensors.items() if name not in arrays
     }
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
@@ -356,7 +346,7 @@ def _network(
         vote=_vote(arrays, (n, s, width)) if "vote.base" in arrays else None,
         questions=questions,
     )
-    if arrays:
+    if arrays:  # what is a network's has been taken out
         raise UserError(f"{next(iter(arrays))} belongs to no network")
     return state
 

@@ -25,7 +25,7 @@ from ..protocols.single import SingleAgent
 from ..protocols.strategies import STRATEGIES, strategy_of
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, TurnDetails
 from ..reading.voting import Ties, weighted_consensus
 from .config import NetworkConfig
 from .report import network_report
@@ -182,10 +182,11 @@ class StrategyNetwork(Program):
         """
         config, counted = self.state.config, list[SeatTurns]()
         for i in range(config.top or config.agents):
-            each = [_turns(self._of(i, name)) for name in config.strategies]
-            cheapest = min(range(len(each)), key=lambda s: sum(low for _, low, _ in each[s]))
-            dearest = max(range(len(each)), key=lambda s: sum(high for _, _, high in each[s]))
-            for s, turns in enumerate(each):
+            options = [_turns(self._of(i, name)) for name in config.strategies]
+            fewest = [sum(low for _, low, _ in turns) for turns in options]
+            most = [sum(high for _, _, high in turns) for turns in options]
+            cheapest, dearest = fewest.index(min(fewest)), most.index(max(most))
+            for s, turns in enumerate(options):
                 for seat, low, high in turns:
                     counted.append((seat, low if s == cheapest else 0, high if s == dearest else 0))
         return counted
@@ -195,21 +196,17 @@ class StrategyNetwork(Program):
         names, weights = self.state.config.strategies, chosen.weights
         asked = [(i, name) for i, name in enumerate(chosen.choices) if name is not None]
         predictions = await together(with_usage(self._ask(task, i, name)) for i, name in asked)
-        turns = [
-            Turn(
-                f"agent.{i}",
-                1,
-                prediction.answer,
-                str(prediction.transcript[-1]["text"]) if prediction.transcript else "",
-                usage=usage,
-                details={
-                    "strategy": name,
-                    "confidence": round(float(chosen.probabilities[i, names.index(name)]), 6),
-                    "weight": round(float(weights[i]), 6),
-                },
+        turns = []
+        for (i, name), (prediction, usage) in zip(asked, predictions, strict=True):
+            said = prediction.transcript[-1]["text"] if prediction.transcript else ""
+            details = TurnDetails(
+                strategy=name,
+                confidence=round(float(chosen.probabilities[i, names.index(name)]), 6),
+                weight=round(float(weights[i]), 6),
             )
-            for (i, name), (prediction, usage) in zip(asked, predictions, strict=True)
-        ]
+            turns.append(
+                Turn(f"agent.{i}", 1, prediction.answer, str(said), usage=usage, details=details)
+            )
         answers: list[str | None] = [None] * len(chosen.choices)
         spelled: dict[Any, str] = {}
         for (i, _), turn in zip(asked, turns, strict=True):
@@ -232,7 +229,7 @@ class StrategyNetwork(Program):
     def routed(self, questions: Sequence[Question]) -> dict[str, list[Question]]:
         """By member, the questions that some agent most likely gives it."""
         names = self.state.config.strategies
-        likely = self.state.probabilities(self.embed([each.question for each in questions]))
+        likely = self.state.probabilities(self.embed([asked.question for asked in questions]))
         routed: dict[str, list[Question]] = {name: [] for name in self.members}
         for question, picks in zip(questions, likely.argmax(axis=-1).tolist(), strict=True):
             for member in {self._member_of(i, names[s]) for i, s in enumerate(picks)}:
@@ -278,6 +275,7 @@ class StrategyNetwork(Program):
         unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
         heat = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
         context: Any = nullcontext()
+        # Predictors of the user's own read no rollouts, so their LM itself is set to it.
         if heat is not None and isinstance(member, Foreign) and own is None:
             context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
         first = ROLLOUTS.get().rollout + sum(copies[:i]) * _ROLLOUTS  # repeats have their own
@@ -377,14 +375,11 @@ def trained_network(
     from .state import NetworkState
 
     state = NetworkState.load(folder)
-    embed = (
-        embedding
-        if callable(embedding)
-        else embedder(embedding or embedding_of(state, Path(folder)))
-    )
+    if not callable(embedding):
+        embedding = embedder(embedding or embedding_of(state, Path(folder)))
     return StrategyNetwork(
         state,
-        embed,
+        embedding,
         strategies=strategies,
         own_prompts=own_prompts,
         samples=samples,
@@ -403,9 +398,9 @@ def embedding_of(state: NetworkState, place: Path) -> str:
     model = state.config.embedding
     if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
         raise UserError(
-            f"the network in {place} wants the embedding model in the folder {model!r}, which "
-            f"may hold code: "
-            f"if you trust it, give it, with embedding={model!r} or --set embedding={model}"
+            f"the network in {place} wants the embedding model in the folder {model!r}, "
+            "which may hold code: if you trust it, give it, "
+            f"with embedding={model!r} or --set embedding={model}"
         )
     return model
 

@@ -73,6 +73,7 @@ class StrategyTracker:
         nearest = nearest[cosines[nearest] >= self.settings.similar]
         weights = np.where(self.tried[nearest], cosines[nearest, None], 0.0)
         total = weights.sum(axis=0)
+        # Nothing is divided by 0: a strategy without a weight becomes neutral below.
         mean = (weights * self.means[nearest]).sum(axis=0) / np.where(total > 0, total, 1.0)
         return np.where(total > 0, np.clip(mean, 0.0, 1.0), NEUTRAL)
 
@@ -84,6 +85,7 @@ class StrategyTracker:
         """
         unit = _unit(question)
         cosines = self.questions @ unit
+        # With merge = 1, the same question again still has to find its own entry.
         if cosines.max(initial=-1.0) < self.settings.merge - ROUNDING:
             self.questions = np.vstack([self.questions, unit])
             self.means = np.pad(self.means, ((0, 1), (0, 0)), constant_values=NEUTRAL)

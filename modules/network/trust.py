@@ -89,5 +89,6 @@ def _gain(trust: Trust, rates: TrustRates) -> Trust:
 
 def _clipped(trust: Trust) -> Trust:
     clipped = np.clip(trust, LOWEST_TRUST, HIGHEST_TRUST)
+    # Clipping has lifted it, too, and an agent's trust in itself must not count in a mean.
     np.fill_diagonal(clipped, 0.0)
     return clipped

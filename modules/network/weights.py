@@ -50,9 +50,8 @@ class VoteWeights:
         """The weights (N, S), or without strategies (N,), for a question's embedding (D,)."""
         if self.slopes is None or self.centre is None:
             return self.base
-        weights: Numbers = self.base + self.slopes @ (
-            np.asarray(vector, dtype=np.float64) - self.centre
-        )
+        away = np.asarray(vector, dtype=np.float64) - self.centre
+        weights: Numbers = self.base + self.slopes @ away
         return weights
 
 
@@ -65,10 +64,10 @@ def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expect
     rounding alone are equal.
     """
     groups = _grouped(answers, correct)
-    each = np.broadcast_to(np.asarray(weights, dtype=np.float64), answers.shape)
+    by_vote = np.broadcast_to(np.asarray(weights, dtype=np.float64), answers.shape)
     right, tied = np.zeros(len(answers)), np.zeros(len(answers), dtype=bool)
     if groups.first.size:
-        scores = groups.sums(each)
+        scores = groups.sums(by_vote)
         top = groups.spread(np.maximum.reduceat(scores, groups.first))
         leads = scores >= top - _TIE * np.maximum(1.0, np.abs(top))
         leaders = np.add.reduceat(leads.astype(int), groups.first)
@@ -162,6 +161,7 @@ def _grouped(answers: Answers, correct: Right) -> _Groups:
     voted = answers >= 0
     _, codes = np.unique(answers[voted], return_inverse=True)
     base = int(codes.max(initial=0)) + 1
+    # One number for each answer to each question, in the order of the questions.
     keys, of_vote = np.unique(np.nonzero(voted)[0] * base + codes, return_inverse=True)
     question = keys // base
     right = np.zeros(len(keys), dtype=bool)
@@ -196,6 +196,7 @@ def _fit(
         total, share = _softmax(scores, groups)
         right_total, right_share = _softmax(np.where(groups.right, scores, -np.inf), groups)
         by_vote = np.zeros(groups.voted.shape)
+        # The gradient: what a vote adds to all answers, less what it adds to the right ones.
         by_vote[groups.voted] = (share - right_share)[groups.of_vote]
         value = (total - right_total).sum() + 0.5 * (away**2).sum()
         return float(value), (by_vote.T @ inputs / scale + away).ravel()
@@ -211,6 +212,7 @@ def _fit(
 
 def _softmax(scores: Numbers, groups: _Groups) -> tuple[Numbers, Numbers]:
     """Each question's log of the sum of exp(scores), and each group's share of that sum, (G,)."""
+    # The largest is taken out of the exponential, which would overflow for large weights.
     top = np.maximum.reduceat(scores, groups.first)
     powers = np.exp(scores - groups.spread(top))
     whole = np.add.reduceat(powers, groups.first)

@@ -64,8 +64,8 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
     if len(parts) > 1 or counts is None:
         raise UserError(
-            f"{':'.join(parts)!r} is not a number of reasoners and evaluators: write for example "
-            f"causal:R2E1"
+            f"{':'.join(parts)!r} is not a number of reasoners and evaluators: "
+            "write for example causal:R2E1"
         )
     named = zip(("reasoners", "evaluators"), counts.groups(), strict=True)
     return {name: int(count) for name, count in named if count}
@@ -172,6 +172,8 @@ class CausalConsistency(
             settled = partial(prediction_of, task, transcript=transcript, rounds=depth)
             if not self.evaluators:
                 return settled(answer=leading, decided_by="vote")
+            # Algorithm 1: a majority has to pass one evaluator, and without one each top answer is
+            # examined.
             alone = bool(given) and given[0][1] > self.th0
             examined = [answer for answer, _ in given[: 1 if alone else self.n]]
             verdicts = await self._evaluate(task, depth, solutions, examined, draw)
@@ -186,6 +188,7 @@ class CausalConsistency(
 
     async def _reason(self, task: Task, depth: int) -> list[Turn]:
         """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
+        # Numbers go on from round to round: with one used twice, a cache would repeat its answer.
         first = (depth - 1) * len(self.reasoners) + 1
         asked = (
             reasoner.ask(task, round=depth, rollout=number)
@@ -211,11 +214,10 @@ class CausalConsistency(
             solution = draw.choice(supporting)
             drawn.append((solution, _counterfactual(task, answer, solutions, draw)))
         first = (depth - 1) * self.n + 1
+        in_turn = zip(drawn, cycle(self.evaluators))
         asked = (
-            self._examine(task, depth, evaluator, *examined, number)
-            for number, (examined, evaluator) in enumerate(
-                zip(drawn, cycle(self.evaluators)), first
-            )
+            self._examine(task, depth, evaluator, solution, other, number)
+            for number, ((solution, other), evaluator) in enumerate(in_turn, first)
         )
         return await together(asked)
 
@@ -231,11 +233,7 @@ class CausalConsistency(
         shown = None if "counterfactual" in self.without else other
         notes = _notes(solution.text, solution.answer, shown)
         verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
-        examined: Examined = {
-            "agent": solution.agent,
-            "answer": solution.answer,
-            "counterfactual": shown,
-        }
+        examined = Examined(agent=solution.agent, answer=solution.answer, counterfactual=shown)
         return replace(verdict, examined=examined)
 
     def _ranked(
@@ -267,6 +265,7 @@ class CausalConsistency(
         most = min(self.n, len(self.reasoners))
         turns: list[SeatTurns] = [(reasoner, 1, rounds) for reasoner in self.reasoners]
         for place, evaluator in enumerate(self.evaluators):
+            # Evaluators take the answers of a round in turn: this one those at its place and so on.
             asked = rounds * len(range(place, max(most, 1), len(self.evaluators)))
             turns += [(seat, 0, asked) for seat in with_queries([evaluator])]
         return turns

@@ -87,6 +87,7 @@ def known_names(
         raise UserError(f"{parameter} is {value!r}: {advice}")
     names, choices = [value] if isinstance(value, str) else list(value), list(allowed)
     parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
+    # "a,b" is surely meant as two names, but elsewhere a comma may be part of one.
     if len(parts) > 1 and all(part in choices for part in parts):
         raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
     for name in names:

@@ -125,24 +125,25 @@ class Declared(Program):
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
             cls.__init__ = _constructor(seat, cls.settings)  # type: ignore[method-assign]
-        tuned = {each.name: parameter for each in cls.settings if (parameter := each.tuned())}
-        tuned |= space
+        varied = {setting.name: setting.tuned() for setting in cls.settings}
+        tuned = {name: how for name, how in varied.items() if how is not None} | dict(space)
+        ordered = {drawn: tuned[drawn] for drawn in (*order, *tuned)}
         name = name or cls.__name__.lower()
-        told: dict[str, Any] = {"example": name, "read": partial(_read, cls.settings), **facts}
-        ordered = {each: tuned[each] for each in (*order, *tuned)}
-        cls.protocol = Protocol(name, space=ordered, **told)
+        facts = {"example": name, "read": partial(_read, cls.settings), **facts}
+        cls.protocol = Protocol(name, space=ordered, **facts)
 
     def __init__(self, *given: Any, **named: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__} has no seat(): name its agents there")
 
     def describe(self) -> Described:
-        own = {each.name: getattr(self, each.name) for each in self.settings if self._said(each)}
+        said = filter(self._said, self.settings)
+        own = {setting.name: getattr(self, setting.name) for setting in said}
         seats = list(self.seats().values())
         first, *others = [seat.predict.config for seat in seats] or [{}]
         # What one seat alone has is its own, and no setting of the program.
-        shared = {
-            key: first[key] for key in first if all(first[key] == each.get(key) for each in others)
-        }
+        shared = dict(first)
+        for config in others:
+            shared = {key: value for key, value in shared.items() if config.get(key) == value}
         described = {**self.named(), **own, "sampling": shared}
         if "environment" in vars(self):
             described |= retrieval_settings(seats, self.environment)
@@ -169,9 +170,15 @@ class Declared(Program):
 
 def _settings_of(seat: Callable[..., None]) -> list[Setting]:
     hints, kinds = get_type_hints(seat, include_extras=True), get_type_hints(seat)
+    _self, *parameters = inspect.signature(seat).parameters.values()
     return [
-        Setting(name, kinds.get(name), parameter.default, get_args(hints.get(name))[1:])
-        for name, parameter in list(inspect.signature(seat).parameters.items())[1:]
+        Setting(
+            parameter.name,
+            kinds.get(parameter.name),
+            parameter.default,
+            get_args(hints.get(parameter.name))[1:],
+        )
+        for parameter in parameters
         if parameter.kind is not parameter.VAR_KEYWORD
     ]
 
@@ -185,7 +192,9 @@ def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object
 def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
     """The constructor around `seat`, whose signature shows all that such a program takes."""
     parameters = inspect.signature(seat).parameters.values()
-    own = inspect.Signature([each for each in parameters if each.kind is not each.VAR_KEYWORD])
+    own = inspect.Signature(
+        [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    )
 
     def built(
         self: Declared,
@@ -205,13 +214,17 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
                 f"{', '.join(setting.name for setting in settings)}"
             ) from None
         bound.apply_defaults()
-        arguments = {each.name: each.checked(bound.arguments[each.name]) for each in settings}
+        arguments = {
+            setting.name: setting.checked(bound.arguments[setting.name]) for setting in settings
+        }
         for name, value in arguments.items():
             setattr(self, name, value)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
+        # A class that describes itself may put anything under the name of a setting.
         if type(self).describe is Declared.describe:
             _check_settings(self, arguments)
+        # The protocol's own sampling first: what the user says wins.
         for agent in self.seats().values():
             agent.sample(self.sampling)
             agent.sample(sampling)
@@ -220,7 +233,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             self.assign(lms)
 
     shared = inspect.signature(built).parameters.values()
-    keywords = [each for each in shared if each.kind is each.KEYWORD_ONLY]
+    keywords = [parameter for parameter in shared if parameter.kind is parameter.KEYWORD_ONLY]
     signature = inspect.Signature([*own.parameters.values(), *keywords])
     built.__signature__ = signature  # type: ignore[attr-defined]
     return built

@@ -140,9 +140,8 @@ class Ensemble(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        times = self.samples
         turns = [
-            (seat, times * fewest, times * most)
+            (seat, self.samples * fewest, self.samples * most)
             for member in self.members
             for seat, fewest, most in member.turns()
         ]
@@ -159,13 +158,12 @@ class Ensemble(Program):
             for member in self.members
             for number in range(self.samples)
         )
+        # A name for each ballot: a report counts the answers by the names of turns.
         names = distinct([name for name in self.names for _ in range(self.samples)])
         turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
         if self.picker is not None:
             return await self._picked(task, turns, self.picker)
-        ballots = [
-            Ballot(turn.agent, turn.answer, turn.details.get("probability")) for turn in turns
-        ]
+        ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]
         question = ASKER.get().question
         decided = _counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
@@ -211,6 +209,7 @@ async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
     """A member's prediction; from the second sample on, of calls of its own."""
     if not number:
         return await solved_by(member, task)
+    # A repeat of the question has rollouts of its own, on which these are built.
     first = ROLLOUTS.get().rollout + number * _ROLLOUTS
     with bound(ROLLOUTS, Rollouts(first, SAMPLED["temperature"])):
         return await solved_by(member, task)
@@ -222,15 +221,15 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
     One whose request was refused says why.
     """
     if isinstance(outcome, CallError):
-        return Turn(name, 1, None, "", details={"failed": said_by(outcome)})
+        return Turn(name, 1, None, "", details=TurnDetails(failed=said_by(outcome)))
     prediction, usage = outcome
     if not prediction.transcript:
         return Turn(name, 1, prediction.answer, "", usage=usage)
-    last: TurnFields = prediction.transcript[-1]
-    details: TurnDetails = {}
-    if "probability" in last and last["answer"] == prediction.answer:
-        details["probability"] = last["probability"]
-    return Turn(name, 1, prediction.answer, str(last["text"]), usage=usage, details=details)
+    last = TurnFields.of(prediction.transcript[-1])
+    details = TurnDetails()
+    if last.probability is not None and last.answer == prediction.answer:
+        details["probability"] = last.probability
+    return Turn(name, 1, prediction.answer, str(last.text), usage=usage, details=details)
 
 
 class Ballot(NamedTuple):
@@ -262,26 +261,26 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
     """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
     right = [0] * len(names)
     total = options = 0
-    for row in rows:
-        turns = {turn["agent"]: turn["answer"] for turn in row["transcript"]}
-        if row.get("error"):
+    for row in map(ResultRow.of, rows):
+        turns = {turn.agent: turn.answer for turn in row.transcript}
+        if row.error:
             continue
         if list(turns) != list(names):
             raise UserError(
-                f"row {row['id']!r} is not of this ensemble: its members are {', '.join(names)}"
+                f"row {row.id!r} is not of this ensemble: its members are {', '.join(names)}"
             )
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            right[index] += score(
-                turns[name], row["gold"] or "", row["kind"], row.get("choices")
-            ).correct
+            scored = score(turns[name], row.gold or "", row.kind, row.choices)
+            right[index] += scored.correct
     if not total:
         raise UserError(
             "there are no finished rows to fit weights on: evaluate the ensemble on training "
             "questions"
         )
     typical = max(2, round(options / total))
+    # Below 0, a vote for an answer would count against it: who guesses badly is left out.
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
@@ -323,51 +322,42 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
 
 def _options(row: ResultRow) -> int:
     """The number of possible answers: the options, or without any the answers given, and one."""
-    choices = row.get("choices")
-    if row["kind"] == "choice" and choices:
+    choices = row.choices
+    if row.kind == "choice" and choices:
         return len(choices)
-    if row["kind"] == "boolean":
+    if row.kind == "boolean":
         return 2
-    return len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
+    return len({turn.answer for turn in row.transcript} - {None}) + 1
 
 
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
     """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
     rows.
     """
-    finished = [row for row in rows if not row["error"]]
+    finished = [row for row in map(ResultRow.of, rows) if not row.error]
     vote = parameters.get("vote") or "majority"
     if not finished or vote == "pick":  # which has to be asked
         return [None for _ in rows]
-    names = [turn["agent"] for turn in finished[0]["transcript"]]
+    names = [turn.agent for turn in finished[0].transcript]
     rule, weights = parameters.get("tie_break"), parameters.get("weights")
     ties = _ties_of(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
     if weights is None and (vote == "weighted" or (vote == "majority" and ties.rule == "weight")):
         weights = member_weights(names, finished)
     outcomes: list[Replayed | None] = []
-    for row in rows:
-        if row["error"]:
+    for row in map(ResultRow.of, rows):
+        if row.error:
             outcomes.append(None)
             continue
-        ballots = [
-            Ballot(turn["agent"], turn["answer"], turn.get("probability"))
-            for turn in row["transcript"]
-        ]
-        answer = _counted(ballots, row["kind"], row["id"], vote, weights, ties).answer
+        ballots = [Ballot(turn.agent, turn.answer, turn.probability) for turn in row.transcript]
+        answer = _counted(ballots, row.kind, row.id, vote, weights, ties).answer
         decided_by = "none" if answer is None else vote
-        outcomes.append(Replayed(answer, decided_by, 1, row["usage"]["calls"] or 0))
+        outcomes.append(Replayed(answer, decided_by, 1, row.usage.calls or 0))
     return outcomes
 
 
+_ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _SPACE: Space = {
-    "members": Parameter(
-        lists(
-            (name for name, strategy in STRATEGIES.items() if strategy.samples is None),
-            2,
-            4,
-            ordered=False,
-        )
-    ),
+    "members": Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False)),
     "vote": Parameter(CategoricalDistribution(FITTED)),
     "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
     "strongest": Parameter(
@@ -382,20 +372,18 @@ _SPACE: Space = {
 
 _FREE = ("vote", "weights", "tie_break", "seed")
 
+
+def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
+    """The ensemble to record: the one that needs no weights, and asks nobody else."""
+    kept = {name: value for name, value in parameters.items() if name not in _FREE}
+    return {**kept, "vote": "majority"}
+
+
 Ensemble.protocol = Protocol(
     "ensemble",
     "ensemble:simple,cot:majority",
     partial(items_and, "members", "vote"),
     _SPACE,
-    # The recorded ensemble is the one that needs no weights.
-    Replays(
-        _FREE,
-        lambda parameters, largest: (
-            {name: value for name, value in parameters.items() if name not in _FREE}
-            | {"vote": "majority"}
-        ),
-        _replayed,
-        same_calls=True,
-    ),
+    Replays(_FREE, _recorded, _replayed, same_calls=True),
     holds=("members",),
 )

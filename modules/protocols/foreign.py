@@ -34,7 +34,7 @@ from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
-from ..reading.row import TurnFields
+from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, check_no_pickle, predictors_of
@@ -94,13 +94,10 @@ class Field:
         if self.annotation is str and isinstance(value, list):
             return "\n\n".join(map(str, value))
         if list in (self.annotation, get_origin(self.annotation)):
-            return (
-                [value]
-                if isinstance(value, str)
-                else list(value.values())
-                if isinstance(value, Mapping)
-                else value
-            )
+            if isinstance(value, str):
+                return [value]
+            if isinstance(value, Mapping):
+                return list(value.values())
         return value
 
 
@@ -232,6 +229,7 @@ class Foreign(Program):
                 notes.append(unasked)
                 continue
             empty = all(given.get(source) is None for given in values)
+            # Every question has the usual fields: one that is None in all of them is missing.
             if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
                 raise UserError(
@@ -260,6 +258,7 @@ class Foreign(Program):
             if name not in INPUTS or name == "question"
         }
         last = list(predictors_of(self).values())[-1].signature.output_fields
+        # Its answer may have any name; an optimizer learns from the gold under that one.
         names = [name for name in last if name not in THOUGHTS]
         if "answer" not in names and len(names) == 1:
             shown[names[0]] = question.answer
@@ -304,20 +303,16 @@ class Foreign(Program):
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if not turns and answer is not None and (sure := _probability(decided)) is not None:
-                    turn = Turn(self._name, 1, answer, "", details={"probability": sure})
+                    turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
-            except (
-                AdapterParseError
-            ) as problem:  # the LM returned something, but no field of that type
+            except AdapterParseError as problem:
+                # The LM returned something, but no field of the type: an unreadable answer.
                 returned, text, answer, turns = None, problem.lm_response, None, []
-        held = (
-            dict(returned.items())
-            if isinstance(returned, dspy.Example | dspy.Prediction | Mapping)
-            else {}
-        )
+        several = isinstance(returned, dspy.Example | dspy.Prediction | Mapping)
+        held = {str(name): value for name, value in returned.items()} if several else {}
         return dspy.Prediction(
             **{
-                **{str(name): value for name, value in held.items()},
+                **held,
                 "answer": answer,
                 "decided_by": None,
                 "rounds": 0,
@@ -339,6 +334,7 @@ class Foreign(Program):
             if isinstance(self.module, dspy.Module):
                 if self._async and self._lms_can_be_awaited():
                     return await self.module.acall(*args, **fields)
+                # It may be a function that returns a coroutine without being one.
                 returned = await self._in_thread(*args, **fields)
                 return await returned if inspect.isawaitable(returned) else returned
             if self._async:
@@ -414,6 +410,7 @@ def without_lms(state: Any) -> Any:
     """
     if not isinstance(state, Mapping):
         return state
+    # The state of a predictor; all else is a mapping of names to such states.
     if "signature" in state and "demos" in state:
         return {**state, "lm": None, "traces": [], "train": []}
     return {name: without_lms(part) for name, part in state.items()}
@@ -429,9 +426,9 @@ def _simple_signature(module: Any) -> str | None:
         if any(field.annotation not in (str, int, float, bool) for field in fields.values()):
             return None
         described = [f"{name}: {field.annotation.__name__}" for name, field in fields.items()]
-        sides.append(
-            ", ".join(described[1:] if type(module) is dspy.ChainOfThought and sides else described)
-        )
+        if sides and type(module) is dspy.ChainOfThought:
+            del described[0]  # `reasoning`, which it puts before the outputs itself
+        sides.append(", ".join(described))
     return " -> ".join(sides)
 
 
@@ -446,12 +443,13 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     except (ValueError, TypeError):  # of something built in
         return None
     named = {
-        each.name: each
-        for each in parameters
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-        and each.name not in (ENDPOINT, FOLDER)
+        parameter.name: parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        and parameter.name not in (ENDPOINT, FOLDER)
     }
-    needed = [name for name, each in named.items() if each.default is each.empty]
+    needed = [name for name, taken in named.items() if taken.default is taken.empty]
+    # A function of one parameter gets the whole question, unless it says that it takes a text.
     if not own and not inputs and len(needed) < 2:
         if not parameters:
             raise UserError(
@@ -459,37 +457,33 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             )
         if not needed or named[needed[0]].annotation is not str:
             return None
+    # An annotation that could not be resolved is still a text.
     fields = {
         name: Field(
-            each.default is each.empty, str if each.annotation == "str" else each.annotation
+            taken.default is taken.empty, str if taken.annotation == "str" else taken.annotation
         )
-        for name, each in named.items()
+        for name, taken in named.items()
     }
-    if any(each.kind == each.VAR_KEYWORD for each in parameters):
+    if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         if needed or (signature := _signature(module)) is None:
             fields |= {name: Field(True, Any) for name in inputs if name not in fields}
         else:
             # What its one predictor needs, a module of the user's own may find itself.
             plain = hasattr(module, "signature")
-            fields |= {
-                name: Field(
-                    plain and field.is_required() and type(None) not in get_args(field.annotation),
-                    field.annotation,
-                )
-                for name, field in signature.input_fields.items()
-            }
+            for name, field in signature.input_fields.items():
+                optional = type(None) in get_args(field.annotation)
+                required = plain and field.is_required() and not optional
+                fields[name] = Field(required, field.annotation)
         if not fields:
             raise UserError(
                 f"{_called(module)} takes fields of any name: say which it wants with "
-                f"inputs={{'question': "
-                "'question'}, its field and the question's"
+                "inputs={'question': 'question'}, its field and the question's"
             )
     for name in inputs:
         if name not in fields:
             raise UserError(
-                f"inputs names {name!r}, which {_called(module)} does not "
-                f"take{did_you_mean(name, fields)}: "
-                f"its fields are {', '.join(fields)}"
+                f"inputs names {name!r}, which {_called(module)} does not take"
+                f"{did_you_mean(name, fields)}: its fields are {', '.join(fields)}"
             )
     return fields
 
@@ -499,7 +493,7 @@ def _without_asyncify(module: Any) -> Any:
     if getattr(module, "__module__", "") != "dspy.utils.asyncify":
         return module
     held = (cell.cell_contents for cell in getattr(module, "__closure__", None) or ())
-    return next((each for each in held if isinstance(each, dspy.Module)), module)
+    return next((inner for inner in held if isinstance(inner, dspy.Module)), module)
 
 
 def _method(module: dspy.Module, name: str) -> Any:
@@ -546,21 +540,18 @@ def _runs_async(module: Any) -> bool:
 
 def _answer_in(returned: Any, name: str) -> Any:
     """The answer in what a program returned. Raises UserError where several fields may be it."""
+    if isinstance(returned, BaseModel) and hasattr(returned, "answer"):
+        return returned.answer
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
-        return (
-            returned.answer
-            if isinstance(returned, BaseModel) and hasattr(returned, "answer")
-            else returned
-        )
+        return returned
     values = dict(returned.items())
     if "answer" in values:
         return values["answer"]
     fields = [field for field in values if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
-            f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': call "
-            f"the field "
-            "with the answer `answer`"
+            f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': "
+            "call the field with the answer `answer`"
         )
     return values[fields[0]]
 
@@ -595,9 +586,8 @@ def _code(module: Any) -> str:
         parts: Any = _said_of(module)
     else:
         parts = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
-    return hashlib.sha256(
-        json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
-    ).hexdigest()
+    text = json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()
 
 
 def _said_of(thing: Any) -> Any:

@@ -75,11 +75,12 @@ class NearestDemos(Program):
 
     async def solve(self, task: Task) -> dspy.Prediction:
         near = self.pool.nearest(task.question, self.k)
+        # A copy for this question: others are answered at the same time, with other demonstrations.
         shown: Program = self.program.deepcopy()
         for name, predictor in shown.named_predictors():
-            predictor.demos = [
-                dspy.Example(**each.demos[name]) for each in reversed(near) if name in each.demos
-            ] or predictor.demos
+            own = [solved.demos[name] for solved in reversed(near) if name in solved.demos]
+            if own:
+                predictor.demos = [dspy.Example(**fields) for fields in own]
         return await shown.solve(task)
 
 

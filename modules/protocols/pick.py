@@ -32,6 +32,7 @@ async def picked(
     shown = list(candidates.values())
     if len(shown) < 2:
         return None
+    # In the order of the members, a liking for the first place would always favour the same one.
     random.Random(f"{seed} {task.key}").shuffle(shown)
     notes: list[dict[str, Any]] = []
     for number, turn in enumerate(shown, start=1):

@@ -30,7 +30,7 @@ from ..base.space import Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .roles import ROLES, SEATS, Role
@@ -84,8 +84,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         if dspy.settings.send_stream is None:
             return run_sync(self.aforward, question, choices, context, kind)
         # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can
-        # send
-        # to it from another loop.
+        # send to it from another loop.
         return from_thread.run(self.aforward, question, choices, context, kind)
 
     async def aforward(
@@ -109,6 +108,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             prediction = await self.solve(task)
         # as an attribute, DSPy would look at every name of the class
         prediction["usage"] = usage.to_dict()
+        prediction["transcript"] = [TurnFields.of(turn) for turn in prediction["transcript"]]
         # The answer stands last, where `dspy.majority` looks for it.
         answer = prediction["answer"]
         del prediction["answer"]
@@ -150,9 +150,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         the user's own roles.
         """
         kind = type(self)
-        own = (
-            {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
-        )
+        inherited = "protocol" not in vars(kind)
+        own = {"class": f"{kind.__module__}:{kind.__qualname__}"} if inherited else {}
         roles = {name: role.describe() for name, role in self.own_roles.items()}
         more = {"own_roles": roles} if roles else {}
         return {"program": self.protocol.name, **own, **self.wording(), **more}
@@ -219,6 +218,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             write(self, place)
             return
         check_kept(self)
+        # DSPy writes in place, where a reader could see half a file.
         scratch = place.with_name(f".{place.stem}.{os.getpid()}.json")
         try:
             super().save(scratch)
@@ -261,9 +261,8 @@ class Program(dspy.Module):  # type: ignore[misc]
             if name is not None:
                 used.add(name)
                 seat.predict.signature = signature.with_instructions(instructions[name])
-            elif (
-                instructions and id(seat) not in worded_before
-            ):  # folkmoot's own lines are wrapped, and mean one paragraph
+            elif instructions and id(seat) not in worded_before:
+                # All are verbatim from now on, but folkmoot's own lines only wrap a paragraph.
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
         for name in instructions.keys() - used - {*_SEATS, *ROLES.names(), *self.other_seats()}:
@@ -299,7 +298,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Raise UserError for a role of the user's own that nobody would be asked as."""
         if self.idle_role:
             raise UserError(
-                f"the role {self.idle_role!r} has no seat in this program: set "
+                f"the role {self.idle_role!r} is no agent of this program: set "
                 f"tie_break={self.idle_role}, or leave the role out"
             )
 
@@ -309,6 +308,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         Raises UserError naming the agents when a name is not one of them.
         """
         seats = self.seats()
+        # Names that mean several agents first, so that the name of a single one decides.
         for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
             meant = [
                 seat for key, seat in seats.items() if key == name or key.startswith(f"{name}.")

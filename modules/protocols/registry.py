@@ -46,6 +46,7 @@ def _built_in() -> dict[str, Protocol]:
         module = import_module(part.name)
         for value in vars(module).values():
             own = vars(value).get("protocol") if isinstance(value, type) else None
+            # A file that only imports a protocol's class does not declare it.
             if isinstance(own, Protocol) and value.__module__ == module.__name__:
                 protocols[own.name] = replace(own, program=own.program or value)
     return protocols

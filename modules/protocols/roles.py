@@ -38,9 +38,9 @@ class Role:
     """What an agent is asked as. `ROLES["mine"] = Role(MySignature)` adds one.
 
     Args:
-        signature: its docstring is the instruction, and `answer` is the last of its outputs, which
-            are text. Workers and supervisors take its instruction alone; one with the outputs
-            `thought` and `action` is a worker.
+        signature: its docstring is the instruction, and `answer` the last of its outputs, which are
+            text. Workers and supervisors take the instruction alone; one with the outputs `thought`
+            and `action` is a worker.
         tools: environments, or functions of a query; the text `environment` stands for the
             program's.
         lm: its LM, where no other is given.
@@ -132,6 +132,7 @@ def role_of(name: str, thing: Any) -> Role:
             )
     signature = dspy.Signature({**_INPUTS, **outputs}, role.signature.instructions)
     checked = replace(role, signature=signature, tools=tools)
+    # Checking it again would wrap its functions once more, and make another class of its signature.
     object.__setattr__(checked, "checked_as", name)
     return checked
 
@@ -179,6 +180,7 @@ def roles_given(given: Any) -> dict[str, Role]:
     for name in own:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise UserError(f"the role {name!r} needs a name of letters, digits, _ and -")
+        # One name must not mean two roles, in a list of them or in a saved program.
         if ROLES.find(name) is not None:
             raise UserError(f"there is a role {name!r} already: give yours another name")
     return {name: role_of(name, thing) for name, thing in own.items()}
@@ -211,8 +213,9 @@ class Seated(NamedTuple):
 def seated(cast: Mapping[str, Role], names: Iterable[str]) -> list[Seated]:
     """The seats that the named roles take; equal names become `NAME.0`, `NAME.1`, …."""
     roles = [name for name in names for _ in range(cast[name].repeats)]
+    # The first of a role draws no sample, so that it is asked as one alone would be.
     samples = [roles[:place].count(role) or None for place, role in enumerate(roles)]
-    return [Seated(*each) for each in zip(distinct(roles), roles, samples, strict=True)]
+    return list(map(Seated, distinct(roles), roles, samples))
 
 
 def seat_of(
@@ -235,5 +238,7 @@ def seat_of(
 
 def acting_as(role: Role) -> type[Any]:
     """What a worker in that role is told; one that answers gives the instruction alone."""
-    told: type[Any] = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
-    return role.signature if role.acts else told
+    words: type[Any] = role.signature
+    if not role.acts:
+        words = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
+    return words

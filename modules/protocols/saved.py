@@ -154,9 +154,8 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
 
 def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     """The predictors among `dspy_parameters`."""
-    return {
-        name: one for name, one in dspy_parameters(program).items() if isinstance(one, dspy.Predict)
-    }
+    parameters = dspy_parameters(program).items()
+    return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
 def learned_in(program: Saveable) -> dict[str, Learned]:
@@ -165,11 +164,12 @@ def learned_in(program: Saveable) -> dict[str, Learned]:
     Raises UserError for one of another kind, which no folder holds.
     """
     states = {}
-    for name, one in dspy_parameters(program).items():
-        if not isinstance(one, dspy.Predict):
-            if not hasattr(one, "identity"):  # its class would bring PyTorch along
-                raise UserError(f"{name} is a {type(one).__name__}, which no saved program holds")
-            states[name] = cast(Learned, one)
+    for name, part in dspy_parameters(program).items():
+        if not isinstance(part, dspy.Predict):
+            # Not asked for its class, which would bring PyTorch along.
+            if not hasattr(part, "identity"):
+                raise UserError(f"{name} is a {type(part).__name__}, which no saved program holds")
+            states[name] = cast(Learned, part)
     return states
 
 
@@ -182,8 +182,8 @@ def check_no_pickle(path: Path, save_program: bool, modules_to_serialize: object
 def check_kept(program: dspy.Module) -> None:
     """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
     kept = {id(parameter) for parameter in program.parameters()}
-    for name, one in dspy_parameters(program).items():
-        if id(one) not in kept:
+    for name, part in dspy_parameters(program).items():
+        if id(part) not in kept:
             raise UserError(
                 f"DSPy's state leaves out {name}, since a part that it belongs to is compiled: set "
                 "_compiled = False there, and save again"
@@ -194,11 +194,9 @@ def hashes(program: Saveable) -> dict[str, str]:
     """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over
     those and the structure.
     """
-    prompts: dict[str, list[Any]] = {
-        name: [predictor.signature.dump_state(), [dict(demo) for demo in predictor.demos]]
-        for name, predictor in predictors_of(program).items()
-    }
+    prompts: dict[str, list[Any]] = {}
     for name, predictor in predictors_of(program).items():
+        prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
     return _hashes(program.describe(), prompts)
@@ -209,9 +207,8 @@ def state_of(program: Saveable) -> SavedProgram:
     replaced = [name for name in ("forward", "aforward", "solve") if name in vars(program)]
     if replaced:
         raise UserError(
-            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, and code is "
-            f"not saved: "
-            "save the program before that, or choose another optimizer"
+            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, "
+            "and code is not saved: save the program before that, or choose another optimizer"
         )
     for _, part in program.parts(dspy.Module):
         if (check := getattr(part, "check_saved", None)) is not None:
@@ -225,7 +222,7 @@ def state_of(program: Saveable) -> SavedProgram:
             )
         if getattr(predictor, "adapter", None) is not None:
             raise UserError(
-                f"the seat of {name} has an adapter of its own, which no saved program holds"
+                f"the agent of {name} has an adapter of its own, which no saved program holds"
             )
         signature = predictor.signature
         texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)
@@ -245,9 +242,9 @@ def state_of(program: Saveable) -> SavedProgram:
         "format": FORMAT,
         "versions": dict(_versions()),
         "program": program.describe(),
-        "environments": {each.fingerprint: each.text_form for each in environments_in(program)},
+        "environments": {place.fingerprint: place.text_form for place in environments_in(program)},
         "predictors": predictors,
-        "learned": {name: one.identity for name, one in learned_in(program).items()},
+        "learned": {name: learned.identity for name, learned in learned_in(program).items()},
         "lms": lms,
         **hashes(program),
     }
@@ -307,6 +304,7 @@ def read_saved(folder: Path) -> SavedProgram:
     """
     document = read_document(folder)
     where = str(folder / FILE)
+    # Before anything else is read, which another version may have named otherwise.
     if (written := document.get("format")) != FORMAT:
         raise UserError(
             f"{where} has the format {repr(written)[:40]}, and this version reads {FORMAT}: "
@@ -319,8 +317,8 @@ def read_saved(folder: Path) -> SavedProgram:
         prompts[name] = [{"instructions": kept.instructions, "fields": fields}, kept.demos]
     if _hashes(saved.program, prompts) != saved.model_dump(include={"prompt_hash", "program_hash"}):
         raise UserError(
-            f"{where} is damaged: its content is not what its program_hash says; save the "
-            f"program again"
+            f"{where} is damaged: its content is not what its program_hash says; "
+            "save the program again"
         )
     return saved
 
@@ -350,14 +348,14 @@ def restore(
     same_seats = sorted(ours.values()) == sorted(theirs.values())
     some_seats = fewer and len(set(ours.values())) == len(ours) and {*ours.values()} <= {*by_seat}
     if ours != theirs and (same_seats or some_seats) and len(by_seat) == len(theirs):
+        # DSPy's names follow the order of the agents, so words go by the agents' own names.
         kept_as = {name: by_seat[seat] for name, seat in ours.items()}
         theirs = ours
     if ours != theirs:
         differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
         raise UserError(
-            f"{where} has prompts for other seats than the program that it describes (first "
-            f"{differing}): "
-            "save the program again"
+            f"{where} has prompts for other agents than the program that it describes "
+            f"(first {differing}): save the program again"
         )
     ready = {}
     prompts = {name: saved.predictors[kept] for name, kept in kept_as.items()}
@@ -372,6 +370,7 @@ def restore(
             for field, now in zip(signature.fields, state["fields"], strict=True)
         ]
         wanted = {"instructions": kept.instructions, "fields": fields}
+        # An unchanged signature stays the same class, for which prompts are already cached.
         ready[name] = signature if wanted == state else signature.load_state(wanted)
     networks = learned_in(program)
     if networks.keys() != saved.learned.keys():
@@ -380,9 +379,9 @@ def restore(
         )
     for name, identity in saved.learned.items():
         if networks[name].identity != identity:  # one that `describe()` does not name was made anew
-            networks[name].load_state(
-                networks[name].load(_place(folder, name, identity)).dump_state()
-            )
+            loaded = networks[name].load(_place(folder, name, identity))
+            networks[name].load_state(loaded.dump_state())
+    # Only now that all of it fits: an error above leaves the program as it was.
     for name, kept in prompts.items():
         predictors[name].signature = ready[name]
         predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]

@@ -49,7 +49,8 @@ def distinct(names: Sequence[str]) -> list[str]:
     result = []
     for name in names:
         if name in numbers:
-            name = next(each for n in numbers[name] if (each := f"{name}.{n}") not in used)
+            # A program may be called `a.0` itself.
+            name = next(new for number in numbers[name] if (new := f"{name}.{number}") not in used)
             used.add(name)
         result.append(name)
     return result
@@ -61,8 +62,12 @@ def _named(described: Described) -> str:
             samples = described.get("samples")
             return f"1 agent × {samples}" if samples else "1 agent"
         case "ensemble":
-            weighted = "weighted " if described["vote"] == "weighted" else ""
-            return f"{weighted}vote of {len(described['members'])}"
+            members, vote = described["members"], described["vote"]
+            if vote == "pick":
+                samples = described.get("samples")
+                times = f" × {samples}" if samples else ""
+                return f"{_count(len(members), 'agent')}{times} + pick"
+            return f"{'weighted ' if vote == 'weighted' else ''}vote of {len(members)}"
         case "deliberation":
             asked = described["tie_break"]
             decider = f" + {asked}" if asked in DECIDERS else ""
@@ -90,6 +95,7 @@ def _named(described: Described) -> str:
 def command_name(command: str) -> str:
     """Name a command by the script that it starts, else by its program and what that is given."""
     words = command.split()
+    # `env NAME=VALUE … COMMAND`: settings are no part of the name.
     if words and words[0] == "env":
         words = [word for word in words[1:] if "=" not in word]
     scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]
@@ -120,8 +126,8 @@ def _members_of(described: Described) -> list[str]:
             return [str(described.get("role") or described["strategy"])]
         case "ensemble":
             members = [
-                legend(each) if each["program"] == "single" else short_name(each)
-                for each in described["members"]
+                legend(member) if member["program"] == "single" else short_name(member)
+                for member in described["members"]
             ]
             return [", ".join(members), str(described["vote"])]
         case "deliberation":

@@ -58,8 +58,8 @@ class SingleAgent(
         role: instead of a strategy, a role of the deliberation.
         own_roles: roles of your own by name, as `fm.roles` reads them; `judge`, `evaluator` and
             `supervisor` take these parts.
-        samples: how many answers a strategy of one call draws, of which the most frequent is taken;
-            None is 10 for `self_consistency` and `complexity`, else one.
+        samples: how many answers vote, for a strategy of one call; None is 10 for
+            `self_consistency` and `complexity`, else one.
         tie_break: of equally frequent answers, `first` takes the earliest, `random` draws.
         seed: settles draws, together with the question's id.
         demonstration: Show a worked question before every call: one of folkmoot's by name, or a
@@ -138,6 +138,7 @@ class SingleAgent(
         if self.ties.rule == "random" and prediction.get("tied"):
             leading = prediction["leading"]
             decide_tie = self.ties.decider(ASKER.get().question)
+            # One supporter for each: only their number matters where the answer is drawn.
             prediction["answer"] = leading[decide_tie([[0]] * len(leading))]
         return prediction
 
@@ -174,6 +175,7 @@ class SingleAgent(
         agent = SingleAgent(
             self.strategy, samples=samples, lm=self.seat.predict.lm, prompt_layout=layout
         )
+        # What was learned: instructions and demonstrations, in the order of the predictors.
         for own, other in zip(agent.predictors(), self.predictors(), strict=True):
             own.signature, own.demos = other.signature, other.demos
         return agent

@@ -109,6 +109,7 @@ async def most_complex(
     turns = await _sampled(seat, task, samples)
     readable = [place for place, turn in enumerate(turns) if turn.answer is not None]
     longest_first = sorted(readable, key=lambda place: -reasoning_steps(turns[place].text))
+    # Back in the order of asking, in which ties go to the earliest.
     voting = sorted(longest_first[: math.ceil(samples / 2)])
     return _counted(task, turns, [turns[place] for place in voting])
 
@@ -148,8 +149,8 @@ class Strategy:
     def __post_init__(self) -> None:
         if list(self.signature.output_fields)[-1:] != ["answer"]:
             raise UserError(
-                f"the signature {self.signature.__name__} cannot answer: make 'answer' its last "
-                f"output field"
+                f"the signature {self.signature.__name__} cannot answer: "
+                "make 'answer' its last output field"
             )
 
     def sampled(self, samples: int) -> Strategy:
@@ -222,6 +223,7 @@ def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
 
 
 def _parts(named: Turn) -> list[str]:
+    # An LM may list more or longer parts than the plan has counted on.
     return [cut(part, MAX_PART_CHARS) for part in parts_of(named.text, MOST_PARTS)]
 
 
@@ -244,16 +246,12 @@ def demonstrations(plan: Strategy, worked: Worked) -> dict[str, dspy.Example]:
     done = [_done(place, part, solution) for place, (part, solution) in enumerate(worked.parts, 1)]
     last, solution = worked.parts[-1] if worked.parts else ("", "")
     to_do = _to_do(len(done), last)
+    listed = [f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1)]
+    # Only there does each part see the parts before it.
+    before = done[:-1] if plan.flow is least_to_most else []
     own: dict[str, dict[str, object]] = {
-        "split": {
-            "parts": "\n".join(
-                f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1)
-            )
-        },
-        "solve": {
-            "notes": [*done[:-1], to_do] if plan.flow is least_to_most else [to_do],
-            "solution": solution,
-        },
+        "split": {"parts": "\n".join(listed)},
+        "solve": {"notes": [*before, to_do], "solution": solution},
         "answer": {"notes": done} if plan.steps else {},
     }
     signatures = {**plan.steps, "answer": plan.signature}

@@ -96,17 +96,17 @@ def read_boolean(text: str) -> bool | None:
     whole = re.sub(r"[\W_]+", " ", text).strip().casefold()
     if whole in {"correct", "incorrect"}:
         return whole == "correct"
+    # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
     stated = [value for m in _STATED_TRUTH.finditer(text) if (value := _truth(text, m)) is not None]
     if stated:
         return stated[-1]
     edges = [m for m in (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text)) if m]
     every = list(_ANY_TRUTH.finditer(text))
+    # "no" inside a sentence mostly stands before a noun: it counts only where it is set off.
     set_off = [m for m in every if _set_off(text, m)]
-    matches = (
-        edges + set_off if edges else [m for m in every if m["word"].casefold() != "no"] + set_off
-    )
-    values = {value for m in matches if (value := _truth(text, m)) is not None}
+    inside = edges or [m for m in every if m["word"].casefold() != "no"]
+    values = {value for m in inside + set_off if (value := _truth(text, m)) is not None}
     return values.pop() if len(values) == 1 else None
 
 
@@ -116,6 +116,7 @@ def _truth(text: str, match: re.Match[str]) -> bool | None:
     """
     word = match["word"].casefold()
     start = match.start() if match["flip"] is None else match.start("flip")
+    # Not the whole text before: a reply with many matches would take quadratic time.
     if _DOUBTED.search(text[max(0, start - 120) : start]):
         return None
     return (word in _TRUE) != (match["flip"] is not None)
@@ -177,7 +178,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
         exact = float(same_expression(gold, prediction))
         if exact:
             return 1.0, 1.0
-        words = (Counter(map(normalise_formal, each.split())) for each in (prediction, gold))
+        words = [Counter(map(normalise_formal, side.split())) for side in (prediction, gold)]
         return exact, _f1(*words)
     if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
         return exact, 0.0
@@ -218,7 +219,9 @@ def read_answer(
         return text
     if kind == "boolean":
         value = read_boolean(text)
-        return None if value is None else "yes" if value else "no"
+        if value is None:
+            return None
+        return "yes" if value else "no"
     if kind == "number":
         number = read_number(text)
         return None if number is None else decimal_text(number)
@@ -286,7 +289,7 @@ def same_answer(a: str | None, b: str | None, kind: Kind) -> bool:
 
 
 def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
-    """The kind of a question that does not state it: choice with choices, else by the look of its
+    """The kind of a question that does not state it: choice with choices, else by the form of its
     gold answer; never open.
 
     A year looks like a number: a data set of spans must state its kind.
@@ -296,6 +299,7 @@ def infer_kind(answer: str | None, choices: Mapping[str, str] | None) -> Kind:
     text = (answer or "").strip()
     if text.casefold() in _TRUE | _FALSE:
         return "boolean"
+    # Nothing but a number: a number can be read in "about 40 metres", too, which is a span.
     clean = rf"[-+−]?(?:{DECIMAL}|[0-9]+/[0-9]+)"
     return "number" if re.fullmatch(clean, text) and read_number(text) is not None else "span"
 

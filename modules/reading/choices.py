@@ -181,11 +181,12 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
     for case, articles in ((True, True), (False, True), (False, False)):
         wanted = tokens(text, case=case, articles=articles)
         same = [
-            k
-            for k, option in choices.items()
+            label
+            for label, option in choices.items()
             if wanted and tokens(option, case=case, articles=articles) == wanted
         ]
         if same:
+            # Different options that this fold makes equal: the text does not say which is meant.
             return same[0] if all(same_text(same[0], label, choices) for label in same) else None
     return None
 
@@ -196,6 +197,7 @@ def _is_prose(text: str, m: Mention) -> bool:
         return False
     written = text[m.start : m.end]
     ended = _ENDED.match(text, m.end) is not None
+    # Mostly the article or the pronoun: a label only after a marker, at the end of its phrase.
     if written.islower() or text[m.start : m.end + 1] == "I,":
         return not (ended and _MARKED.search(text[max(0, m.start - _WINDOW) : m.start]))
     judged = _DECIDED_RIGHT.match(text, m.end) or _DENIED_RIGHT.match(text, m.end)
@@ -210,12 +212,8 @@ def _weigh(text: str, mentions: list[Mention]) -> None:
             m.denied = True
             continue
         marked = _MARKED.search(before)
-        if (
-            marked is None
-            and m.by_label
-            and not text[m.start].islower()
-            and not text[m.start].isdigit()
-        ):
+        first = text[m.start]
+        if marked is None and m.by_label and not first.islower() and not first.isdigit():
             marked = _WEAK.search(before)
         if marked and not m.numbering and (m.explicit or _ENDED.match(text, m.end)):
             clause = before[: marked.start()]
@@ -223,6 +221,7 @@ def _weigh(text: str, mentions: list[Mention]) -> None:
             clause = before
         else:
             continue
+        # "Is it B?" asks, and decides nothing.
         asked = re.match(r"[\s\"')\]]*\?", text[m.end :]) is not None
         m.decided = not asked and not _UNDECIDED.search(_CLAUSE.split(clause)[-1])
 
@@ -242,6 +241,7 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
             continue
         if same_text(m.label, other.label, choices):
             continue
+        # "neither B nor C" denies both; after a comma alone, something else may be said of C.
         if m.denied and link["link"] != ",":
             other.denied, other.decided = True, False
         elif other.denied and not m.decided:
@@ -251,6 +251,7 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
             and not m.denied
             and (link["link"] != "," or _LIST_END.match(text, other.end))
         ):
+            # "B or C" is left open; "B, C" only where nothing more follows that decides.
             left_open |= {m.start, other.start}
     return left_open
 

@@ -85,11 +85,12 @@ def kind_of_column(golds: Iterable[str | None]) -> ColumnKind:
         spellings.setdefault(text.casefold(), text)
         counts[text.casefold()] += 1
         kinds[infer_kind(text, None)] += 1
+    # Nothing to settle: all golds look alike.
     if len(kinds) == 1:
         return ColumnKind(next(iter(kinds)))
     if "boolean" in kinds and len(counts) <= _MOST_OPTIONS:
         pairs = [pair for pair in _PAIRS if counts.keys() & set(pair)]
-        others = [text for text in counts if not any(text in pair for pair in pairs)]
+        others = set(counts).difference(*pairs)
         if len(pairs) == 1 and all(_is_third(text, counts) for text in others):
             texts = [*pairs[0], *sorted(others)]
             labels = "ABCDE"[: len(texts)]
@@ -102,6 +103,7 @@ def _is_third(text: str, counts: Counter[str]) -> bool:
     """Whether an answer stands beside yes and no as a third: by its word, or because it returns as
     often as they do.
     """
+    # Five times and 5% of all: below, it is rather a slip in the data than an option.
     often = counts[text] >= 5 and 20 * counts[text] >= counts.total()
     return text in _NEITHER or (often and infer_kind(text, None) == "span")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import regex
 
 from ..base.errors import UserError
+from ..base.keyed import Keyed
 from .answers import Gold, Kind, em_f1, gold_text, golds_of, score
 from .row import CheckFields, ResultRow, score_in
 
@@ -30,19 +31,20 @@ kind and options.
 """
 
 
-class MetricFields(TypedDict):
+class MetricFields(Keyed):
     """The metric of a run; None in its place is accuracy.
 
     `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
     function does.
     """
 
+    __slots__ = ()
     name: str
-    spec: str | None
-    code: str | None
-    low: float | None
-    high: float | None
-    rate: bool | None
+    spec: str | None = None
+    code: str | None = None
+    low: float | None = None
+    high: float | None = None
+    rate: bool | None = None
 
 
 class MetricError(UserError):
@@ -75,7 +77,7 @@ class Scale(NamedTuple):
         """The scale of a metric as `run.json` describes it; None is accuracy."""
         if not metric:
             return cls(0.0, 1.0, True)
-        return cls(metric.get("low"), metric.get("high"), metric.get("rate"))
+        return cls(metric.low, metric.high, metric.rate)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -193,33 +195,34 @@ def row_fault(
         the answer again; None where nothing can. measured: False for a row that another program
         scored: its score does not have to follow from the answer.
     """
-    answer, gold = row["answer"], row["gold"]
-    if row["error"] is not None:
-        if row["correct"]:
+    answer, gold = row.answer, row.gold
+    if row.error is not None:
+        if row.correct:
             return f"{_called(row)} has an error and is called right"
-    elif row["correct"] is None and (row.get("score") is None or scale.rate):
+    elif row.correct is None and (row.score is None or scale.rate):
         return f"{_called(row)} is called neither right nor wrong"
     else:
         value = score_in(row)
         if wrong := scale.fault(value):
             return f"the score of {_called(row)} is {value:g}{wrong}"
-        if row.get("strict") and not row["correct"]:
+        if row.strict and not row.correct:
             return f"{_called(row)} is called right in the strict form, and not right"
-        if row["correct"] not in (None, value):
+        if row.correct not in (None, value):
             return (
                 f"{_called(row)} scores {value:g} and is called "
-                f"{'right' if row['correct'] else 'wrong'}"
+                f"{'right' if row.correct else 'wrong'}"
             )
-        said = {turn["answer"] for turn in row["transcript"]} - {None}
+        # A file from elsewhere could claim an answer that nobody gave.
+        said = {turn.answer for turn in row.transcript} - {None}
         if measured and said and answer is not None and answer not in said:
             return f"{_called(row)} has the answer {_shown(answer)}, which no turn of it gave"
         if measured:
-            expected = value if grader is None and answer is not None else scale.least
+            expected = scale.least if answer is None else value
             if grader is not None and answer is not None:
                 if gold is None:
                     return f"{_called(row)} has no gold answer that its score could come from"
                 try:
-                    expected = float(grader(answer, gold, row["kind"], row["choices"]))
+                    expected = float(grader(answer, gold, row.kind, row.choices))
                 except ValueError as problem:  # such as a gold answer that is none of the options
                     return f"{_called(row)} cannot be graded ({problem})"
             if not math.isclose(value, expected, abs_tol=1e-9):
@@ -227,15 +230,15 @@ def row_fault(
                     f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold "
                     f"answer {_shown(gold_text(gold))}) scores {expected:g}"
                 )
-    if measured and row["kind"] == "span" and row["em"] is not None:
+    if measured and row.kind == "span" and row.em is not None:
         em, f1 = em_f1(answer, gold or "")
-        if row["em"] != em or not math.isclose(row["f1"] or 0.0, f1, abs_tol=1e-9):
+        if row.em != em or not math.isclose(row.f1 or 0.0, f1, abs_tol=1e-9):
             return f"`em` and `f1` of {_called(row)} are not those of its answer"
     return None
 
 
 def _called(row: ResultRow) -> str:
-    return f"the question {_shown(row['id'])}"
+    return f"the question {_shown(row.id)}"
 
 
 def _shown(text: str | None) -> str:

@@ -40,6 +40,7 @@ class Threshold(NamedTuple):
 
 def fewest_kept(max_error: float, confidence: float) -> int:
     """The number of answers that show the bound when none of them is wrong: 14 for 20% at 95%."""
+    # Rounding must not ask for one answer more than the bound needs.
     return math.ceil(math.log(1 - confidence) / math.log1p(-max_error) - 1e-9)
 
 
@@ -75,6 +76,7 @@ def threshold_for(
         passed = Threshold(score, kept, errors, bound)
         if kept == n:
             break
+        # Equal scores may already have taken in more than the step adds.
         count = min(max(count, kept) + STEP * n, n)
     return passed
 

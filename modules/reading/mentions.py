@@ -91,11 +91,8 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
     """
     if label is None or other is None:
         return False
-    if label == other:
-        return True
-    return (
-        label in choices and other in choices and choices[label].strip() == choices[other].strip()
-    )
+    known = label in choices and other in choices
+    return label == other or (known and choices[label].strip() == choices[other].strip())
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
@@ -166,11 +163,10 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
         words = tuple(tokens(option, case=False, articles=False)) or (option.strip(),)
         if option.strip() and option.strip().casefold() not in labels:
             alike.setdefault(words, []).append(label)
-    groups = {
-        match.span(): group
-        for group in alike.values()
-        for match in _text_pattern(tuple(choices[label].strip() for label in group)).finditer(text)
-    }
+    groups: dict[tuple[int, int], list[str]] = {}
+    for group in alike.values():
+        pattern = _text_pattern(tuple(choices[label].strip() for label in group))
+        groups |= {match.span(): group for match in pattern.finditer(text)}
     mentions = []
     for (start, end), named in groups.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):
@@ -195,6 +191,7 @@ def _join_text(
     """
     between = _BETWEEN.match(text, mention.end)
     follow = [t for t in texts if between and mention.end < t.start <= between.end()]
+    # "a bank" names the option bank, and not option A with its text.
     article = text[mention.start] in "AaIi" or text[mention.start].islower()
     if follow and not (
         article and not mention.explicit and not text[mention.end : follow[0].start].strip()
@@ -202,6 +199,7 @@ def _join_text(
         apart = text[mention.end : follow[0].start]
         if any(same_text(t.label, mention.label, choices) for t in follow):
             mention.end, mention.explicit, mention.numbering = follow[0].end, True, False
+        # "A. library" where library is B: neither is meant for certain.
         elif (
             follow[0].label is not None
             and "," not in apart

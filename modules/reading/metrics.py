@@ -29,6 +29,7 @@ from .grading import (
     Graded,
     Grader,
     MetricError,
+    MetricFields,
     Scale,
     metric_name,
     regex_grader,
@@ -89,6 +90,7 @@ class Metric:
                 f"and neither beyond {MOST_SCORE:g}"
             )
         self._least, self._most = _parameters(function, self.name)
+        # An object may be called asynchronously without being a coroutine function itself.
         called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self.builtin, self.spec = False, ""
@@ -112,13 +114,19 @@ class Metric:
         """True for the metric that is used where none is named."""
         return self.builtin and self.name == ACCURACY
 
-    def identity(self) -> dict[str, Any] | None:
+    def identity(self) -> MetricFields | None:
         """Its description in a run, which differs from that of other metrics; None by default."""
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
-        limits = {"low": self.low, "high": self.high, "rate": self.rate}
-        return {"name": self.name, "spec": self.spec or None, "code": code, **limits}
+        return MetricFields(
+            name=self.name,
+            spec=self.spec or None,
+            code=code,
+            low=self.low,
+            high=self.high,
+            rate=self.rate,
+        )
 
     @property
     def lost(self) -> Graded:
@@ -155,12 +163,12 @@ class Metric:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
         if answer is None:
             return self.lost
-        gold = golds_of(row["gold"])
+        gold = golds_of(row.gold)
         asked = dspy.Example(
             answer=gold[0] if gold else None,
             accepted=list(gold),
-            kind=row["kind"],
-            choices=row["choices"],
+            kind=row.kind,
+            choices=row.choices,
         )
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 
@@ -200,6 +208,7 @@ class Metric:
     def _arguments(self, question: Question, prediction: Any, *more: Any) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
         example = Question(question, **meta) if meta else question
+        # GEPA passes five arguments: a metric gets as many of them as it takes.
         count = max(self._least, min(self._most, 2 + len(more)))
         return [example, prediction, *more, None, None, None][:count]
 
@@ -236,17 +245,17 @@ def metric_of(metric: Any) -> Metric:
 
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     """Raises UserError for questions that this metric cannot score."""
-    free = next((question.id for question in questions if question.kind == "open"), None)
+    open_one = next((question.id for question in questions if question.kind == "open"), None)
     task = next((question.id for question in questions if question.kind == "task"), None)
     if task is not None and metric.builtin:
         raise UserError(
             f"question {task!r} is a task, which a check decides: give --check 'python -m pytest "
             "-q' (check=…)"
         )
-    if free is not None and metric.default:
+    if open_one is not None and metric.default:
         raise UserError(
-            f"question {free!r} is open, and a right answer is not defined: give a metric, such "
-            "as metric='f1', 'contains' or a function of your own"
+            f"question {open_one!r} is open, and a right answer is not defined: give a metric, "
+            "such as metric='f1', 'contains' or a function of your own"
         )
 
 
@@ -323,12 +332,9 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
         return 2, 2
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     placed = [parameter for parameter in parameters if parameter.kind in by_place]
-    needed = sum(each.default is each.empty for each in placed)
-    room = (
-        5
-        if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters)
-        else len(placed)
-    )
+    needed = sum(parameter.default is parameter.empty for parameter in placed)
+    endless = any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters)
+    room = 5 if endless else len(placed)
     by_name = any(
         parameter.kind == parameter.KEYWORD_ONLY and parameter.default is parameter.empty
         for parameter in parameters
@@ -381,6 +387,7 @@ def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
         own = [source_of(thing)]
     else:
         state = sorted(getattr(thing, "__dict__", {}).items())
+        # What a module has noted of its calls is no part of what it does.
         kept = {key: value for key, value in state if key not in ("history", "callbacks")}
         own, members = [source_of(type(thing))], (kept,)
     return [*own, *(part for member in members for part in _parts_of(member, depth + 1))]
@@ -408,7 +415,8 @@ def source_of(thing: Any) -> str:
 
 
 def _read_source(thing: Any) -> str:
-    with suppress(OSError, TypeError):  # typed into a prompt
+    with suppress(OSError, TypeError):  # there is none of what was typed into a prompt
+        # The source of a lambda is its whole line, which may hold others.
         if getattr(thing, "__name__", "") != "<lambda>":
             return inspect.getsource(thing)
     if isinstance(thing, type):

@@ -27,6 +27,7 @@ _NO_NUMBER = re.compile(
 _SENTENCE = re.compile(r"\n|[;!?]|\.(?=\s|$)")
 _EXACT = Context(prec=28)
 _MOST_DIGITS = 40  # of a power that is written out
+# A power that is rounded would be another number than the one written, so that is an error.
 _POWERS = Context(prec=_MOST_DIGITS, traps=[InvalidOperation, Overflow, Inexact])
 
 # What cannot be read for certain is written as a fraction over 0, which is no number.
@@ -64,7 +65,7 @@ def _written_out(text: str) -> str:
 
 
 def _plain(digits: str) -> Decimal:
-    return Decimal(digits.replace(",", ""))
+    return Decimal(re.sub(r"[,\s]", "", digits))
 
 
 def _signed(exponent: str) -> str:
@@ -106,7 +107,8 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     """
     if not text:
         return None
-    text = without_typography(_STARS.sub("^", text))  # which takes stars for emphasis
+    # Powers first: `without_typography` takes ** for emphasis.
+    text = without_typography(_STARS.sub("^", text))
     text = re.sub(r"\\([$%])", r"\1", re.sub(r"\\[,!; ]", "", text))
     text = _written_out(text)
     text = re.sub(
@@ -124,6 +126,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         statement = text[markers[-1].end() :].lstrip(" \n:\"'")
         statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
         number = _NUMBER.search(statement)
+        # "The answer is not 5", "unknown": what stands before the number takes it back.
         if _NO_NUMBER.search(statement, 0, number.start() if number else len(statement)):
             return None
         if number:
@@ -133,20 +136,16 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
 
 
 def _value(text: str, number: re.Match[str]) -> Decimal | None:
-    def integer(digits: str) -> Decimal:
-        return Decimal(re.sub(r"[,\s]", "", digits))
-
     if number["odd"]:
         return None
     if number["over"]:
         under = Decimal(number["under"])
         if not under:
             return None
-        value = _EXACT.add(
-            integer(number["whole"] or "0"), _EXACT.divide(Decimal(number["over"]), under)
-        )
+        part = _EXACT.divide(Decimal(number["over"]), under)
+        value = _EXACT.add(_plain(number["whole"] or "0"), part)
     else:
-        value = integer(number["decimal"])
+        value = _plain(number["decimal"])
     return value.copy_negate() if _negative(text, number) else value
 
 
@@ -157,6 +156,7 @@ def _negative(text: str, number: re.Match[str]) -> bool:
     sign = (number["sign"] or number["inner"] or "").strip().casefold()
     if sign in {"", "+"}:
         return False
+    # "5-6" and "7 - 2" have no negative numbers.
     before = text[: number.start("sign")] if number["sign"] else ""
     joined = before[-1:].isalnum() and sign == "-"
     return not joined and not re.search(r"[0-9)\]%]\s*$", before)

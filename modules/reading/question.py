@@ -210,6 +210,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         )
     kind = store.get("kind")
     if kind is None:
+        # Accepted answers of different kinds can only be compared as texts.
         kinds = {infer_kind(text, choices) for text in accepted} or {infer_kind(None, choices)}
         kind = kinds.pop() if len(kinds) == 1 else "span"
     elif kind not in KINDS:
@@ -275,6 +276,7 @@ def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str
     answer = store.get("answer")
     if isinstance(answer, list | tuple):
         answers = list(answer)
+    # A copy has both fields; where `answer` was changed since, the accepted ones are outdated.
     elif answer is not None and answer in (store.get("accepted") or ()):
         answers = store["accepted"]
     else:
@@ -345,15 +347,15 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
 
 
 def check_context(context: Any, name: str) -> str | list[str] | None:
-    passages = [] if context is None else [context] if isinstance(context, str) else context
-    if not isinstance(passages, list | tuple) or not all(
-        isinstance(passage, str) for passage in passages
-    ):
+    if context is None or isinstance(context, str):
+        return context or None
+    texts = isinstance(context, list | tuple) and all(isinstance(text, str) for text in context)
+    if not texts:
         raise UserError(
             f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or "
             "null"
         )
-    return (context or None) if isinstance(context, str) else list(passages) or None
+    return list(context) or None
 
 
 def _check_meta(meta: Any, name: str) -> dict[str, object]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
+from ..base.keyed import Keyed
 from ..base.usage import Usage, UsageFields
 from .answers import Kind
 
@@ -11,90 +12,97 @@ RowKey = tuple[str, int]
 """The key of a row within its run: the question's id, and the number of the repeat."""
 
 
-class Passage(TypedDict):
+class Passage(Keyed):
     """A text that an agent looked up, with its title and where it is from."""
 
+    __slots__ = ()
     title: str | None
     text: str
     source: str | None
 
 
-class Examined(TypedDict):
+class Examined(Keyed):
     """The answer that an evaluator looked at, its agent, and the answer it was held against."""
 
+    __slots__ = ()
     agent: str
     answer: str | None
     counterfactual: str | None
 
 
-class SpokenTurn(TypedDict):
+class SpokenTurn(Keyed):
     """The part of a turn that other agents see; `answer` is None where none could be read."""
 
+    __slots__ = ()
     agent: str
     round: int
     answer: str | None
     text: str
 
 
-class TurnDetails(TypedDict, total=False):
+class TurnDetails(Keyed):
     """The fields of a turn that only some protocols have."""
 
-    blind: bool
-    queries: list[str]
-    fallback: str
-    failed: str
-    trace: list[dict[str, str]]
-    forced: bool
-    worker: str
-    suggestion: str
-    strategy: str
-    confidence: float
-    probability: float
-    weight: float
-    part: str
+    __slots__ = ()
+    blind: bool = False
+    queries: list[str] | None = None
+    fallback: str | None = None
+    failed: str | None = None
+    trace: list[dict[str, str]] | None = None
+    forced: bool = False
+    worker: str | None = None
+    suggestion: str | None = None
+    strategy: str | None = None
+    confidence: float | None = None
+    probability: float | None = None
+    weight: float | None = None
+    part: str | None = None
 
 
-class TurnFields(SpokenTurn, TurnDetails, total=False):
+class TurnFields(SpokenTurn, TurnDetails):
     """A turn of a row's transcript; see `agents.transcript.Turn`."""
 
-    raw: str
-    evidence: list[Passage]
-    step: str
-    examined: Examined
-    usage: UsageFields
+    __slots__ = ()
+    raw: str | None = None
+    evidence: list[Passage] | None = None
+    step: str | None = None
+    examined: Examined | None = None
+    usage: UsageFields | None = None
 
 
 CHECK = "check"
 """What decided about a task that was done: there is no answer to be read."""
 
 
-class CheckFields(TypedDict):
+class CheckFields(Keyed):
     """How the check of a task ended: its exit code (None: it took too long, or is a function), its
     last lines, and its seconds.
     """
 
+    __slots__ = ()
     exit_code: int | None
     lines: list[str]
     seconds: float
 
 
-class ResultRow(TypedDict):
-    """A line of `results.jsonl`: one repeat of one question.
+class ResultRow(Keyed):
+    """A line of `results.jsonl`: one repeat of one question. It is a dictionary whose keys are also
+    attributes (`row.answer`, `row.transcript[0].agent`); one that is absent has its default, None.
 
     Attributes:
         answer: None if none could be read or the question failed.
         correct: False in these cases, too; None if the score is neither right nor wrong.
         score: what the metric gave, 1 or 0 for right and wrong; None for an error.
         em, f1: 0 … 1 for questions of the kind `span`, else None.
-        strict: of a number, whether it is right and stated in the data's own form.
-        usage: the cost of the question's calls; answers from a record or cache cost nothing.
+        strict: whether a number is right and in the data's own form.
+        usage: the cost of its calls; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
         error: why the question failed, or why the metric gave no score.
         truncated: whether any reply was cut off at a token limit.
-        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off.
+        finish_reason: how replies ended, in the endpoint's words; `length` if one was cut off.
         program: the beginning of the program's hash.
         model: the names under which endpoints answered.
-        raw: what a user's own program returned, where no answer could be read in it.
+        raw: what a program of yours returned, where no answer could be read.
         metric_usage: the cost of the metric's own LM calls.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.
@@ -102,8 +110,9 @@ class ResultRow(TypedDict):
             that was shown, as texts of the transcript have them.
     """
 
+    __slots__ = ()
     id: str
-    repeat: int
+    repeat: int = 0
     kind: Kind
     question: str
     choices: dict[str, str] | None
@@ -117,54 +126,56 @@ class ResultRow(TypedDict):
     consensus_round: int | None
     transcript: list[TurnFields]
     usage: UsageFields
-    takes: NotRequired[UsageFields]
+    takes: UsageFields | None = None
     seconds: float | None
     error: str | None
-    meta: dict[str, Any]
-    finish_reason: NotRequired[str | None]
-    truncated: NotRequired[bool]
-    program: NotRequired[str]
-    model: NotRequired[str]
-    reasoning: NotRequired[str]
-    strict: NotRequired[bool]
-    raw: NotRequired[str]
-    score: NotRequired[float | None]
-    feedback: NotRequired[str]
-    check: NotRequired[CheckFields]
-    metric_usage: NotRequired[UsageFields]
-    worth: NotRequired[list[list[Any]]]
-    shown: NotRequired[dict[str, str]]
+    meta: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    truncated: bool = False
+    program: str | None = None
+    model: str | None = None
+    reasoning: str | None = None
+    strict: bool = False
+    raw: str | None = None
+    score: float | None = None
+    feedback: str | None = None
+    check: CheckFields | None = None
+    metric_usage: UsageFields | None = None
+    worth: list[list[Any]] | None = None
+    shown: dict[str, str] | None = None
 
 
 def row_key(row: ResultRow) -> RowKey:
     """The key of a row; a repeat that is not named is the first."""
-    return row["id"], row.get("repeat", 0)
+    return row.id, row.repeat
 
 
 def row_state(row: ResultRow) -> str:
     """What became of a question: `failed`, `scored` (neither right nor wrong), `right`,
     `unreadable` or `wrong`.
     """
-    if row["error"]:
+    if row.error:
         return "failed"
-    if row["correct"] is None:
+    if row.correct is None:
         return "scored"
-    return "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
+    if row.correct:
+        return "right"
+    return "unreadable" if row.answer is None else "wrong"
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:
     """The score of a row; 1 or 0 where a row says no more than right or wrong, `least` for an
     error.
     """
-    score = row.get("score", float(bool(row["correct"])))
-    return least if score is None or row["error"] is not None else score
+    score = row.get("score", float(bool(row.correct)))
+    return least if score is None or row.error is not None else score
 
 
 def taken(row: ResultRow) -> Usage:
     """The bill of a row without caches; None in it where a cost is not known."""
-    if "takes" in row:
-        return Usage.of(row["takes"])
-    usage = Usage.of(row["usage"])
+    if row.takes is not None:
+        return Usage.of(row.takes)
+    usage = Usage.of(row.usage)
     if usage.cached_calls:  # of what these took, nothing was noted
-        return Usage(usage.calls, None, None, 0, None, None, None, None, usage.truncated_calls)
+        return Usage.unknown(usage.calls, usage.truncated_calls)
     return usage

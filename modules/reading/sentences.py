@@ -3,10 +3,8 @@
 import re
 
 # A sentence may end at . ! ? or …, with closing quotes or brackets, before white space and a
-# plausible
-# opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does so for a
-# page without
-# a clear end.
+# plausible opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does
+# so for a page without a clear end.
 _END = re.compile(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
 
 
@@ -78,9 +76,9 @@ def _ends_here(before: str, mark: str, after: str) -> bool:
         return False
     if key in _MAY_GO_ON or (_DOTTED.fullmatch(word) and (word[0].isupper() or "." in word)):
         first = re.match(r"\w+", opening)
+        if first is None or first[0].lower() not in _OPENERS:
+            return False
         return (
-            first is not None
-            and first[0].lower() in _OPENERS
-            and (first[0] != "A" or opening[1:2] == " ")
-        )
+            first[0] != "A" or opening[1:2] == " "
+        )  # the article, not the initial of "A. Lincoln"
     return True

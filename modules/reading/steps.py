@@ -8,8 +8,7 @@ import re
 from .sentences import sentences
 
 # Texts are matched with single spaces between their words and at their start only, so that no minus
-# sign or
-# number inside a part is read as a list number.
+# sign or number inside a part is read as a list number.
 _NUMBER = r"(?:[#*_]{1,4} ?)?(?:(?:step|part|task|question) )?\(?\d{1,2}[.):](?!\d)[*_]{0,4} ?"
 _BULLET = r"[-*•–] "
 _NUMBERED = re.compile(_NUMBER, re.IGNORECASE)
@@ -64,6 +63,7 @@ def _between_numbers(line: str) -> list[str]:
     """The parts after 1., 2., 3. … on a line; its sentences when it does not count to two."""
     starts: list[int] = []
     for number in _INLINE.finditer(line):
+        # Only the next number counts: "in 3. grade" is no third part.
         if int(number[1]) == len(starts) + 1:
             starts.append(number.start())
     if len(starts) < 2:
@@ -87,6 +87,5 @@ def _json_items(text: str) -> list[str] | None:
 def _as_line(item: object) -> str:
     if item is None:
         return ""
-    return " ".join(
-        " ".join(map(str, item.values())).split() if isinstance(item, dict) else str(item).split()
-    )
+    text = " ".join(map(str, item.values())) if isinstance(item, dict) else str(item)
+    return " ".join(text.split())

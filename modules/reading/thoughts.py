@@ -35,6 +35,7 @@ def without_thoughts(text: str) -> Spoken:
         return Spoken(text)
     closings = list(_CLOSING.finditer(text))
     start = closings[-1].end() if closings else 0
+    # Thoughts that begin again after the last closed ones, and never end.
     if (opening := _OPENING.match(text, start)) is not None:
         thoughts = (text[:start] + text[opening.end() :]).strip()
         return Spoken("", thoughts, unfinished=True)

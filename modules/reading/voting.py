@@ -74,13 +74,16 @@ class Ties:
 
         def chosen(leaders: Sequence[Sequence[int]]) -> int:
             if self.rule == "random":
+                # Drawn by the question, so that the order in which questions are answered does not
+                # matter.
                 return random.Random(f"{self.seed}/{question}/tie").randrange(len(leaders))
             if self.rule == "weight" and weights is not None:
                 heaviest = [max(weights[place] for place in places) for places in leaders]
                 return heaviest.index(max(heaviest))
             if self.rule == "strongest":
-                named = [self.name in [voters[place] for place in places] for places in leaders]
-                return named.index(True) if True in named else 0
+                for leader, places in enumerate(leaders):
+                    if self.name in [voters[place] for place in places]:
+                        return leader
             return 0
 
         return chosen
@@ -199,7 +202,7 @@ def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
     """
     if not 0 <= accuracy <= 1 or n < 0 or options < 2:
         raise ValueError(
-            f"log-odds need an accuracy from 0 to 1, n >= 0 and options >= 2, "
+            "log-odds need an accuracy from 0 to 1, n >= 0 and options >= 2, "
             f"not {accuracy}, {n} and {options}"
         )
     right = accuracy * n + 0.5
@@ -248,6 +251,7 @@ def weighted_consensus(
     winner, scores, _ = weighted(answers, weight_of.tolist(), decide_tie=decide_tie)
     if winner is None:
         return Consensus(None, 0.0, {}, weight_of)
+    # Relative to the highest score, or large scores could overflow.
     powers = {answer: math.exp(score - scores[winner]) for answer, score in scores.items()}
     whole = math.fsum(powers.values())
     probabilities = {answer: power / whole for answer, power in powers.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..reading.mentions import same_text
-from ..reading.row import ResultRow, TurnFields
+from ..reading.row import ResultRow
 from .counting import CHANGES, Figures, Reading, by_number, change, whole
 
 
@@ -33,28 +33,29 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, rounds, consensus = Figures(), Counter[int](), Counter[int]()
-    for row in rows:
-        correct = bool(row.get("correct"))
+    for row in map(ResultRow.of, rows):
+        correct = bool(row.correct)
         figures.mean(correct, "accuracy")
         if not figures.finished(row):
             continue
-        figures.count(1, "decided_by", str(row.get("decided_by")), "count")
-        figures.mean(correct, "decided_by", str(row.get("decided_by")), "accuracy")
-        if taken := whole(row.get("rounds")):
+        figures.count(1, "decided_by", str(row.decided_by), "count")
+        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
+        if taken := whole(row.rounds):
             rounds[taken] += 1
             figures.mean(taken, "rounds_mean")
-        consensus[whole(row.get("consensus_round"))] += 1
-        turns = [turn for turn in row.get("transcript") or () if not turn.get("step")]
+        # Under 0 are those that never reached one.
+        consensus[whole(row.consensus_round)] += 1
+        turns = [turn for turn in row.transcript or () if not turn.step]
         reading = Reading(row)
         for turn in turns:
-            if not turn.get("examined"):
-                figures.mean(reading.right(turn.get("answer")), "reasoner", "accuracy")
-                figures.mean(turn.get("answer") is None, "reasoner", "abstention_rate")
+            if not turn.examined:
+                figures.mean(reading.right(turn.answer), "reasoner", "accuracy")
+                figures.mean(turn.answer is None, "reasoner", "abstention_rate")
         for name in ("evaluations", "unreadable", "changed", *CHANGES):
             figures.count(0, "evaluator", name)
         for turn in turns:
-            if turn.get("examined"):
-                _evaluation(figures, row, reading, turn)
+            if turn.examined:
+                _evaluation(figures, row, reading, turn.examined.answer, turn.answer)
         figures.usage(row)
     report = figures.report()
     report.setdefault("decided_by", {})
@@ -66,8 +67,9 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     return report
 
 
-def _evaluation(figures: Figures, row: ResultRow, reading: Reading, turn: TurnFields) -> None:
-    before, after = turn["examined"].get("answer"), turn.get("answer")
+def _evaluation(
+    figures: Figures, row: ResultRow, reading: Reading, before: str | None, after: str | None
+) -> None:
     changed = after is not None and not _same(row, reading, before, after)
     figures.count(1, "evaluator", "evaluations")
     figures.count(after is None, "evaluator", "unreadable")
@@ -84,7 +86,5 @@ def _same(row: ResultRow, reading: Reading, one: Any, other: Any) -> bool:
     """As the run itself compares answers: two options with the same text are one answer."""
     if not isinstance(one, str) or not isinstance(other, str):
         return False
-    options = row.get("choices") or {}
-    return reading.same(one, other) or (
-        row.get("kind") == "choice" and same_text(one, other, options)
-    )
+    options = row.choices or {}
+    return reading.same(one, other) or (row.kind == "choice" and same_text(one, other, options))

@@ -50,6 +50,7 @@ class Figures:
         """Count what happened under its name; those of the names that never happen are worth a
         zero.
         """
+        # Once a place: the zeros only make the names appear, in this order.
         for name in () if path in self._listed else names:
             self.count(0, *path, name)
         self._listed.add(path)
@@ -65,7 +66,7 @@ class Figures:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
         reported.
         """
-        failed = bool(row.get("error"))
+        failed = bool(row.error)
         self.count(1, "errors" if failed else "questions")
         return not failed
 
@@ -75,7 +76,7 @@ class Figures:
 
         What is not known of a question is left out.
         """
-        for name, value in numbers_of(row["usage"]).items():
+        for name, value in numbers_of(row.usage).items():
             if name in ("calls", "prompt_tokens", "completion_tokens"):
                 self.mean(value, f"{name}_per_question")
 
@@ -86,6 +87,7 @@ class Figures:
             branch = tree
             for name in path[:-1]:
                 branch = branch.setdefault(name, {})
+            # What was added by `mean` has a number of chances; a count has none.
             branch[path[-1]] = total / self._chances[path] if path in self._chances else total
         return tree
 
@@ -99,7 +101,7 @@ class Reading:
     """
 
     def __init__(self, row: ResultRow) -> None:
-        self._row = row
+        self._row = ResultRow.of(row)
         self._scores: dict[str, AnswerScore] = {}
         self._keys: dict[str | None, str | None] = {None: None}
 
@@ -108,13 +110,11 @@ class Reading:
             return _WRONG
         if answer not in self._scores:
             row = self._row
+            kind, choices = row.get("kind", "span"), row.get("choices")
             try:
-                result = score(
-                    answer, row["gold"] or "", row.get("kind", "span"), row.get("choices")
-                )
-            except (ValueError, TypeError, AttributeError, KeyError):
-                result = _WRONG
-            self._scores[answer] = result
+                self._scores[answer] = score(answer, row.gold or "", kind, choices)
+            except (ValueError, TypeError, AttributeError, KeyError):  # rows of logs may lack it
+                self._scores[answer] = _WRONG
         return self._scores[answer]
 
     def right(self, answer: Any) -> bool:
@@ -129,9 +129,9 @@ class Reading:
 
     def state(self, answer: Any) -> str:
         """The state of an answer, one of `STATES`."""
-        return (
-            STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
-        )
+        if self.right(answer):
+            return "right"
+        return "wrong" if isinstance(answer, str) else "unreadable"
 
     def same(self, one: str | None, other: str | None) -> bool:
         key = self.key(one)

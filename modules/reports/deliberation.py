@@ -43,25 +43,27 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, consensus, longest = Figures(), Counter[int](), 0
-    for row in rows:
-        correct, first = bool(row["correct"]), row["consensus_round"]
+    for row in map(ResultRow.of, rows):
+        correct, first = bool(row.correct), row.consensus_round
         figures.mean(correct, "accuracy")
         if not figures.finished(row):
             continue
         figures.mean(correct, "accuracy_excluding_errors")
-        longest = max(longest, row["rounds"])
+        longest = max(longest, row.rounds)
+        # Under 0 are those that never agreed.
         consensus[first or 0] += 1
         figures.mean(first is not None, "consensus_rate")
         figures.count(first is None, "tie_break", "count")
         figures.mean(first is None, "tie_break", "rate")
         if first is None:
             figures.mean(correct, "tie_break", "accuracy")
-        figures.count(1, "decided_by", str(row["decided_by"]), "count")
-        figures.mean(correct, "decided_by", str(row["decided_by"]), "accuracy")
+        figures.count(1, "decided_by", str(row.decided_by), "count")
+        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
         _dialogue(figures, row)
         figures.usage(row)
     report = figures.report()
     if questions := report["questions"]:
+        # A dialogue that ended earlier also stands resolved in all later rounds.
         resolved = accumulate(consensus[round] for round in range(1, longest + 1))
         report["resolved_by_round"] = {
             str(round): n / questions for round, n in enumerate(resolved, 1)
@@ -75,35 +77,32 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
 
 def _dialogue(figures: Figures, row: ResultRow) -> None:
     reading = Reading(row)
-    spoken = [turn for turn in row["transcript"] if turn["agent"] not in DECIDERS]
+    spoken = [turn for turn in row.transcript if turn.agent not in DECIDERS]
     by_role: dict[str, list[TurnFields]] = {}
     for turn in spoken:
-        by_role.setdefault(turn["agent"], []).append(turn)
-        figures.mean(turn["answer"] is None, "role", turn["agent"], "abstention_rate")
+        by_role.setdefault(turn.agent, []).append(turn)
+        figures.mean(turn.answer is None, "role", turn.agent, "abstention_rate")
     last: Sequence[TurnFields] = ()
-    for _, turns in groupby(spoken, key=lambda turn: turn["round"]):
+    for _, turns in groupby(spoken, key=lambda turn: turn.round):
         last = list(turns)
-        if any(turn.get("blind") for turn in last):
+        if any(turn.blind for turn in last):
             figures.count(1, "blind")
     if last:
-        figures.mean(all_agree([turn["answer"] for turn in last], row["kind"]), "agreement", "all")
+        figures.mean(all_agree([turn.answer for turn in last], row.kind), "agreement", "all")
     for one, other in combinations(last, 2):
-        same = reading.same(one["answer"], other["answer"])
-        figures.mean(same, "agreement", f"{one['agent']}-{other['agent']}")
+        same = reading.same(one.answer, other.answer)
+        figures.mean(same, "agreement", f"{one['agent']}-{other.agent}")
     for role, own in by_role.items():
         figures.mean(reading.right(own[0]["answer"]), "role", role, "accuracy_first")
         figures.mean(reading.right(own[-1]["answer"]), "role", role, "accuracy_last")
         for before, after in pairwise(own):
             revised = _revision(before["answer"], after["answer"], reading)
-            for place in (
-                ("revisions",),
-                ("revisions", "round", str(after["round"])),
-                ("role", role, "revisions"),
-            ):
-                figures.mean(revised is not None, *place, "rate")
+            by_round = ("revisions", "round", str(after["round"]))
+            for path in (("revisions",), by_round, ("role", role, "revisions")):
+                figures.mean(revised is not None, *path, "rate")
                 if revised is not None:
-                    figures.mean(revised == "wrong_to_right", *place, "share_to_right")
-                figures.one_of(CHANGES, revised, *place)
+                    figures.mean(revised == "wrong_to_right", *path, "share_to_right")
+                figures.one_of(CHANGES, revised, *path)
 
 
 def _revision(before: str | None, after: str | None, reading: Reading) -> str | None:

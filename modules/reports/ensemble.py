@@ -31,26 +31,28 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures = Figures()
-    for row in rows:
+    for row in map(ResultRow.of, rows):
         if not figures.finished(row):
             continue
-        correct, reading = bool(row["correct"]), Reading(row)
-        votes = (turn for turn in row["transcript"] if turn["round"] == 1)  # not who picks
-        answers = {str(turn["agent"]): turn["answer"] for turn in votes}
+        correct, reading = bool(row.correct), Reading(row)
+        votes = (turn for turn in row.transcript if turn.round == 1)  # not who picks
+        answers = {str(turn.agent): turn.answer for turn in votes}
         right = {name: reading.right(answer) for name, answer in answers.items()}
         figures.mean(correct, "accuracy")
         for name in answers:
             figures.mean(right[name], "member_accuracy", name)
-        figures.mean(all_agree(list(answers.values()), row["kind"]), "agreement", "all")
-        for one, other in combinations(answers, 2):
-            figures.mean(reading.same(answers[one], answers[other]), "agreement", f"{one}-{other}")
+        figures.mean(all_agree(list(answers.values()), row.kind), "agreement", "all")
+        for first, second in combinations(answers, 2):
+            same = reading.same(answers[first], answers[second])
+            figures.mean(same, "agreement", f"{first}-{second}")
         figures.mean(any(right.values()), "ceiling")
-        figures.count(1, "decided_by", str(row["decided_by"]), "count")
-        figures.mean(correct, "decided_by", str(row["decided_by"]), "accuracy")
+        figures.count(1, "decided_by", str(row.decided_by), "count")
+        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
         figures.usage(row)
     report = figures.report()
     members: dict[str, float] = report.get("member_accuracy", {})
     if members:
+        # Of equally good members the first: `max` keeps it.
         best = max(members, key=members.__getitem__)
         report["best_member"] = best
         report["gain"] = report["accuracy"] - members[best]

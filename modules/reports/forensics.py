@@ -52,7 +52,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     none.
     """
     changes, reading = [], reading or Reading(row)
-    for step in _steps(row):
+    for step in _steps(ResultRow.of(row)):
         before, after = step.before, step.after
         if before is None or after is None or reading.same(before, after):
             continue
@@ -94,7 +94,7 @@ def forensics(rows: Iterable[ResultRow]) -> dict[str, object]:
     was handed.
     """
     tally = ForensicTally()
-    for row in rows:
+    for row in map(ResultRow.of, rows):
         tally.count(row)
     return tally.report()
 
@@ -107,19 +107,17 @@ class ForensicTally:
         self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
-        spoken = (
-            [] if row.get("error") else [turn for turn in turns_of(row) if not turn.get("step")]
-        )
+        spoken = [] if row.error else [turn for turn in turns_of(row) if not turn.step]
         answers_by_agent = answers_of(spoken)
         if not answers_by_agent:
             return
-        figures, reading, final = self._figures, Reading(row), bool(row["correct"])
-        examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
-        self._several |= len({str(turn.get("agent")) for turn in spoken}) > 1
+        figures, reading, final = self._figures, Reading(row), bool(row.correct)
+        examined = [turn for turn in spoken if isinstance(turn.examined, Mapping)]
+        self._several |= len({str(turn.agent) for turn in spoken}) > 1
         self._talked |= len(spoken) > len(answers_by_agent)
-        anybody_right = final or any(reading.right(turn.get("answer")) for turn in spoken)
+        anybody_right = final or any(reading.right(turn.answer) for turn in spoken)
         figures.finished(row)
-        if any(turn.get("blind") for turn in spoken):
+        if any(turn.blind for turn in spoken):
             figures.count(1, "blind")
         figures.mean(final, "oracle", "accuracy")
         figures.mean(anybody_right, "oracle", "any_agent")
@@ -127,14 +125,15 @@ class ForensicTally:
         figures.count(anybody_right - final, "oracle", "lost")
         for agent, answers in answers_by_agent.items():
             if len(answers) > 1 and not examined:
-                self._change(
-                    reading.state(answers[0]), reading.state(answers[-1]), "agent", agent, "flips"
-                )
+                first, last = reading.state(answers[0]), reading.state(answers[-1])
+                self._change(first, last, "agent", agent, "flips")
         for turn in examined:
-            handed, answer = (reading.state(of.get("answer")) for of in (turn["examined"], turn))
-            self._change(handed, answer, "agent", str(turn.get("agent")), "flips")
+            handed = turn.examined.answer if turn.examined else None
+            before, after = reading.state(handed), reading.state(turn.answer)
+            self._change(before, after, "agent", str(turn.agent), "flips")
         self._vote(row, answers_by_agent, reading)
         for move in moves(row, reading):
+            # From one right answer to another, nobody was persuaded of anything.
             for speaker in () if move.was and move.now else move.towards:
                 way = _MOVES.get((move.was, move.now))
                 figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
@@ -148,14 +147,18 @@ class ForensicTally:
         states = []
         for place in (0, -1):
             answers = [own[place] for own in answers_by_agent.values()]
+            # An answer that cannot be read has no key to be counted by, and abstains.
             readable = [answer if reading.key(answer) else None for answer in answers]
             states.append(reading.state(majority(readable, key=reading.key).answer))
-        final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
-        self._figures.mean(states[0] == STATES[0], "talk", "accuracy")
-        self._figures.mean(states[1] == STATES[0], "talk", "accuracy_last")
-        self._change(states[0], final, "talk")
-        self._change(states[0], states[1], "talk", "revisions")
-        self._change(states[1], final, "talk", "decider")
+        first, last = states
+        final = "unreadable" if row.answer is None else "wrong"
+        if row.correct:
+            final = "right"
+        self._figures.mean(first == "right", "talk", "accuracy")
+        self._figures.mean(last == "right", "talk", "accuracy_last")
+        self._change(first, final, "talk")
+        self._change(first, last, "talk", "revisions")
+        self._change(last, final, "talk", "decider")
 
     def report(self) -> dict[str, object]:
         """The report of `forensics` on the rows so far."""
@@ -170,15 +173,15 @@ class ForensicTally:
 
 
 def turns_of(row: ResultRow) -> list[TurnFields]:
-    return [turn for turn in row.get("transcript") or () if isinstance(turn, Mapping)]
+    return [turn for turn in row.transcript or () if isinstance(turn, Mapping)]
 
 
 def _round(turn: TurnFields) -> int:
-    return turn["round"] if isinstance(turn.get("round"), int) else 0
+    return turn.round if isinstance(turn.round, int) else 0
 
 
 def _answer(turn: TurnFields) -> str | None:
-    return turn["answer"] if isinstance(turn.get("answer"), str) else None
+    return turn.answer if isinstance(turn.answer, str) else None
 
 
 def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
@@ -188,8 +191,9 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     answers: dict[str, list[str | None]] = {}
     last: dict[str, int] = {}
     for turn in spoken:
-        agent, round = str(turn.get("agent")), _round(turn)
-        if agent in DECIDERS or turn.get("examined") or (agent in last and round <= last[agent]):
+        agent, round = str(turn.agent), _round(turn)
+        # Only votes: evaluators judge what they were handed, and further samples are one agent's.
+        if agent in DECIDERS or turn.examined or (agent in last and round <= last[agent]):
             continue
         last[agent] = round
         answers.setdefault(agent, []).append(_answer(turn))
@@ -199,17 +203,19 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
 def _steps(row: ResultRow) -> Iterator[_Step]:
     """Every answer that follows an earlier one of the same agent, or that was handed to it."""
     turns = turns_of(row)
-    afresh = any(turn.get("examined") for turn in turns)
+    afresh = any(turn.examined for turn in turns)
     held: dict[str, str | None] = {}
     spoke: dict[str, int] = {}
     sent_back: dict[str, str] = {}
     for place, turn in enumerate(turns):
-        agent, round, answer = str(turn.get("agent")), _round(turn), _answer(turn)
-        if turn.get("step"):
-            sent_back |= {str(turn["worker"]): agent} if turn.get("worker") else {}
-        elif examined := turn.get("examined"):
+        agent, round, answer = str(turn.agent), _round(turn), _answer(turn)
+        if turn.step:
+            if turn.worker:
+                sent_back[str(turn.worker)] = agent
+        elif examined := turn.examined:
             yield _Step(place, agent, examined["answer"], answer, dict(held), None)
         elif agent not in DECIDERS and round > spoke.get(agent, -1):
+            # Reasoners who are asked again read nobody: their second answer follows from no other.
             if agent in spoke and not afresh:
                 others = {name: answer_held for name, answer_held in held.items() if name != agent}
                 yield _Step(place, agent, held[agent], answer, others, sent_back.get(agent))

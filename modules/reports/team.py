@@ -40,21 +40,21 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     """
     figures, retries = Figures(), Counter[int]()
     ends: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for row in rows:
+    for row in map(ResultRow.of, rows):
         reading = Reading(row)
-        em, f1 = (0.0, 0.0) if row["error"] else reading.em_f1(row["answer"])
+        em, f1 = (0.0, 0.0) if row.error else reading.em_f1(row.answer)
         figures.mean(em, "em")
         figures.mean(f1, "f1")
         if not figures.finished(row):
             continue
         figures.mean(em, "em_excluding_errors")
         figures.mean(f1, "f1_excluding_errors")
-        figures.count(1, "decided_by", str(row["decided_by"]), "count")
-        figures.mean(em, "decided_by", str(row["decided_by"]), "em")
+        figures.count(1, "decided_by", str(row.decided_by), "count")
+        figures.mean(em, "decided_by", str(row.decided_by), "em")
         attempts: dict[str, list[TurnFields]] = {}
-        for turn in row["transcript"]:
+        for turn in row.transcript:
             if "trace" in turn:
-                attempts.setdefault(turn["agent"], []).append(turn)
+                attempts.setdefault(turn.agent, []).append(turn)
         if attempts:
             retried = sum(len(turns) - 1 for turns in attempts.values())
             retries[retried] += 1
@@ -67,15 +67,16 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         for worker, turns in attempts.items():
             _worker(figures, worker, turns, reading)
             em, f1 = reading.em_f1(turns[0]["answer"])
+            # Forced to answer at the limit, it would not have ended by itself within any.
             steps = 0 if turns[0].get("forced") else len(turns[0]["trace"])
             ends[steps] = [sum(pair) for pair in zip(ends[steps], (em, f1, 1), strict=True)]
         figures.usage(row)
     report = figures.report()
     if report["questions"]:
-        ways = (
-            (way.partition(":"), figures["count"]) for way, figures in report["decided_by"].items()
-        )
-        report["accepted"] = {worker: count for (by, _, worker), count in ways if by == SUPERVISOR}
+        mark = f"{SUPERVISOR}:"
+        ways = report["decided_by"].items()
+        counts = {way: counted["count"] for way, counted in ways if way.startswith(mark)}
+        report["accepted"] = {way.removeprefix(mark): count for way, count in counts.items()}
     if retries:
         report["retries"] = by_number(retries, 0, max(retries))
         report["first_attempts"] = _by_limit(ends)
@@ -83,16 +84,16 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
 
 
 def _worker(figures: Figures, name: str, turns: list[TurnFields], reading: Reading) -> None:
-    scores = [reading.em_f1(turn["answer"]) for turn in turns]
+    scores = [reading.em_f1(turn.answer) for turn in turns]
     figures.mean(scores[0][0], "worker", name, "em")
     figures.mean(scores[0][1], "worker", name, "f1")
     figures.mean(scores[-1][0], "worker", name, "em_last")
     for (before, _), (after, _) in pairwise(scores):
         figures.count(1, "retry", change(before == 1, after == 1))
     for turn in turns:
-        figures.mean(len(turn["trace"]), "worker", name, "steps_mean")
-        figures.mean(bool(turn.get("forced")), "worker", name, "forced_rate")
-        for step in turn["trace"]:
+        figures.mean(len(turn.trace or ()), "worker", name, "steps_mean")
+        figures.mean(bool(turn.forced), "worker", name, "forced_rate")
+        for step in turn.trace or ():
             for problem in ("unreadable", "repeated"):
                 figures.mean(step.get("problem") == problem, "worker", name, f"{problem}_rate")
 
@@ -102,12 +103,9 @@ def _by_limit(ends: Mapping[int, list[float]]) -> dict[str, dict[str, float]]:
     end).
     """
     attempts = sum(number for _, _, number in ends.values())
-    within = (
-        np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
-        / attempts
-    )
-    names = ("em", "f1", "ended")
+    # What ends within some steps also ends within more: sums run over the limits.
+    sums = np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
     return {
-        str(limit): dict(zip(names, map(float, row), strict=True))
-        for limit, row in enumerate(within, 1)
+        str(limit): {"em": em, "f1": f1, "ended": ended}
+        for limit, (em, f1, ended) in enumerate((sums / attempts).tolist(), 1)
     }

@@ -26,6 +26,7 @@ Numbers: TypeAlias = npt.NDArray[np.float64]
 State: TypeAlias = Literal["open", "a", "b", "no_worse", "futile"]
 
 BETS = 32
+# Looking for futility is slow and says little more after a few answers, so it is done rarely.
 FUTILITY_EVERY, FUTILITY_FROM, FUTILE_BELOW = 50, 50, 0.05
 PREDICTIONS, STEPS = 500, 10
 FEWEST_CLUSTERS = 5
@@ -52,6 +53,7 @@ def _log_factors(values: Numbers, mean: float) -> Numbers:
     """The logarithms of 1 + stake x (value - mean), for each bet and each value, (K, V)."""
     share = _fractions()[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
+        # Stakes that cannot lose all: a value is -1 at the least and 1 at the most.
         up = (values - mean) / (1.0 + mean)
         down = (mean - values) / (1.0 - mean)
         relative = np.where(share > 0, up, down)
@@ -62,6 +64,8 @@ def _log_factors(values: Numbers, mean: float) -> Numbers:
 
 def _log_mean(logs: Numbers) -> Numbers:
     """The logarithm of the mean over the first axis of numbers given as logarithms."""
+    # The largest is taken out, or its exponential could overflow; infinity minus itself is no
+    # number.
     top = logs.max(axis=0)
     if np.isinf(top).any():
         return np.asarray(np.where(np.isinf(top), top, 0.0), dtype=np.float64)
@@ -111,6 +115,7 @@ def _interval(values: Numbers, counts: npt.NDArray[np.int_], alpha: float) -> In
     if not counts.sum():
         return Interval(-1.0, 1.0)
     limit = -math.log(alpha)
+    # A value that never came would count as 0 x -inf, which is no number.
     values, counts = values[counts > 0], counts[counts > 0]
 
     def excess(mean: float) -> float:
@@ -143,6 +148,7 @@ def sampled_interval(differences: Sequence[float], of: int, alpha: float = 0.05)
     left = of - np.arange(len(seen))
     rest = of - len(seen)
     total = float(seen.sum())
+    # Whatever the remaining questions bring, the mean of the list lies in here.
     certain = Interval((total - rest) / of, (total + rest) / of)
     if not len(seen) or not rest:
         return certain
@@ -158,6 +164,7 @@ def sampled_interval(differences: Sequence[float], of: int, alpha: float = 0.05)
         return float(_log_mean(logs)) - limit
 
     best = minimize_scalar(excess, bounds=certain, method="bounded", options={"xatol": 1e-6})
+    # Every mean is refuted, which happens with probability alpha at most: say what is certain.
     if best.fun >= 0:
         return certain
     low = brentq(excess, certain.low, best.x) if excess(certain.low) > 0 else certain.low
@@ -206,8 +213,10 @@ class _Coins:
         """
         self._extend(coins)
         still_open = self._open[coins]
+        # Coins that crossed before have used up their part of alpha.
         left = alpha - (1.0 - float(still_open.sum()))
         leads = np.abs(2 * np.arange(coins + 1) - coins)
+        # With room for one lead more than there can be, whose tail is 0: some lead always counts.
         chances = np.bincount(leads, weights=still_open, minlength=coins + 2)
         tails = np.cumsum(chances[::-1])[::-1]
         return int(np.argmax(tails <= left + 1e-15))
@@ -219,10 +228,9 @@ class _Coins:
             now[:-1] += before / 2
             now[1:] += before / 2
             n = len(before)
-            # The boundary moves by at most one coin per step, so it is followed rather than
-            # searched.
+            # The boundary moves by at most one coin per step, so it is followed, not searched.
             lead = max(self._boundary - 1, 0)
-            lead += (n - lead) % 2
+            lead += (n - lead) % 2  # leads are odd after an odd number of coins
             while lead <= n and not self.crossed((n + lead) // 2, (n - lead) // 2):
                 lead += 2
             self._boundary = lead
@@ -282,6 +290,7 @@ class PairWatch:
             return now
         # Every interval of the sequence holds, so that of the moment of decision still does.
         mean = sum(self.differences) / len(self.differences)
+        # Later answers may have moved the mean out of it; then it ends at the mean.
         low, high = max(now.low, self._decided.low), min(now.high, self._decided.high)
         return Interval(min(low, mean), max(high, mean))
 
@@ -341,6 +350,7 @@ class PairWatch:
         if log_e >= limit:
             self.state = "a" if lead > 0 else "b"
             self._decided = self._interval_now()
+        # The e-value is large on both sides of the margin, so the side is asked first.
         elif self.margin is not None and lead > -self.margin * len(self.differences):
             self.state = "no_worse" if self._log_e(-self.margin) >= limit else "open"
         if self.state == "open" and self._futile():
@@ -391,6 +401,7 @@ class PairWatch:
         answers are simulated with shares drawn from Dirichlet(counts + 1/2), seeded by the counts,
         so that the same answers give the same decision.
         """
+        # What has not been seen yet may still come.
         counts = {1.0: 0, -1.0: 0, 0.0: 0} | self._counts
         values, seen = np.array(list(counts)), np.array(list(counts.values()))
         rest = (self.planned or 0) - len(self.differences)
@@ -401,6 +412,7 @@ class PairWatch:
         ends = np.tile(seen, (PREDICTIONS, 1))
         equal, margin = _log_factors(values, 0.0), -(self.margin or 0.0)
         for step in range(STEPS):
+            # A verdict may come on the way. Cut so that the steps add up to the rest.
             asked = rest * (step + 1) // STEPS - rest * step // STEPS
             ends += random.multinomial(asked, shares)
             decided |= _log_mean(equal @ ends.T) >= limit

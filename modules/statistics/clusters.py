@@ -47,14 +47,16 @@ def clustered_mean(
 
     if len(values) != len(clusters):
         raise ValueError(f"{len(values)} values need as many clusters, not {len(clusters)}")
-    places = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}
-    if len(places) < 2:
+    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
+    if len(numbers) < 2:
         raise ValueError("at least two clusters are needed")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     scores = np.asarray([float(value) for value in values])
-    groups, n, mean = len(places), len(scores), float(math.fsum(scores) / len(scores))
-    residuals = np.bincount([places[cluster] for cluster in clusters], weights=scores - mean)
+    groups, n, mean = len(numbers), len(scores), float(math.fsum(scores) / len(scores))
+    # Deviations are summed within a cluster first: alike ones do not cancel, and widen the
+    # interval.
+    residuals = np.bincount([numbers[cluster] for cluster in clusters], weights=scores - mean)
     error = math.sqrt(groups / (groups - 1) * math.fsum(residuals**2)) / n
     if error <= 1e-12 * max(1.0, abs(mean)):
         return Clustered(mean, mean, mean, mcnemar_midp(groups, 0) if mean else 1.0, groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -50,12 +51,12 @@ def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
     averaged over the pairs that both answered, with the interval of `paired_difference`. `unit` is
     the largest difference of two scores.
     """
-    settings = {_key(each.setting): each for each in tried}
-    names = dict.fromkeys(name for each in tried for name in each.setting)
+    settings = {_key(trial.setting): trial for trial in tried}
+    names = dict.fromkeys(chain.from_iterable(trial.setting for trial in tried))
     found = []
     for name in names:
-        values = {_key(each.setting.get(name)): each.setting.get(name) for each in tried}
-        first, *others = values.values()
+        drawn = [trial.setting.get(name) for trial in tried]
+        first, *others = {_key(value): value for value in drawn}.values()
         for value in others:
             pairs = list(_pairs(settings, name, value, first))
             found.append(_effect(name, value, first, pairs, unit))
@@ -72,28 +73,32 @@ def _pairs(
     """Settings with the one and the other value that are equal in all other choices that both have:
     a choice may bring another with it, as `strongest` the name of an agent.
     """
-    having = [each for each in settings.values() if _key(each.setting.get(name)) == _key(value)]
-    rivals = [each for each in settings.values() if _key(each.setting.get(name)) == _key(against)]
-    for each in having:
-        for other in rivals:
-            shared = (each.setting.keys() & other.setting.keys()) - {name}
-            if all(_key(each.setting[key]) == _key(other.setting[key]) for key in shared):
-                yield each, other
+    having = [trial for trial in settings.values() if _key(trial.setting.get(name)) == _key(value)]
+    rivals = [
+        trial for trial in settings.values() if _key(trial.setting.get(name)) == _key(against)
+    ]
+    for trial in having:
+        for rival in rivals:
+            shared = (trial.setting.keys() & rival.setting.keys()) - {name}
+            if all(_key(trial.setting[key]) == _key(rival.setting[key]) for key in shared):
+                yield trial, rival
 
 
 def _effect(
     name: str, value: Any, against: Any, pairs: Sequence[tuple[Tried, Tried]], unit: float
 ) -> Effect:
     scores: dict[int, list[tuple[float, float]]] = {}
-    for one, other in pairs:
+    for trial, rival in pairs:
         # A setting that was stopped early has answered the first questions only.
-        for place, (score, rival) in enumerate(zip(one.scores, other.scores, strict=False)):
-            scores.setdefault(place, []).append((rival or 0.0, score or 0.0))
+        both = zip(trial.scores, rival.scores, strict=False)
+        for question, (score, rival_score) in enumerate(both):
+            # A question that failed is scored 0, or settings that fail would look better.
+            scores.setdefault(question, []).append((rival_score or 0.0, score or 0.0))
     if not scores:
         return Effect(name, value, against)
-    means = [[fmean(side) for side in zip(*both, strict=True)] for both in scores.values()]
-    before, after = zip(*means, strict=True)
+    before = [fmean(rival_score for rival_score, _ in both) for both in scores.values()]
+    after = [fmean(score for _, score in both) for both in scores.values()]
     estimate = paired_difference(before, after, unit)
-    rival_cost = fmean(other.cost for _, other in pairs)
-    ratio = fmean(one.cost for one, _ in pairs) / rival_cost if rival_cost else None
-    return Effect(name, value, against, *estimate, len(means), len(pairs), ratio)
+    rival_cost = fmean(rival.cost for _, rival in pairs)
+    ratio = fmean(trial.cost for trial, _ in pairs) / rival_cost if rival_cost else None
+    return Effect(name, value, against, *estimate, len(scores), len(pairs), ratio)

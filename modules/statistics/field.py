@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from statistics import fmean
 from typing import Literal, TypeAlias
 
@@ -66,23 +66,25 @@ def leaving(
         winners = [other for other in sorted(racing) if better(states, other, program)]
         if winners:
             # Prefer a program that no other beats, so that the reason remains valid later.
-            unbeaten = [
-                winner for winner in winners if not any(better(states, o, winner) for o in racing)
-            ]
-            by = (unbeaten or winners)[0]
+            beaten = {
+                loser for rival, loser in product(racing, winners) if better(states, rival, loser)
+            }
+            by = next((winner for winner in winners if winner not in beaten), winners[0])
             exits.append(Exit(program, by, "beaten"))
             left.discard(program)
             if by in covers:
+                # It now stands in for those that the loser had replaced, and must stay no worse
+                # than they.
                 covers[by] |= covers[program]
     if not left:  # each is beaten by another one, which only rounding could cause
         return []
-    cheapest_first = sorted(left, key=lambda one: _rank(states, one, left))
+    cheapest_first = sorted(left, key=lambda program: _rank(states, program, left))
     for program in reversed(cheapest_first):
         if program in protected:
             continue
         for cheaper in cheapest_first[: cheapest_first.index(program)]:
             replaced = covers[program] | {program}
-            if cheaper in left and all(no_worse(states, cheaper, each) for each in replaced):
+            if cheaper in left and all(no_worse(states, cheaper, gone) for gone in replaced):
                 exits.append(Exit(program, cheaper, "no_better"))
                 left.discard(program)
                 covers[cheaper] |= replaced
@@ -105,7 +107,8 @@ def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
     above, new = {other}, {other}
     programs = {program for pair in states for program in pair}
     while new:
-        new = {p for p in programs - above if any(better(states, p, below) for below in new)}
+        pairs = product(programs - above, new)
+        new = {program for program, below in pairs if better(states, program, below)}
         above |= new
     return one != other and one in above
 
@@ -149,7 +152,7 @@ class FieldWatch:
         self.exits: dict[int, Exit] = {}
         self.seen = 0
         self._covered: dict[int, frozenset[int]] = {}
-        order = sorted(self.racing, key=lambda one: (prices[one], one))
+        order = sorted(self.racing, key=lambda program: (prices[program], program))
         self.pairs: dict[Pair, PairWatch] = {}
         for a, b in combinations(order, 2):
             # For the verdict, a kept program has to be beaten: "no worse" is not enough for a
@@ -179,6 +182,8 @@ class FieldWatch:
         for (a, b), watch in self.pairs.items():
             if a in scores and b in scores:
                 watch.update(scores[a] - scores[b], cluster)
+                # The first few answers may look decisive by luck: their evidence counts, but
+                # decides later.
                 if len(watch.differences) < FEWEST:
                     watch.state = "open"
 
@@ -193,6 +198,7 @@ class FieldWatch:
         for gone in exits:
             self.exits[gone.program] = Exit(gone.program, gone.by, gone.why, self.seen)
             self.racing.discard(gone.program)
+            # One that is shown to be better has more than replaced the loser itself.
             own = self._covered.get(gone.program, frozenset())
             replaced = own if gone.why == "beaten" else own | {gone.program}
             self._covered[gone.by] = self._covered.get(gone.by, frozenset()) | replaced
@@ -222,10 +228,10 @@ class FieldWatch:
         """The cheapest program that nothing is shown to beat; of equal prices (within 1%) the one
         that is most often right.
         """
-        unbeaten = {
-            each for each in self.racing if not any(self.better(o, each) for o in range(self.size))
-        }
-        left = unbeaten or self.racing or set(range(self.size))
+        everyone = range(self.size)
+        pairs = product(everyone, self.racing)
+        beaten = {program for rival, program in pairs if self.better(rival, program)}
+        left = self.racing - beaten or self.racing or set(everyone)
         cheapest = min(self.prices[program] for program in left)
         alike = [program for program in left if self.prices[program] <= SAME_PRICE * cheapest]
         first = min(alike)
@@ -263,11 +269,11 @@ class FieldWatch:
         decision is that one program is better, or that the cheaper one is no worse. None where no
         decision is in sight.
         """
-        pair = (one, other) if (one, other) in self.pairs else (other, one)
-        seen = self.pairs[pair].differences
+        seen = self._watch(one, other).differences
         growth = max(log_e_value(seen), log_e_value(seen, -self.margin)) if seen else 0.0
         if growth <= 0.1:  # almost no evidence yet
             return None
+        # The logarithm of an e-value grows about evenly with the questions.
         return max(len(seen) + 1, math.ceil(len(seen) * -math.log(self.alpha) / growth))
 
     def _watch(self, one: int, other: int) -> PairWatch:

@@ -80,7 +80,8 @@ def best_panel(
         chosen_panel, _ = _search(codes, ~half, most)
         same += chosen_panel == members
         panel[half] += _votes(codes[:, half], chosen_panel) / SPLITS
-        single[half] += right[right[:, ~half].mean(axis=1).argmax(), half] / SPLITS
+        best_agent = right[:, ~half].mean(axis=1).argmax()
+        single[half] += right[best_agent, half] / SPLITS
     gained = clustered_mean((panel - single).tolist(), groups)
     return PanelEstimate(
         members,
@@ -112,6 +113,7 @@ def _halves(groups: Sequence[Hashable], seed: int) -> Iterator[npt.NDArray[np.bo
     of = np.array([places[group] for group in groups])
     rng = np.random.default_rng(seed)
     for _ in range(SPLITS):
+        # Even places of a permutation: as many groups in one half as in the other, up to one.
         half = (rng.permutation(len(places)) % 2)[of] == 0
         yield half
         yield ~half
@@ -132,11 +134,8 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
     smaller), and that share.
     """
     codes = codes[:, seen]
-    agents, n = codes.shape
-    empty = _Ballots(
-        np.zeros((n, int(codes.max()) + 1), dtype=np.int64), np.zeros(n, int), np.zeros(n, int)
-    )
-    beam: list[tuple[tuple[int, ...], _Ballots]] = [((), empty)]
+    agents = len(codes)
+    beam: list[tuple[tuple[int, ...], _Ballots]] = [((), _no_votes(codes))]
     best: tuple[tuple[int, ...], float] = ((), -1.0)
     for size in range(1, min(most, agents) + 1):
         scored: dict[tuple[int, ...], tuple[float, _Ballots, int]] = {}
@@ -146,23 +145,23 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
                 panel = tuple(sorted((*members, agent)))
                 if agent not in members and panel not in scored:
                     scored[panel] = (float(shares[agent]), ballots, agent)
-        kept = sorted(scored.items(), key=lambda one: -one[1][0])
         # A panel of two scores as its members do on average, so all agents are extended to panels
         # of three.
-        kept = kept[: agents if size == 1 else agents * _BEAM if size == 2 else _BEAM]
-        beam = (
-            [(panel, _added(ballots, codes[agent])) for panel, (_, ballots, agent) in kept]
-            if size < most
-            else []
-        )
-        if size > 1 and kept[0][1][0] > best[1] + 1e-12:
-            best = (kept[0][0], kept[0][1][0])
+        width = {1: agents, 2: agents * _BEAM}.get(size, _BEAM)
+        kept = sorted(scored.items(), key=lambda item: -item[1][0])[:width]
+        panel, (share, _, _) = kept[0]
+        if size > 1 and share > best[1] + 1e-12:  # by more than rounding
+            best = (panel, share)
+        if size < most:
+            beam = [(panel, _added(ballots, codes[agent])) for panel, (_, ballots, agent) in kept]
     return best
 
 
 def _with_each(codes: Whole, ballots: _Ballots) -> npt.NDArray[np.float64]:
     """The panel vote's scores with each agent added, one row per agent; ties count in part."""
     counts, top, ties = ballots
+    # Only the answer of the agent that is added gains a vote: it stays below the top, draws level
+    # with it, or is alone there. -1 for one that abstains, which leaves all as it was.
     votes = np.where(codes >= 0, counts[np.arange(counts.shape[0]), codes] + 1, -1)
     before = np.divide(counts[:, 0] == top, ties, out=np.zeros(len(top)), where=ties > 0)
     even = ((counts[:, 0] == top) & (top > 0) | (codes == 0)) / (ties + 1)
@@ -182,10 +181,13 @@ def _added(ballots: _Ballots, codes: Whole) -> _Ballots:
 
 def _votes(codes: Whole, members: Sequence[int]) -> npt.NDArray[np.float64]:
     """The score of the members' vote per question."""
-    counts = np.zeros((codes.shape[1], max(0, int(codes.max())) + 1), dtype=np.int64)
+    ballots = _no_votes(codes)
     for agent in members:
-        voted = np.flatnonzero(codes[agent] >= 0)
-        counts[voted, codes[agent, voted]] += 1
-    top = counts.max(axis=1)
-    ties = np.maximum((counts == top[:, None]).sum(axis=1), 1)
-    return np.where((counts[:, 0] == top) & (top > 0), 1 / ties, 0.0)
+        ballots = _added(ballots, codes[agent])
+    won = (ballots.counts[:, 0] == ballots.top) & (ballots.top > 0)
+    return np.where(won, 1 / np.maximum(ballots.ties, 1), 0.0)
+
+
+def _no_votes(codes: Whole) -> _Ballots:
+    n, answers = codes.shape[1], max(0, int(codes.max())) + 1
+    return _Ballots(np.zeros((n, answers), dtype=np.int64), np.zeros(n, int), np.zeros(n, int))

@@ -28,6 +28,7 @@ def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
     freedom = sum(len(values) - 1 for values in repeated)
     within = math.fsum(((values - values.mean()) ** 2).sum() for values in repeated) / freedom
     means = [values.mean() for values in repeated]
+    # Means of few repeats also differ by chance, which is no difference between questions.
     noise = within * float(np.mean([1 / len(values) for values in repeated]))
     return Spread(within, max(0.0, float(np.var(means, ddof=1)) - noise))
 

@@ -70,6 +70,7 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
         return 1.0
     # The distribution is symmetric, so both tails are alike.
     fewer, n = min(only_a, only_b), only_a + only_b
+    # Exact whole numbers of so many digits take long.
     if n > 1000:
         from scipy.special import bdtr
 
@@ -88,9 +89,9 @@ def mcnemar_midp(only_a: int, only_b: int) -> float:
     if only_a == only_b:
         return mcnemar_exact(only_a, only_b)
     fewer, n = min(only_a, only_b), only_a + only_b
-    return mcnemar_exact(only_a, only_b) - math.exp(
-        math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2)
-    )
+    # The binomial probability of these counts, by logarithms: n! has no float beyond n = 170.
+    log_ways = math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1)
+    return mcnemar_exact(only_a, only_b) - math.exp(log_ways - n * math.log(2))
 
 
 def tango(only_a: int, only_b: int, n: int, confidence: float = 0.95) -> Difference:
@@ -116,6 +117,7 @@ def tango(only_a: int, only_b: int, n: int, confidence: float = 0.95) -> Differe
 
 def score_interval(only_a: int, only_b: int, n: int, z: float) -> Difference:
     """Tango's interval with this quantile of the score test."""
+    # The lower end is the upper end of the opposite difference, b - a.
     high = _tango_end(only_a, only_b, n, z)
     low = -_tango_end(only_b, only_a, n, z)
     return Difference((only_a - only_b) / n, low, high)

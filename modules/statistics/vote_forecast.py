@@ -103,34 +103,30 @@ def forecast_vote(
         raise ValueError(
             f"a forecast needs 2 agents and 10 questions at least, not {agents} and {questions}"
         )
-    names = tuple(sizes)
+    sizes = tuple(sizes)
     model = fit_vote_model(answers, options)
-    gain = simulated_gain(model, names)
-    random = np.random.default_rng(seed)
-    resampled = np.array(
-        [
-            simulated_gain(fit_vote_model(answers[rows], options), names)
-            for rows in random.integers(questions, size=(RESAMPLES, questions))
-        ]
-    )
-    variance = resampled.var(axis=0, ddof=1) + MODEL_ERROR**2
+    gain = simulated_gain(model, sizes)
+
+    def gain_from(part: Codes) -> Numbers:
+        return simulated_gain(fit_vote_model(part, options), sizes)
+
+    draws = np.random.default_rng(seed).integers(questions, size=(RESAMPLES, questions))
+    resampled = [gain_from(answers[rows]) for rows in draws]
+    variance = np.var(resampled, axis=0, ddof=1) + MODEL_ERROR**2
     if agents > 2:
-        left_out = np.array(
-            [
-                simulated_gain(fit_vote_model(np.delete(answers, agent, axis=1), options), names)
-                for agent in range(agents)
-            ]
-        )
-        variance = variance + (agents - 1) * left_out.var(axis=0)
+        left_out = [gain_from(np.delete(answers, agent, axis=1)) for agent in range(agents)]
+        # The jackknife's variance: other agents would have given another forecast.
+        variance = variance + (agents - 1) * np.var(left_out, axis=0)
     freedom = min(agents - 1, 4) if one_lm else agents - 1
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * np.sqrt(variance)
     right = answers == RIGHT
     return VoteForecast(
-        sizes=names,
+        sizes=sizes,
         gain=gain,
         low=np.maximum(gain - half, -1.0),
         high=np.minimum(gain + half, 1.0),
         accuracy=float(right.mean()),
+        # Kish's design effect: correlated agents are worth fewer independent ones.
         effective=agents / (1.0 + (agents - 1) * model.correlation),
         ceiling=float(right.any(axis=1).mean()),
     )
@@ -180,6 +176,7 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
 def _randoms(most: int, options: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """The random numbers that all simulations share."""
     random = np.random.default_rng(20_240_229)
+    # Evenly spread and not drawn, which leaves less noise.
     quantiles = (np.arange(SIMULATED) + 0.5) / SIMULATED
     return (
         quantiles,

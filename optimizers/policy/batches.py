@@ -123,27 +123,30 @@ class PolicyTraining:
         self._check_bounds(scores)
         rng = self._random(_DRAW, self.done)
         distinct = self.state.config.distinct
-        drawn = [draw(each, rng=rng, distinct=distinct) for each in scores.detach().numpy()]
+        drawn = [draw(own, rng=rng, distinct=distinct) for own in scores.detach().numpy()]
+        strategies = np.stack([choice.strategies for choice in drawn])
         self.answers.ask(
-            (int(q), i, int(s))
-            for q, one in zip(batch, drawn, strict=True)
-            for i, s in enumerate(one.strategies)
+            (int(q), agent, int(strategy))
+            for q, picked in zip(batch, strategies, strict=True)
+            for agent, strategy in enumerate(picked)
         )
-        played = [self._play(int(q), one.strategies) for q, one in zip(batch, drawn, strict=True)]
+        played = [self._play(int(q), picked) for q, picked in zip(batch, strategies, strict=True)]
         correct, consensus, rewards, signals = zip(*played, strict=True)
         signal = np.stack(signals)
+        groups = {
+            name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
+        }
         episodes = {
             "question": torch.from_numpy(batch),
             "bias": bias,
-            **{
-                name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
-            },
-            "strategies": torch.from_numpy(np.stack([each.strategies for each in drawn])),
-            "open": torch.from_numpy(np.stack([each.open for each in drawn])),
+            **groups,
+            "strategies": torch.from_numpy(strategies),
+            "open": torch.from_numpy(np.stack([choice.open for choice in drawn])),
             "signal": torch.from_numpy(signal),
         }
         learned = self._remembered(episodes)
         if learned is not episodes:
+            # Today's policies score what was remembered, in the group as it was then.
             then = AgentGraph(*(learned[name] for name in AgentGraph._fields))
             scores = self._scores(learned["question"].numpy(), then, learned["bias"])
         loss = self._learn(scores, learned)
@@ -166,7 +169,9 @@ class PolicyTraining:
             "trust": float(connected.mean()) if connected.size else 0.0,
             "edges_changed": self.edges_changed,
             "loss": loss,
-            "strategies": {n: float(one) for n, one in zip(names, shares, strict=True) if n},
+            "strategies": {
+                name: float(share) for name, share in zip(names, shares, strict=True) if name
+            },
         }
         self.log.steps.append(entry)
         return entry
@@ -178,11 +183,10 @@ class PolicyTraining:
             self._snapshot()
 
     def _check_bounds(self, *numbers: Tensor) -> None:
-        if not all(bool(torch.isfinite(each).all()) for each in numbers):
+        if not all(bool(torch.isfinite(part).all()) for part in numbers):
             raise UserError(
-                f"the policies diverged within {self.done} batches: train again, in "
-                f"another "
-                f"folder, with an lr below {self.settings.lr:g}"
+                f"the policies diverged within {self.done} batches: "
+                f"train again, in another folder, with an lr below {self.settings.lr:g}"
             )
 
     def _scores(self, batch: npt.NDArray[np.intp], group: AgentGraph, bias: Tensor) -> Tensor:
@@ -242,17 +246,14 @@ class PolicyTraining:
         right.
         """
         agents = np.arange(self.state.config.agents)
-        codes, correct = (
-            self.answers.codes[q, agents, strategies],
-            self.answers.correct[q, agents, strategies],
-        )
+        codes = self.answers.codes[q, agents, strategies]
+        correct = self.answers.correct[q, agents, strategies]
         if self.settings.learning == "supervised":
             return np.full(len(agents), 1.0 if consensus else -1.0)
         if self.settings.reward == "difference":
             trust, edges = self.state.voting_trust, self.state.adjacency
-            return difference(
-                codes, correct, trust_consensus([None] * len(agents), trust, edges).weights
-            )
+            weights = trust_consensus([None] * len(agents), trust, edges).weights
+            return difference(codes, correct, weights)
         reward = individual(correct)
         if self.settings.reward == "consensus_aware":
             reward = reward + consensus_addition(codes, correct, consensus, self.settings)
@@ -262,6 +263,7 @@ class PolicyTraining:
         """The learning signal of every strategy of each agent, (N, S), with the other agents'
         choices unchanged.
         """
+        # Nobody else's answer counts in this reward, so no vote has to be repeated.
         if self.settings.learning == "reinforce" and self.settings.reward == "base":
             return individual(self.answers.correct[q])
         signals = np.zeros(self.answers.codes.shape[1:])
@@ -296,10 +298,12 @@ class PolicyTraining:
             if self.settings.baseline == "mean" and self.answered:
                 baseline = self.total_reward / self.answered
             gain = torch.from_numpy(signal - baseline).float()
+            # As they were drawn: strategies that others had taken were not open.
             chances = scores.masked_fill(~episodes["open"], -torch.inf).log_softmax(-1)
-            loss = -(
-                chances.gather(-1, episodes["strategies"].unsqueeze(-1)).squeeze(-1) * gain
-            ).sum()
+            drawn = chances.gather(-1, episodes["strategies"].unsqueeze(-1)).squeeze(-1)
+            loss = -(drawn * gain).sum()
+        # Without gradients there is nothing to learn: one strategy, or a policy that is fitted
+        # later.
         if scores.requires_grad:
             if self.settings.entropy:
                 chances = scores.log_softmax(-1)

@@ -27,6 +27,7 @@ def training_fingerprint(
     """The identity of a training: a hash of its initial network, its settings and questions,
     without the interval of checkpoints.
     """
+    # How often it is saved changes nothing about what is learned.
     learning = {**settings.to_dict(), "checkpoint_every": None}
     digest = hashlib.sha256(json.dumps([state.config.to_dict(), learning]).encode())
     for name, tensor in sorted(state.tensors().items()):
@@ -42,12 +43,9 @@ def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None
     network, optimizer and buffer, and the rest as JSON.
     """
     moments = training.optimizer.state_dict()["state"]
-    tensors = {
-        f"{_OPTIMIZER}{number}.{name}": part
-        for number, parts in moments.items()
-        for name, part in parts.items()
-    }
-    tensors |= {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
+    tensors = {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
+    for number, parts in moments.items():
+        tensors |= {f"{_OPTIMIZER}{number}.{name}": part for name, part in parts.items()}
     network = np.frombuffer(write_tensors(training.state.tensors()), dtype=np.uint8)
     tensors[_NETWORK] = torch.tensor(network)
     progress = {

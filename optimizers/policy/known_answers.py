@@ -48,6 +48,7 @@ class KnownAnswers:
         """
         missing = [place for place in dict.fromkeys(wanted) if self.codes[place] == UNKNOWN]
         outcomes: list[Any] = [self._answer(*place) for place in missing]
+        # One function gives them all: either each outcome has to be awaited, or none.
         if outcomes and inspect.isawaitable(outcomes[0]):
             outcomes = run_sync(together, outcomes)
         for place, outcome in zip(missing, outcomes, strict=True):

@@ -27,7 +27,7 @@ class TrainingSettings(ConsensusBonus):
     - `baseline` subtracted from rewards: `none`, or the running `mean` of the agent's own.
     - `full_information`: every strategy of every agent is asked about each question, and the policy
       follows the gradient of the expected reward, without a baseline. Only for replay, where
-      answers are free of charge.
+      answers cost nothing.
     - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` of Adam, `batch` questions
       per update, `epochs` over all questions, `checkpoint_every` so many batches.
     - `buffer`: each agent learns from a random `batch` of this many last episodes; None: from those

@@ -61,6 +61,7 @@ def train_policies(
     place = None if checkpoint is None else Path(checkpoint)
     identity = training_fingerprint(state, questions, settings)
     with _one_thread():
+        # Before PolicyTraining, which sets the centre by all questions, the held-out ones included.
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
         training = PolicyTraining(state, vectors, answers, np.arange(len(questions)), settings)
         resumed = place is not None and restore_checkpoint(place, identity, training)

@@ -46,19 +46,19 @@ def fit_vote(
     # an answer that was not requested is not a vote, like an abstention
     votes = np.maximum(codes, -1)
     if kind == "fitted":
-        return VoteWeights(
-            _whole(weights.logit_weights(votes, correct, penalty_for(votes, correct)), shape)
-        )
+        penalty = penalty_for(votes, correct)
+        return VoteWeights(_whole(weights.logit_weights(votes, correct, penalty), shape))
     if kind == "conditional":
         model = conditional_weights(vectors, votes, correct)
         slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
         return VoteWeights(_whole(model.base, shape), slopes, model.centre)
+    # A share of the questions that each was asked: in a training, agents draw their strategies.
     asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
     if kind == "accuracy":
-        each = [weights.accuracy(one)[0] for one in asked]
+        by_arm = [weights.accuracy(right)[0] for right in asked]
     else:
-        each = [weights.log_odds_weights(one, _options(votes))[0] for one in asked]
-    return VoteWeights(_whole(np.array(each), shape))
+        by_arm = [weights.log_odds_weights(right, _options(votes))[0] for right in asked]
+    return VoteWeights(_whole(np.array(by_arm), shape))
 
 
 def penalty_for(votes: weights.Answers, correct: weights.Right) -> float:
@@ -125,8 +125,8 @@ def _likeliest(
 
 def _whole(by_strategy: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Broadcast weights by strategy, or by agent and strategy, to (N, S) or (N, S, D)."""
-    each = by_strategy.reshape(-1, *shape[1:])
-    return np.broadcast_to(each, shape).copy()
+    by_agent = by_strategy.reshape(-1, *shape[1:])
+    return np.broadcast_to(by_agent, shape).copy()
 
 
 def _by_strategy(

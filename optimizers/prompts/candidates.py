@@ -76,11 +76,8 @@ class Candidates:
         with self._lock:
             if name not in self._candidates:
                 demos = [demo for predictor in program.predictors() for demo in predictor.demos]
-                texts = [
-                    demo.get("question")
-                    for demo in demos
-                    if isinstance(demo, Mapping | dspy.Example)
-                ]
+                solved = [demo for demo in demos if isinstance(demo, Mapping | dspy.Example)]
+                texts = [demo.get("question") for demo in solved]
                 shown = frozenset(str(text) for text in texts if text is not None)
                 self._candidates[name] = PromptCandidate(name, self._seated(program), shown)
         return name
@@ -93,6 +90,7 @@ class Candidates:
         name = self.met(program)
         with self._lock:
             candidate = self._candidates[name]
+            # Its prompt has the answer.
             if question.question in candidate.shown:
                 return
             self.scorings += 1
@@ -119,8 +117,10 @@ class Candidates:
         """
         best = self._candidates[self.first]
         at = self.selected(best).score
+        # The shortest first: what comes later has to be better, so ties stay with the shorter.
         others = sorted(
-            self._candidates.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name)
+            self._candidates.values(),
+            key=lambda candidate: (len(str(prompts_of(candidate.program))), candidate.name),
         )
         for candidate in others:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:

@@ -9,12 +9,11 @@ from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import golds_of, score
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
+from ...modules.reading.row import Examined, TurnFields
 from ...modules.reports.forensics import DECIDERS
 from ...signatures import feedback as words
 
 MAX_QUOTE_CHARS = 300
-
-Turn = Mapping[str, Any]
 
 
 def feedback(
@@ -40,6 +39,7 @@ def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
     """Foreign text as one line in quotation marks, cut to this many characters, without prompt
     markers.
     """
+    # Cut before it is cleaned, since a reply may be very long, and again after that.
     raw = str(text)[: 10 * most]
     return '"' + cut(one_line(disarm(raw)), most).replace('"', "'") + '"'
 
@@ -47,8 +47,8 @@ def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
 class _Account:
     def __init__(self, question: Question, prediction: Mapping[str, Any], seat: str | None) -> None:
         self.question, self.prediction, self.seat = question, prediction, seat
-        self.turns: list[Turn] = list(prediction.get("transcript") or ())
-        self.spoken = [turn for turn in self.turns if turn.get("step") is None]
+        self.turns = [TurnFields.of(turn) for turn in prediction.get("transcript") or ()]
+        self.spoken = [turn for turn in self.turns if turn.step is None]
         self.gold = " or ".join(map(self.shown, golds_of(question.gold)))
 
     def lines(self) -> Iterator[str]:
@@ -88,9 +88,8 @@ class _Account:
     def _judged(self, answer: str | None) -> str:
         if answer is None:
             return words.ABSTAINED
-        return (words.RIGHT if self.right(answer) else words.WRONG).format(
-            answer=self.shown(answer)
-        )
+        text = words.RIGHT if self.right(answer) else words.WRONG
+        return text.format(answer=self.shown(answer))
 
     def _outcome(self) -> str:
         answer, question = self.prediction.get("answer"), self.question
@@ -103,23 +102,20 @@ class _Account:
         shown = self.shown(answer)
         if judged.f1 and not judged.correct:
             return words.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)
-        return (words.WON if judged.correct else words.LOST).format(
-            answer=shown, decided_by=decided_by
-        )
+        outcome = words.WON if judged.correct else words.LOST
+        return outcome.format(answer=shown, decided_by=decided_by)
 
     def _agent_lines(self) -> Iterator[str]:
         """Each agent's answers in order; nothing for a single agent, whose answer is in the
         outcome.
         """
-        agents = list(dict.fromkeys(turn["agent"] for turn in self.spoken))
+        agents = list(dict.fromkeys(turn.agent for turn in self.spoken))
         if len(agents) < 2 and len(self.spoken) < 2:
             return
         for agent in agents:
-            answers = [
-                self._judged(turn["answer"]) for turn in self.spoken if turn["agent"] == agent
-            ]
-            yield words.SAID.format(agent=agent, answers=", then ".join(answers))
-        if not any(self.right(turn["answer"]) for turn in self.spoken):
+            own = [turn.answer for turn in self.spoken if turn.agent == agent]
+            yield words.SAID.format(agent=agent, answers=", then ".join(map(self._judged, own)))
+        if not any(self.right(turn.answer) for turn in self.spoken):
             yield words.NOBODY
 
     def _swayed(self) -> Iterator[str]:
@@ -128,21 +124,19 @@ class _Account:
         """
         latest: dict[str, str | None] = {}
         for turn in self.spoken:
-            agent, answer = turn["agent"], turn["answer"]
+            agent, answer = turn.agent, turn.answer
             before = latest.get(agent)
-            if agent not in DECIDERS and not turn.get("examined") and None not in (before, answer):
+            if agent not in DECIDERS and not turn.examined and None not in (before, answer):
                 was, now = self.right(before), self.right(answer)
                 if was != now:
-                    others = [
-                        name
-                        for name, other in latest.items()
-                        if name != agent and self._same(other, answer)
-                    ]
-                    yield (words.WON_OVER if now else words.MISLED).format(
+                    holding = [name for name, held in latest.items() if self._same(held, answer)]
+                    others = [name for name in holding if name != agent]
+                    turned = words.WON_OVER if now else words.MISLED
+                    yield turned.format(
                         agent=agent,
                         before=self.shown(before),
                         after=self.shown(answer),
-                        round=turn["round"],
+                        round=turn.round,
                         by=words.AFTER.format(others=_names(others)) if others else "",
                     )
             latest[agent] = answer
@@ -154,11 +148,11 @@ class _Account:
 
     def _unreadable(self) -> Iterator[str]:
         for turn in self.spoken:
-            if turn["answer"] is None:
-                raw = turn.get("raw")
+            if turn.answer is None:
+                raw = turn.raw
                 yield words.UNREADABLE.format(
-                    agent=turn["agent"],
-                    round=turn["round"],
+                    agent=turn.agent,
+                    round=turn.round,
                     raw=words.IT_WAS.format(raw=quoted(raw, 120)) if raw else "",
                 )
 
@@ -167,59 +161,49 @@ class _Account:
         heard: dict[str, str | None] = {}
         decider = False
         for turn in self.turns:
-            agent = turn["agent"]
-            if turn.get("examined"):
-                yield from self._examined(turn)
+            agent = turn.agent
+            if turn.examined:
+                yield from self._examined(turn, turn.examined)
             elif agent in DECIDERS:
                 decider = True
                 yield from self._verdict(turn, heard)
-            elif turn.get("step") is None:
-                heard[agent] = turn["answer"]
+            elif turn.step is None:
+                heard[agent] = turn.answer
         answer = self.prediction.get("answer")
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
-        if (
-            not decider
-            and len(heard) > 1
-            and knew
-            and answer is not None
-            and not self.right(answer)
-        ):
+        voted = not decider and len(heard) > 1 and answer is not None
+        if voted and knew and not self.right(answer):
             yield words.OUTVOTED.format(
                 others=_names(knew), gold=self.gold, answer=self.shown(answer)
             )
 
-    def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
-        agent, answer = turn["agent"], turn["answer"]
+    def _verdict(self, turn: TurnFields, heard: Mapping[str, str | None]) -> Iterator[str]:
+        agent, answer, shown = turn.agent, turn.answer, self.shown(turn.answer)
         knew = [name for name, theirs in heard.items() if self.right(theirs)]
-        if turn.get("step") == "retry":
-            other = str(turn.get("worker"))
-            before, hint = heard.get(other), quoted(turn.get("suggestion") or "", 160)
+        if turn.step == "retry":
+            other = str(turn.worker)
+            before, hint = heard.get(other), quoted(turn.suggestion or "", 160)
             text = words.SENT_BACK_RIGHT if self.right(before) else words.SENT_BACK_WRONG
             yield text.format(agent=agent, other=other, before=self.shown(before), hint=hint)
         elif answer is None:
             if knew:
                 yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
-            against = [
-                name
-                for name, theirs in heard.items()
-                if theirs is not None and not self.right(theirs)
-            ]
+            answered = [name for name, theirs in heard.items() if theirs is not None]
+            against = [name for name in answered if name not in knew]
             if against:
-                yield words.FOUND.format(
-                    agent=agent, answer=self.shown(answer), others=_names(against)
-                )
+                yield words.FOUND.format(agent=agent, answer=shown, others=_names(against))
         elif knew:
             yield words.IGNORED.format(
-                agent=agent, answer=self.shown(answer), others=_names(knew), gold=self.gold
+                agent=agent, answer=shown, others=_names(knew), gold=self.gold
             )
 
-    def _examined(self, turn: Turn) -> Iterator[str]:
-        examined, after = turn["examined"], turn["answer"]
+    def _examined(self, turn: TurnFields, examined: Examined) -> Iterator[str]:
+        after = turn.answer
         if after is None:
             return  # reported with the unreadable replies
-        before = examined.get("answer")
-        names = {"agent": turn["agent"], "other": examined.get("agent")}
+        before = examined.answer
+        names = {"agent": turn.agent, "other": examined.agent}
         shown = {"before": self.shown(before), "after": self.shown(after)}
         if self.right(before) and not self.right(after):
             yield words.OVERTURNED.format(**names, **shown)
@@ -232,13 +216,14 @@ class _Account:
         """The replies of the seat that is to be improved; they come last."""
         if self.seat is None:
             return
-        own = [turn for turn in self.turns if turn["agent"] == self.seat]
+        own = [turn for turn in self.turns if turn.agent == self.seat]
+        # Such as the agent that writes queries, which has no turns of its own.
         if not own:
             yield words.PREPARES.format(seat=self.seat, gold=self.gold)
             return
         yield words.YOURS.format(seat=self.seat)
-        if own[-1]["text"]:
-            yield words.ARGUED.format(agent=self.seat, text=quoted(own[-1]["text"]))
+        if own[-1].text:
+            yield words.ARGUED.format(agent=self.seat, text=quoted(own[-1].text))
 
 
 def _names(names: Sequence[str]) -> str:

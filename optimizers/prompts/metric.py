@@ -67,14 +67,13 @@ class OptimizerMetric:
     ) -> Any:
         answer = None if pred is None else pred.get("answer")
         if pred_name is not None:
-            graded = (
-                None if self.grade is None else self.grade(gold, pred, trace, pred_name, pred_trace)
-            )
+            graded: Graded | None = None
+            if self.grade is not None:
+                graded = self.grade(gold, pred, trace, pred_name, pred_trace)
             if graded is not None and graded.feedback is not None:
                 return dspy.Prediction(score=graded.score, feedback=graded.feedback)
-            words = feedback(
-                gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name), graded
-            )
+            seat = self.seats.get(pred_name, pred_name)
+            words = feedback(gold, {} if pred is None else pred, seat, graded)
             return dspy.Prediction(
                 score=value(gold, answer) if graded is None else graded.score, feedback=words
             )

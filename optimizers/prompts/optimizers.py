@@ -112,9 +112,8 @@ def _checked(name: str, thing: Any) -> PromptOptimizer:
         raise UserError(
             f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
         )
-    return replace(
-        thing, name=name, presets={preset: thing.presets.get(preset, {}) for preset in PRESETS}
-    )
+    presets = {preset: thing.presets.get(preset, {}) for preset in PRESETS}
+    return replace(thing, name=name, presets=presets)
 
 
 OPTIMIZERS: Registry[PromptOptimizer] = Registry("optimizers", _checked)
@@ -182,10 +181,10 @@ def _copro_work(n: SimpleNamespace) -> tuple[int, int]:
 
 
 def _simba_work(n: SimpleNamespace) -> tuple[int, int]:
-    tried = n.steps * (n.candidates + 1)
-    return 2 * tried * min(n.batch, n.learn) + (
-        n.candidates + 1
-    ) * n.learn + FINALISTS * n.select, tried
+    programs = n.candidates + 1
+    tried = n.steps * programs
+    compared = programs * n.learn + FINALISTS * n.select
+    return 2 * tried * min(n.batch, n.learn) + compared, tried
 
 
 def _gepa_work(n: SimpleNamespace) -> tuple[int, int]:
@@ -256,6 +255,7 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
     def compile(
         self, student: Any, *, max_demos: int, trainset: Any, valset: Any, teacher: Any = None
     ) -> Any:
+        # As DSPy's own does, but `create_study` there has no seed.
         self.student, self.valset = student.reset_copy(), valset
         first = dspy.BootstrapFewShot(
             metric=self.metric,
@@ -269,9 +269,9 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
 
     def objective(self, trial: optuna.Trial) -> float:
         candidate = self.student.reset_copy()
-        shown = {name: one.demos for name, one in self.compiled_teleprompter.named_predictors()}
+        solved = dict(self.compiled_teleprompter.named_predictors())
         for name, predictor in candidate.named_predictors():
-            if demos := shown[name]:
+            if demos := solved[name].demos:
                 place = trial.suggest_int(f"demo_index_for_{name}", 0, len(demos) - 1)
                 predictor.demos = [demos[place]]
         trial.set_user_attr("program", candidate)
@@ -311,7 +311,7 @@ def knn(bench: Bench) -> list[Student]:
         failure_score=0.0,
     )
     names = {id(predictor): name for name, predictor in student.program.named_predictors()}
-    pool = [_solved(each, student, names, bench.metric) for each in solved]
+    pool = [_solved(traced, student, names, bench.metric) for traced in solved]
     nearest = bench.student.deepcopy()
     nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
     return [nearest]
@@ -398,7 +398,7 @@ def gepa(bench: Bench) -> list[Student]:
 )
 def infer_rules(bench: Bench) -> list[Student]:
     student = bench.student.deepcopy()
-    # DSPy changes signature classes, which copies of a program share
+    # DSPy changes signature classes in place, which copies of a program share.
     student.own_signatures = True
     made = InferRules(
         num_candidates=bench.settings["candidates"],
@@ -457,16 +457,17 @@ def _mipro(bench: Bench, **shown: int) -> Any:
 
 
 def _solved(
-    one: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
+    traced: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
 ) -> Shown:
     """A learning question and its demonstrations: each seat's own work if it led to the right
     answer, else only the right answer.
     """
-    question, prediction = one["example"], one["prediction"]
+    question, prediction = traced["example"], traced["prediction"]
     demos: dict[str, dict[str, Any]] = {}
     if metric.demonstrable(question, prediction):
-        for predictor, inputs, outputs in one["trace"]:
+        for predictor, inputs, outputs in traced["trace"]:
             if id(predictor) in names:
+                # Of several calls of one predictor, such as rounds, the last.
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
     labelled = dict(question.inputs()) | {"answer": question.answer}
     kept = {}

@@ -86,6 +86,7 @@ class Proposer:
         asked = texts_of(request)
         sampling = {name: value for name, value in settings.items() if value not in (None, ())}
         request_key = _key(asked, sampling)
+        # Asking the same again asks for another sample, so requests are counted.
         replies = self._replies.setdefault(request_key, [])
         place = self._given[request_key]
         self._given[request_key] += 1
@@ -168,6 +169,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         except AdapterParseError:
             fields = signature.output_fields
             empty = dict.fromkeys(fields, "")
+            # A plan or a list cannot be guessed from prose, as a text can.
             typed = [name for name, field in fields.items() if field.annotation is not str]
             if typed:
                 document = json_repair.loads(completion)
@@ -179,11 +181,10 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             if named := _named(completion, fields):
                 return {**empty, **named}
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
-            # without the chat adapter's headings
-            lines = [
-                line for line in completion.splitlines() if not line.strip().startswith("[[ ##")
-            ]
-            return {**empty, meant: "\n".join(lines).strip()}
+            lines = completion.splitlines()
+            # Not the chat adapter's headings: the text becomes an instruction as it is.
+            text = [line for line in lines if not line.strip().startswith("[[ ##")]
+            return {**empty, meant: "\n".join(text).strip()}
 
 
 def program_page(program: Program) -> str:
@@ -193,15 +194,9 @@ def program_page(program: Program) -> str:
     if isinstance(program, Foreign):
         parts = [program.about()]
     else:
-        about = (
-            (inspect.getdoc(type(program)) or type(program).__name__)
-            .partition("\nArgs:")[0]
-            .strip()
-        )
-        parts = [
-            about,
-            f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}",
-        ]
+        about = inspect.getdoc(type(program)) or type(program).__name__
+        settings = json.dumps(program.describe(), ensure_ascii=False, default=str)
+        parts = [about.partition("\nArgs:")[0].strip(), f"Settings: {settings}"]
     for name, seat in program.seats().items():
         asked = seat.predict.signature
         parts.append(
@@ -213,14 +208,12 @@ def program_page(program: Program) -> str:
 
 def _named(completion: str, fields: Mapping[str, object]) -> dict[str, str]:
     """The fields of a reply that is a JSON object."""
-    document = (
-        json_repair.loads(completion) if completion.lstrip().startswith(("{", "```")) else None
-    )
-    return (
-        {name: str(document[name]) for name in fields if document.get(name)}
-        if isinstance(document, dict)
-        else {}
-    )
+    if not completion.lstrip().startswith(("{", "```")):
+        return {}
+    document = json_repair.loads(completion)
+    if not isinstance(document, dict):
+        return {}
+    return {name: str(document[name]) for name in fields if document.get(name)}
 
 
 def _key(asked: Texts, sampling: Mapping[str, object], place: int | None = None) -> str:

@@ -61,6 +61,7 @@ class CallControl:
                 raise Halted from None
             raise
         except Exception as problem:
+            # A call that `halt` cancelled is no problem of its own.
             if not (isinstance(problem, CancelledError) and self.problem is not None):
                 self.halt(problem)
             raise Halted from None
@@ -134,6 +135,7 @@ class Student(dspy.Module):  # type: ignore[misc]
                 prediction = run_sync(self.control.attended, partial(self._answer, **inputs))
         except LMError as problem:
             self.control.failed(problem)
+            # No optimizer may make a demonstration of a question that failed halfway.
             del (trace or [])[start:]
             error = " ".join(str(problem).split()) or type(problem).__name__
             prediction = dspy.Prediction(
@@ -142,6 +144,8 @@ class Student(dspy.Module):  # type: ignore[misc]
         else:
             self.control.succeeded()
             if trace is not None:
+                # Demonstrations are taken from the trace in order: chance must not choose among
+                # them.
                 trace[start:] = in_order(trace[start:], self.predictors())
         prediction._program = None if self.sampled else self.program
         return prediction
@@ -176,19 +180,17 @@ class Student(dspy.Module):  # type: ignore[misc]
         self.sampled = True
         for seat in self.program.seats().values():
             own = seat.predict.lm or dspy.settings.lm
-            drawn = own.copy(
-                **{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs}
-            )
+            warm = {"temperature": lm.kwargs["temperature"]} if "temperature" in lm.kwargs else {}
+            drawn = own.copy(**warm)
             if getattr(own, "direct", None) is not None:
                 drawn.direct = Sampled(own.direct, lm.kwargs.get("rollout_id") or 0)
             else:
                 drawn.kwargs["rollout_id"] = lm.kwargs.get("rollout_id")
             seat.predict.lm = drawn
+            # The agent's own temperature would win over the one of the LM.
             if "temperature" in seat.predict.config:
-                seat.predict.config = {
-                    **seat.predict.config,
-                    "temperature": lm.kwargs.get("temperature", 1.0),
-                }
+                asked = {"temperature": lm.kwargs.get("temperature", 1.0)}
+                seat.predict.config = {**seat.predict.config, **asked}
 
 
 class TeamTeacher(Student):
@@ -214,6 +216,7 @@ class TeamTeacher(Student):
         return self._team(**inputs)
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
+        # The team's own calls are of other prompts than the one that learns.
         with dspy.context(trace=None):
             prediction = super().forward(**inputs)
         if dspy.settings.trace is not None and prediction.answer is not None:
@@ -259,10 +262,7 @@ def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
     def key(step: Any) -> tuple[int, int, str]:
         predictor, inputs, outputs = step
         written = json.dumps(inputs, sort_keys=True, default=str)
-        return (
-            len(written),
-            places.get(id(predictor), -1),
-            written + json.dumps(dict(outputs), default=str),
-        )
+        reply = json.dumps(dict(outputs), default=str)
+        return len(written), places.get(id(predictor), -1), written + reply
 
     return sorted(steps, key=key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from ...modules.statistics.statistics import bootstrap_mean, mcnemar_exact
 
@@ -34,9 +35,8 @@ def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
     """
     if len(trial) < FIRST_RUNG or 4 * len(trial) < questions:
         return True
-    return (
-        sum(a - b for a, b in zip(trial, best, strict=False) if a is not None and b is not None) > 0
-    )
+    pairs = zip(trial, best, strict=False)
+    return sum(a - b for a, b in pairs if a is not None and b is not None) > 0
 
 
 def behind(trial: Scores, best: Scores, rungs_planned: int, *, alpha: float = ALPHA) -> bool:
@@ -52,8 +52,9 @@ def behind(trial: Scores, best: Scores, rungs_planned: int, *, alpha: float = AL
     level = alpha / max(1, rungs_planned)
     if not pairs or sum(a - b for a, b in pairs) >= 0:
         return False
-    if all(score in (0, 1) for pair in pairs for score in pair):
+    if set(chain.from_iterable(pairs)) <= {0, 1}:
         only_trial, only_best = sum(a > b for a, b in pairs), sum(b > a for a, b in pairs)
+        # Half of the two-sided p: that the trial is the worse one is known from above.
         return mcnemar_exact(only_trial, only_best) / 2 < level
     differences = [a - b for a, b in pairs]
     return bootstrap_mean(differences, seed=0, resamples=2_000, confidence=1 - 2 * level).high < 0

@@ -60,11 +60,10 @@ class SeededSampler(BaseSampler):
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
         digest = hashlib.sha256(f"{self._seed}/{trial.user_attrs.get(PLACE)}".encode()).digest()
-        self._inner = (
-            _sampler(self._sampler, int.from_bytes(digest[:4], "big"))
-            if isinstance(self._sampler, str)
-            else self._sampler
-        )
+        if isinstance(self._sampler, str):
+            self._inner = _sampler(self._sampler, int.from_bytes(digest[:4], "big"))
+        else:
+            self._inner = self._sampler
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(
@@ -94,6 +93,7 @@ class SeededSampler(BaseSampler):
 
 def _sampler(name: str, seed: int) -> BaseSampler:
     if name == "tpe":
+        # In groups: parameters with conditions make trials with different parameters.
         return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True)
     if name == "nsga2":
         return NSGAIISampler(seed=seed, population_size=STARTUP)
@@ -145,8 +145,8 @@ def grid(point: Point) -> list[Setting]:
             cells.append(setting)
             if len(cells) > GRID_LIMIT:
                 raise UserError(
-                    f"the space has more than {GRID_LIMIT:,} settings: narrow it, or choose "
-                    f"another sampler"
+                    f"the space has more than {GRID_LIMIT:,} settings: "
+                    "narrow it, or choose another sampler"
                 )
     except ValueError as problem:
         raise UserError(

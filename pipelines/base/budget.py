@@ -38,6 +38,7 @@ _UNITS = {
     **dict.fromkeys(("min", "minute", "minutes"), ("seconds", 60)),
     **dict.fromkeys(("h", "hour", "hours"), ("seconds", 3600)),
 }
+"""Each unit with the limit that it belongs to, and what it is multiplied by."""
 
 
 class BudgetSpent(FatalCallError):  # noqa: N818
@@ -77,11 +78,8 @@ class Budget:
         for part in text.split(","):
             match = _PART.fullmatch(part.strip())
             unit = re.sub(r"\s", "", match["unit"] or match["dollar"]).casefold() if match else ""
-            if (
-                match is None
-                or unit not in _UNITS
-                or (match["dollar"] and unit not in ("$", "usd"))
-            ):
+            other_money = match is not None and match["dollar"] and unit not in ("$", "usd")
+            if match is None or unit not in _UNITS or other_money:
                 raise UserError(
                     f"the budget {text!r} cannot be read at {part.strip()!r}: give {EXAMPLE}"
                 )
@@ -94,10 +92,8 @@ class Budget:
                     f"the budget {text!r} has {part.strip()!r}: give a whole number above 0"
                 )
             limits[name] = amount
-        calls, tokens = (
-            int(limits[name]) if name in limits else None for name in ("calls", "tokens")
-        )
-        return cls(limits.get("usd"), calls, tokens, limits.get("seconds"))
+        whole = {name: int(limits[name]) for name in ("calls", "tokens") if name in limits}
+        return cls(usd=limits.get("usd"), seconds=limits.get("seconds"), **whole)
 
     @property
     def limits(self) -> dict[str, float | None]:
@@ -186,6 +182,8 @@ class Account:
                 if over is None and not promised and not waits:
                     self.in_flight += 1
                     return
+                # Calls in flight may cost less than is reserved for them, so only the last one
+                # decides.
                 if over is None and promised and not self.in_flight:
                     over = self._spent_on("what is left does not cover another call")
                 if over is not None and not self.in_flight:
@@ -247,8 +245,8 @@ class Account:
                 continue
             # Quick questions finish first and would bias the mean, so the charges of questions in
             # flight count, too.
-            each = sum(taken) / self._answered if self._answered else getattr(self.likely, name)
-            if questions * each > limit - spent:
+            mean = sum(taken) / self._answered if self._answered else getattr(self.likely, name)
+            if questions * mean > limit - spent:
                 return False
         return True
 
@@ -300,24 +298,30 @@ class Account:
         """Whether the budget holds if another call and those in flight cost as much as the dearest
         call.
         """
-        each = self._dearest
+        # The very first call is always made: only it shows what a call costs.
+        if not self.spent.calls and not self.in_flight:
+            return True
+        dearest = self._dearest
         # No call is measured yet: take the mean of earlier attempts, or the assumed need of a
         # question, spread over its calls.
-        if each is None:
+        if dearest is None:
             likely = self.spent if self.spent.calls else self.likely
             calls = likely.calls
-            each = Usage(
+            dearest = Usage(
                 prompt_tokens=(likely.tokens or 0) // calls,
                 cost_usd=(likely.cost_usd or 0.0) / calls,
             )
-        for limit, spent, one in (
-            (self.budget.tokens, self.spent.tokens, each.tokens),
-            (self.budget.usd, self.spent.cost_usd, each.cost_usd),
+        for limit, spent, most in (
+            (self.budget.tokens, self.spent.tokens, dearest.tokens),
+            (self.budget.usd, self.spent.cost_usd, dearest.cost_usd),
         ):
-            if limit is not None and spent is not None and one is not None:
-                first = not self.spent.calls and not self.in_flight
-                if not first and spent + (self.in_flight + 1) * one > limit:
-                    return False
+            if (
+                limit is not None
+                and spent is not None
+                and most is not None
+                and spent + (self.in_flight + 1) * most > limit
+            ):
+                return False
         return True
 
     @property
@@ -381,8 +385,7 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
         if limit is not None and used is None:
             raise UserError(
                 f"what this run {what} so far is unknown, so {budget} cannot be enforced: limit "
-                f"{instead} "
-                "instead, or choose another --out"
+                f"{instead} instead, or choose another --out"
             )
     return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
 

@@ -171,6 +171,7 @@ class Card:
         amounts = [self.calls or 0, self.cost_usd or 0]
         for score in self.scores:
             amounts += [score.value, score.low, score.high, score.n or 0]
+        # join and fsum refuse what is no text and no number, as an edited file may have it.
         "".join(word or "" for word in words)
         math.fsum(amounts)
 

@@ -77,6 +77,8 @@ def displayed(
     with _sink(show, line) as drawn:
 
         def progress(state: State) -> None:
+            # Only the latest state is kept: rich draws a few times a second, whatever comes
+            # meanwhile.
             latest[:] = [state]
             drawn()
 
@@ -97,6 +99,7 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
                 yield notebook.draw
             finally:
                 notebook.draw(last=True)
+        # A live line would overwrite what pytest prints.
         elif out.is_terminal and (show or "pytest" not in sys.modules):
             with _Display(out, line, live=True) as drawn:
                 _DRAWN.append(drawn)

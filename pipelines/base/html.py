@@ -42,8 +42,8 @@ class ShownResult:
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
     """A result: its title, named facts, and tables."""
     body = "".join(
-        f'<tr><th style="{_CELL}">{html_text(name)}</th><td '
-        f'style="{_CELL}">{html_text(value)}</td></tr>'
+        f'<tr><th style="{_CELL}">{html_text(name)}</th>'
+        f'<td style="{_CELL}">{html_text(value)}</td></tr>'
         for name, value in lines.items()
     )
     return f"<div><strong>{html_text(title)}</strong><table>{body}</table>{''.join(more)}</div>"

@@ -92,6 +92,7 @@ class Room:
         self._taken = False
         try:
             with open(self._file, "wb") as file:
+                # A file that is only made longer takes no space on the disk.
                 os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
         except OSError as problem:  # some file systems cannot keep space
             self._file.unlink(missing_ok=True)
@@ -163,12 +164,15 @@ class Journal:
     def _write(self, record: Any) -> tuple[int, int]:
         line = to_json(record) + b"\n"
         with self._lock:
+            # Ends what a killed process left, so that readers skip that line alone.
             whole = b"\n" + line if self._torn else line
             written = os.write(self.file, whole)
             end = os.lseek(self.file, 0, os.SEEK_CUR)  # where other processes append, too
             self._torn = written != len(whole)
             if self._torn:
                 if self._alone:
+                    # Other processes would lose what they appended after it, so only for a journal
+                    # of our own.
                     os.ftruncate(self.file, end - written)
                     self._torn = False
                 raise OSError(errno.ENOSPC, f"only {written} of {len(whole)} bytes fitted")

@@ -69,6 +69,8 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
         @wraps(work)
         def function(*args: P.args, **keywords: P.kwargs) -> T:
             try:
+                # Python's own error would speak of the dataclass, which its caller has never heard
+                # of.
                 signature.bind(*args, **keywords)
             except TypeError as problem:
                 names = list(signature.parameters)
@@ -116,14 +118,14 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     command line parses another type than Python takes, that type comes before it.
     """
     hints = get_type_hints(request, include_extras=True)
-    declared = {each.name: each for each in fields(request)}
+    declared = {own.name: own for own in fields(request)}
     names = dict.fromkeys(
         name for base in request.__mro__ for name in inspect.get_annotations(base)
     )
     options = {}
-    for name in (name for name in names if name in declared):
+    for name in filter(declared.__contains__, names):  # a class variable is no field
         plain, *metadata = get_args(hints[name]) or (None,)
-        info = next((each for each in metadata if isinstance(each, ParameterInfo)), None)
+        info = next((part for part in metadata if isinstance(part, ParameterInfo)), None)
         if info is not None:
             options[name] = CommandOption(
                 declared[name], plain if metadata[0] is info else metadata[0], info
@@ -152,9 +154,11 @@ def given_again(request: Any, other: type[Any], without: Container[str]) -> str:
 
 def _arguments(request: Any) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
-    words = {name: one.info.help for name, one in command_options(request).items()}
+    words = {name: option.info.help for name, option in command_options(request).items()}
     for name, hint in get_type_hints(request, include_extras=True).items():
-        words |= {name: each.documentation for each in get_args(hint) if isinstance(each, Doc)}  # noqa: B035
+        for part in get_args(hint):
+            if isinstance(part, Doc):  # of what the command line does not have
+                words[name] = part.documentation
     names = (name for name in inspect.signature(request).parameters if name in words)
     return "\n".join(
         textwrap.fill(
@@ -172,7 +176,6 @@ class Default(NamedTuple):
 
 
 # Types of options that several requests share
-# ----------------------------------------------------------
 
 
 def source(of: str) -> Any:
@@ -279,12 +282,14 @@ def share_of_points(margin: str | float) -> float:
     except (TypeError, ValueError):
         share = 0.0
     if isinstance(margin, bool) or not 0 < share < 1:
-        raise UserError(f"the margin is {margin!r}: give points such as 5, in Python a share, 0.05")
+        raise UserError(
+            f"the points that do not matter are {margin!r}: give points such as 5, in Python a "
+            "share, 0.05"
+        )
     return share
 
 
 # Groups of options
-# -------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True)
@@ -313,7 +318,7 @@ class Request:
 
 @dataclass(kw_only=True)
 class Seats(Request):
-    """The LMs of a program's seats."""
+    """The LMs of a program's agents."""
 
     lm: Annotated[
         AnyLM | None,
@@ -423,6 +428,7 @@ class LMs(SharedByLMs, Seats, Commands):
             self.sets = {**sets, **given}
         elif given:
             self.sets = [*sets, *pairs_text(given)]
+        # Once they are in `sets`, one way is left to give them.
         self.demonstration = self.roles = None
 
     def parameters(self) -> Pairs:
@@ -465,6 +471,8 @@ class Columned(Request):
         """`columns` by field. Raises UserError for what is not a pair."""
         columns = self.columns
         if isinstance(columns, Sequence):
+            # A comma also stands between the columns of several options: it ends a pair only
+            # before another.
             columns = [pair for column in columns for pair in re.split(r",(?=\s*\w+=)", column)]
         return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
 
@@ -584,8 +592,7 @@ def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, st
         if not key or not value or key in values:
             raise UserError(
                 f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands "
-                f"twice: "
-                f"write for example {example}"
+                f"twice: write for example {example}"
             )
         values[key] = value
     return values
@@ -603,10 +610,5 @@ def split_items(values: str | Iterable[Any] | None) -> list[Any]:
     commas.
     """
     values = [values] if isinstance(values, str) else values or ()
-    return [
-        item
-        for value in values
-        for item in (
-            [part.strip() for part in value.split(",")] if isinstance(value, str) else [value]
-        )
-    ]
+    parts = [value.split(",") if isinstance(value, str) else [value] for value in values]
+    return [item.strip() if isinstance(item, str) else item for part in parts for item in part]

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import Keyed
 from ...modules.base.saved_file import Described
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
@@ -39,24 +40,25 @@ def books_of(folder: Path) -> Path:
     return folder if beside else folder / BOOKS
 
 
-class ScoreFields(TypedDict):
+class ScoreFields(Keyed):
     """A score over `n` questions with its 95% interval.
 
     `rate` is False for a mean of scores that are neither right nor wrong; without it, the score is
     a share in 0 … 1.
     """
 
+    __slots__ = ()
     value: float
     low: float
     high: float
-    n: NotRequired[int]
-    rate: NotRequired[bool]
+    n: int = 0
+    rate: bool = True
 
 
 def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
     """A value with the ends of its interval, as it stands in files."""
     value, low, high = estimate
-    return {"value": value, "low": low, "high": high, "n": n}
+    return ScoreFields(value=value, low=low, high=high, n=n)
 
 
 class ByKey:
@@ -99,85 +101,91 @@ class Flaky(ByKey):
     flips: float
 
 
-class FittedWeights(TypedDict):
+class FittedWeights(Keyed):
     """The weights that an ensemble learned, the number of training questions, and the cost."""
 
+    __slots__ = ()
     weights: dict[str, float]
     questions: int
     usage: UsageFields
 
 
-class Latency(TypedDict, total=False):
+class Latency(Keyed):
     """Seconds per question; empty where no row notes them."""
 
-    mean: float
-    p50: float
-    p90: float
-    p99: float
+    __slots__ = ()
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
 
 
-class LMFields(TypedDict):
+class LMFields(Keyed):
     """An LM in a run's manifest: all that is needed to ask it again, except its key."""
 
+    __slots__ = ()
     name: str
     endpoint: str
     profile: dict[str, Any]
     settings: dict[str, Any]
 
 
-class JudgeFields(TypedDict):
+class JudgeFields(Keyed):
     """The LM that graded answers and, if `checked`, its agreement with people."""
 
+    __slots__ = ()
     lm: str
     checked: bool
-    agreement: NotRequired[ScoreFields]
-    kappa: NotRequired[ScoreFields]
-    too_kind: NotRequired[list[str]]
-    too_strict: NotRequired[list[str]]
-    unreadable: NotRequired[list[str]]
-    usage: NotRequired[UsageFields]
+    agreement: ScoreFields | None = None
+    kappa: ScoreFields | None = None
+    too_kind: list[str] | None = None
+    too_strict: list[str] | None = None
+    unreadable: list[str] | None = None
+    usage: UsageFields | None = None
 
 
-class DataSettings(TypedDict, total=False):
+class DataSettings(Keyed):
     """The settings from which later commands read the same questions and prices again."""
 
-    split: str | None
-    kind: str | None
-    sets: list[str] | None
-    columns: list[str] | None
-    prices: list[str] | None
+    __slots__ = ()
+    split: str | None = None
+    kind: str | None = None
+    sets: list[str] | None = None
+    columns: list[str] | None = None
+    prices: list[str] | None = None
 
 
-class RunSettings(DataSettings, total=False):
+class RunSettings(DataSettings):
     """The settings of a run: fields of its request, and additions of its command."""
 
-    command: str
-    program_spec: str
-    run_name: str | None
-    label: str
-    concurrency: int
-    engine: str
-    data: str | None
-    loaded_from: str | None
-    cluster: str | None
-    limit: int | None
-    seed: int | None
-    sampling: str | None
-    kinds: Any
-    types: Any
-    budget: str | None
-    train: str | None
-    train_split: str | None
-    train_fingerprint: str
-    demos: int
-    demo_seed: int | None
-    alone: list[str]
-    repeats: int
-    permute: bool
-    warnings: list[str]
+    __slots__ = ()
+    command: str | None = None
+    program_spec: str | None = None
+    run_name: str | None = None
+    label: str | None = None
+    concurrency: int | None = None
+    engine: str | None = None
+    data: str | None = None
+    loaded_from: str | None = None
+    cluster: str | None = None
+    limit: int | None = None
+    seed: int | None = None
+    sampling: str | None = None
+    kinds: Any = None
+    types: Any = None
+    budget: str | None = None
+    train: str | None = None
+    train_split: str | None = None
+    train_fingerprint: str | None = None
+    demos: int | None = None
+    demo_seed: int | None = None
+    alone: list[str] | None = None
+    repeats: int | None = None
+    permute: bool = False
+    warnings: list[str] | None = None
 
 
-class Manifest(TypedDict):
+class Manifest(Keyed):
     """`run.json`: the description of a run, and where it is tracked.
 
     `program` is the program's `describe()`; `lms` has the LM of each seat, with `*` for all others;
@@ -185,22 +193,23 @@ class Manifest(TypedDict):
     fields are those of the tracking store.
     """
 
+    __slots__ = ()
     program: Described
     program_hash: str
     prompt_hash: str
     lms: dict[str, LMFields]
     data_fingerprint: str
     questions: int
-    metric: MetricFields | None
+    metric: MetricFields | None = None
     settings: RunSettings
     versions: dict[str, str]
     git_commit: str | None
-    judge: NotRequired[JudgeFields]
-    imported: NotRequired[dict[str, Any]]
-    mlflow_run_id: NotRequired[str | None]
-    mlflow_parent_id: NotRequired[str | None]
-    mlflow_experiment_id: NotRequired[str | None]
-    mlflow_experiment: NotRequired[str | None]
+    judge: JudgeFields | None = None
+    imported: dict[str, Any] | None = None
+    mlflow_run_id: str | None = None
+    mlflow_parent_id: str | None = None
+    mlflow_experiment_id: str | None = None
+    mlflow_experiment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +235,7 @@ class TrialEntry(ByKey):
 
     def value(self, objective: str) -> float:
         """Its score in an objective."""
-        return self.scores[objective]["value"]
+        return ScoreFields.of(self.scores[objective]).value
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +306,7 @@ def object_of(kind: type[T], document: Mapping[str, Any]) -> T:
     """The object of a dataclass that stands in a file, without fields that only another version
     knows. Raises TypeError where a field is missing.
     """
-    known = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    known = {own.name for own in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in document.items() if name in known})
 
 
@@ -307,5 +316,5 @@ def document_of(value: Any) -> Any:
         return [document_of(item) for item in value]
     if not is_dataclass(value):
         return value
-    held = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
-    return {name: document_of(own) for name, (own, default) in held.items() if own != default}
+    held = {own.name: (getattr(value, own.name), own.default) for own in fields(value)}
+    return {name: document_of(part) for name, (part, default) in held.items() if part != default}

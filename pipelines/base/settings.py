@@ -88,6 +88,7 @@ def settings() -> Settings:
     """Read the settings from the environment. Raises UserError for an invalid value."""
     given = {name: os.environ.get(f"FOLKMOOT_{name.upper()}") for name in Settings.model_fields}
     try:
+        # An empty variable counts as unset, as shells and compose files leave them.
         return Settings.model_validate({name: value for name, value in given.items() if value})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

@@ -42,14 +42,11 @@ def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **oth
 
 
 def _checked(hint: Any) -> Any:
-    inner = (
-        tuple(map(_checked, get_args(hint)))
-        if get_origin(hint) in (list, dict, Union, UnionType)
-        else ()
-    )
-    if get_origin(hint) in (Union, UnionType):
-        return Union[inner]  # noqa: UP007
-    return GenericAlias(get_origin(hint), inner) if inner else _PLAIN.get(hint, hint)
+    origin = get_origin(hint)
+    if origin not in (list, dict, Union, UnionType):
+        return _PLAIN.get(hint, hint)
+    inner = tuple(map(_checked, get_args(hint)))
+    return GenericAlias(origin, inner) if origin in (list, dict) else Union[inner]  # noqa: UP007
 
 
 @cache

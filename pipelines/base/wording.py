@@ -37,6 +37,7 @@ def percent(score: ScoreFields | Mapping[str, float]) -> str:
 def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
     """A difference with its sign, which 0 has not: of rates in points, of scores in their unit."""
     text = f"{100 * difference:+.{decimals}f}" if is_rate else f"{difference:+.3g}"
+    # What rounds to 0 has no sign either.
     return text.replace("-", "−") if float(text) else text.lstrip("+-")
 
 
@@ -44,7 +45,7 @@ def signed_interval(
     difference: float, low: float, high: float, *, is_rate: bool = True, unit: str = ""
 ) -> str:
     """A difference with its interval, such as `+1.0 points [−0.2, +2.0]`."""
-    value, *ends = (signed(each, is_rate) for each in (difference, low, high))
+    value, *ends = (signed(end, is_rate) for end in (difference, low, high))
     return f"{value}{unit} [{', '.join(ends)}]"
 
 
@@ -54,8 +55,9 @@ def money(cost: float | None) -> str:
         return "price unknown"
     if not cost:
         return "0 USD"
-    places = 2 if cost >= 10 else 4 if cost >= 0.001 else 6
-    return f"{cost:.{places}f} USD"
+    if cost >= 10:
+        return f"{cost:.2f} USD"
+    return f"{cost:.4f} USD" if cost >= 0.001 else f"{cost:.6f} USD"
 
 
 def rounded_money(cost: float) -> str:
@@ -172,8 +174,7 @@ def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     if rows > finished:
         notes.append(
             f"{name} has {rows:,} answers to {counted(finished, 'question')}: each question "
-            f"counts once, by "
-            "the mean over its answers."
+            "counts once, by the mean over its answers."
         )
     return notes
 
@@ -211,9 +212,7 @@ def paused(problem: Exception) -> str:
 
 def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
     """The most frequent error of rows, and its count; the first of equally frequent ones."""
-    reasons = Counter(
-        " ".join(str(row["error"]).split()) for row in rows if row["error"] is not None
-    )
+    reasons = Counter(" ".join(str(row.error).split()) for row in rows if row.error is not None)
     if not reasons:
         return None
     ((reason, times),) = reasons.most_common(1)

@@ -98,6 +98,7 @@ class Defaulted(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
+        # Help and completion have to work with a broken configuration file, too.
         if name in COMMANDS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
                 ctx.obj = defaults(name, COMMANDS)
@@ -154,6 +155,7 @@ class RequestCommand(TyperCommand):
         if name not in ("params", "callback"):
             raise AttributeError(name)
         assert self.name is not None
+        # Typer describes options only of a whole application, so one is made of this command.
         alone = typer.Typer(add_completion=False)
         alone.command()(_callback(COMMANDS[self.name]))
         described = typer.main.get_command(alone)

@@ -37,8 +37,11 @@ def compare(request: CompareRequest, view: CompareView) -> None:
         return comparison
 
     if plan.match is None:
-        comparison = carried_out(plan, lambda one: present(view, one.to_dict(), lambda: show(one)))
-        leave(None, code(comparison))
+
+        def presented(comparison: Comparison) -> None:
+            present(view, comparison.to_dict(), lambda: show(comparison))
+
+        leave(None, code(carried_out(plan, presented)))
     else:
         from .life import live  # imports DSPy, which a comparison does not need
 

@@ -64,23 +64,25 @@ def _options(
 ) -> dict[str, Default]:
     """One file's values of a command's options: for all commands, then in the command's table."""
     own = commands[command].request.own_defaults
-    named = {name: _named(each.options) for name, each in commands.items()}
-    everywhere = {key: one for options in named.values() for key, one in options.items()}
+    named = {name: _named(other.options) for name, other in commands.items()}
+    everywhere = {key: option for options in named.values() for key, option in options.items()}
     shown = str(path)
     tables = {key: text for key, text in contents.items() if key in named and type(text) is dict}
     for_all = {key: value for key, value in contents.items() if key not in tables}
     chosen: dict[str, Default] = {}
     for table, entries in {"": for_all, **tables}.items():
         options = named.get(table, everywhere)
+        header = f" [{table}]" if table else ""
         for key, value in entries.items():
-            name, where = key.replace("-", "_"), f"{shown}: {f'[{table}] ' if table else ''}{key}"
+            name, where = key.replace("-", "_"), f"{shown}:{header} {key}"
             if name not in options:
                 raise UserError(_unknown(where, name, options, () if table else named))
             mine = named[command].get(name)
             option = options[name] if table or mine is None else mine
+            # Checked even where another command is given: a mistake is said at the first occasion.
             value = _checked(where, path, option, value)
             if mine and (table == command or (not table and name not in own)):
-                chosen[mine.field.name] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
+                chosen[mine.field.name] = Default(value, f"{shown}{header}")
     return chosen
 
 
@@ -105,8 +107,8 @@ def apply_defaults(
         chosen: the result of `defaults`.
         on_line: whether a field is on the command line.
 
-    FOLKMOOT_LM takes precedence over a file's LM for every seat; without either, the embedded LM is
-    the default.
+    FOLKMOOT_LM takes precedence over a file's LM for every agent; without either, the embedded LM
+    is the default.
     """
     seated = isinstance(request, Seats) and "lm" not in request.own_defaults
     lm = _environment_lm() if seated else None
@@ -116,7 +118,8 @@ def apply_defaults(
         if name in PAIRS:
             given = getattr(request, name) or []  # other options may have added to it
             typed = [item for item in given if on_line(name) or item not in value]
-            value = _others(name, value, [*typed, *([lm] if name == "lm" and lm else [])])
+            first = [*typed, lm] if name == "lm" and lm else typed
+            value = _others(name, value, first)
             setattr(request, name, [*value, *typed])
         if value != [] and (name in PAIRS or not on_line(name)):
             request.defaults[name] = Default(value, place)
@@ -138,7 +141,7 @@ def default_lines(request: Request) -> list[str]:
         f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
         f"({place})"
         for name, (value, place) in request.defaults.items()
-        if place
+        if place  # what folkmoot itself takes by default is no news
     ]
     return ["; ".join(lines)] if lines else []
 
@@ -153,7 +156,7 @@ def _environment_lm() -> str | None:
 
 
 def _key(name: str, pair: str) -> str:
-    """The key of a pair: a seat for LMs and addresses, else the text before the equals sign."""
+    """The key of a pair: an agent for LMs and addresses, else the text before the equals sign."""
     if name not in ("lm", "api_base"):
         return pair.partition("=")[0].strip()
     seat, mark, _ = pair.partition("=")
@@ -194,25 +197,26 @@ def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
     if option.field.name in NEVER:
         raise UserError(f"{where} is for the command line: drop it")
     many = get_origin(option.type) is list
-    values = value if many and isinstance(value, list) else [value]
-    kind = next(one for one in (*get_args(option.type), option.type) if isinstance(one, type))
+    values = [*value] if many and isinstance(value, list) else [value]
+    # of `float | None` or `list[str]` the type within it
+    kind = next(part for part in (*get_args(option.type), option.type) if isinstance(part, type))
     takes, words = _TAKEN.get(kind, (str, "text in quotes"))
     low, high = option.info.min, option.info.max
-    for each in values:
-        if not isinstance(each, takes) or (isinstance(each, bool) and kind is not bool):
+    for item in values:
+        # Python counts true and false as whole numbers, too
+        if not isinstance(item, takes) or (isinstance(item, bool) and kind is not bool):
             raise UserError(f"{where} is not {'a list of ' if many else ''}{words}: correct it")
-        if (low is not None and each < low) or (high is not None and each > high):
+        if (low is not None and item < low) or (high is not None and item > high):
             ends = f"of at least {low}" if high is None else f"from {low} to {high}"
-            raise UserError(f"{where} is {each}: give {words} {ends}")
-        if isinstance(each, str):
-            _check_text(where, option.field.name, each)
+            raise UserError(f"{where} is {item}: give {words} {ends}")
+        if isinstance(item, str):
+            _check_text(where, option.field.name, item)
     parts = {*(option.info.metavar or "").split("|")}
     if {"FILE", "DIR"} & parts:  # a path relative to the configuration file
-        beside = [path.parent / Path(one).expanduser() for one in values]
-        values = [
-            one if "NAME" in parts and not place.exists() else str(place)
-            for one, place in zip(values, beside, strict=True)
-        ]
+        for place, item in enumerate(values):
+            beside = path.parent / Path(item).expanduser()
+            if "NAME" not in parts or beside.exists():  # else it is the name of a data set
+                values[place] = str(beside)
     return values if many else values[0]
 
 

@@ -54,6 +54,7 @@ def heed_interrupts() -> None:
         if not issubclass(what.exc_type, KeyboardInterrupt):
             before(what)
             return
+        # Not at once: the handler would run in the same callback, and be dropped again.
         again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))
         again.daemon = True
         again.start()
@@ -97,6 +98,7 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows a ?
             stream.reconfigure(errors="replace")
     _RESULTS.append(sys.stdout)
+    # The package's own logger, so that no library's messages are shown.
     log, handler = logging.getLogger("folkmoot"), _Lines()
     before = log.level
     log.setLevel(logging.INFO if verbose else logging.WARNING)

@@ -46,6 +46,7 @@ def live(
         show_result(console(), plan.title, outcome.in_words(quiet=view.quiet))
 
     def once(outcome: OutcomeType) -> None:
+        # A result that was shown before it was sent to MLflow is not shown again at the end.
         if not shown:
             shown.append(outcome)
             present(view, outcome.to_dict(), lambda: (show or lines)(outcome))

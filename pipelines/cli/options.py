@@ -161,13 +161,13 @@ class ReportRequest(Tested):
 
 @dataclass(kw_only=True)
 class ShowRequest(Request):
-    """Show the dialogue of one question of a run, or without an ID the questions worth a look."""
+    """Show the dialogue of one question of a run, or without an ID a list of its questions."""
 
     example: ClassVar[str] = "show runs/talk q17"
 
     run: Annotated[str, Argument(metavar="RUN", help="Folder of a run.")]
     question: Annotated[
-        str | None, Argument(metavar="[ID]", help="Id of the question, or its place from 1 on.")
+        str | None, Argument(metavar="[ID]", help="Id of the question, or its number from 1 on.")
     ] = None
 
 

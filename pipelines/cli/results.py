@@ -80,8 +80,6 @@ def push(request: PushRequest, view: View) -> None:
     finish(view, {"ok": ok, "runs": runs}, lambda: None, code=0 if ok else STOPPED)
 
 
-# The runs of a folder -----------------------------------------------------------------------------
-
 SORTED_BY: dict[str, Callable[[Card], Any]] = {
     "time": lambda card: card.when,
     "score": lambda card: card.score and card.score.value,
@@ -95,18 +93,19 @@ def runs(request: RunsRequest, view: View) -> None:
 
     if request.sort not in SORTED_BY:
         raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
-    home, key = Path("runs"), SORTED_BY[request.sort]
-    listed = list_cards(request.folders or [home] * home.is_dir())
+    usual, key = Path("runs"), SORTED_BY[request.sort]
+    listed = list_cards(request.folders or ([usual] if usual.is_dir() else []))
     known = [card for card in listed if key(card) is not None]
     unknown = [card for card in listed if key(card) is None]
     listed = [*sorted(known, key=key, reverse=True), *unknown]
     if not listed:
-        say(f"no runs in {', '.join(request.folders) or home}")
+        say(f"no runs in {', '.join(request.folders) or usual}")
     finish(view, [card.to_dict() for card in listed], lambda: _show_cards(listed))
 
 
 def _show_cards(cards: list[Card]) -> None:
     out = console()
+    # rich would cut columns to 80 where there is no terminal to fit them into.
     if not out.is_terminal:
         out.width = LONGEST_LINE
     names = COLUMNS if out.width >= WIDE else NARROW
@@ -134,9 +133,6 @@ def _show_cards(cards: list[Card]) -> None:
         table.add_row(*(cells[name] for name in names), f"{card.state}{why}")
     if cards:
         out.print(table)
-
-
-# The dialogues of a run ---------------------------------------------------------------------------
 
 
 def show(request: ShowRequest, view: Quietly) -> None:
@@ -170,7 +166,7 @@ def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
     Raises UserError if there is none.
     """
     rows = list(run.rows)
-    ids = list(dict.fromkeys(row["id"] for row in rows))
+    ids = list(dict.fromkeys(row.id for row in rows))
     if name not in ids and name.isdigit() and 1 <= int(name) <= len(ids):
         name = ids[int(name) - 1]
     if name not in ids:
@@ -178,7 +174,7 @@ def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
             f"{run.folder} has no row of the question {name!r}{did_you_mean(name, ids)}: "
             f"folkmoot show {run.folder} lists its questions"
         )
-    return [row for row in rows if row["id"] == name]
+    return [row for row in rows if row.id == name]
 
 
 STATES = ("failed", "unreadable", "wrong", "scored", "right")
@@ -186,17 +182,17 @@ STATES = ("failed", "unreadable", "wrong", "scored", "right")
 
 
 def _verdict(row: ResultRow) -> str:
-    marks = {"right": "✓", "wrong": "✗", "scored": f"{row.get('score') or 0:.3g}"}
+    marks = {"right": "✓", "wrong": "✗", "scored": f"{row.score or 0:.3g}"}
     return marks.get(row_state(row), row_state(row))
 
 
 def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
     table = plain_table("question", "", "answer", "gold", "", last_left=True, no_wrap=True)
     for row in rows[:LISTED]:
-        text = shortened(row["error"] or row["question"], LONGEST_QUESTION)
-        answer = shortened(str(row["answer"] or "–"), 20)
-        gold = shortened(gold_text(row["gold"]) or "–", 20)
-        table.add_row(row["id"], _verdict(row), answer, gold, text)
+        text = shortened(row.error or row.question, LONGEST_QUESTION)
+        answer = shortened(str(row.answer or "–"), 20)
+        gold = shortened(gold_text(row.gold) or "–", 20)
+        table.add_row(row.id, _verdict(row), answer, gold, text)
     for line in run.lines()[:1]:
         out.print(line, soft_wrap=True)
     out.print(table)
@@ -213,18 +209,18 @@ def _show_rows(out: Console, rows: list[ResultRow]) -> None:
     for row in rows:
         out.print()
         if len(rows) > 1:
-            out.print(Text(f"repeat {row['repeat']}", style="dim"))
-        show_dialogue(out, row, row["choices"])
+            out.print(Text(f"repeat {row.repeat}", style="dim"))
+        show_dialogue(out, row, row.choices)
         for line in _ending(row):
             out.print(Text(line))
 
 
 def _ending(row: ResultRow) -> Iterator[str]:
     """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer."""
-    if row["error"]:
-        yield f"failed: {row['error']}"
-    elif row["answer"] is None:
-        turn: Any = row["transcript"][-1] if row["transcript"] else {}
-        yield f"the reply was: {shortened(str(row.get('raw') or turn.get('raw') or ''), 500)!r}"
-    if row["gold"] is not None:
-        yield f"{_verdict(row)}  right is {answered(gold_text(row['gold']), row['choices'])}"
+    if row.error:
+        yield f"failed: {row.error}"
+    elif row.answer is None:
+        turn: Any = row.transcript[-1] if row.transcript else {}
+        yield f"the reply was: {shortened(str(row.raw or turn.raw or ''), 500)!r}"
+    if row.gold is not None:
+        yield f"{_verdict(row)}  right is {answered(gold_text(row.gold), row.choices)}"

@@ -77,9 +77,6 @@ def ui(request: UiRequest, view: View) -> None:
         serve_ui(uri, request.host, request.port, ready)
 
 
-# data check ---------------------------------------------------------------------------------------
-
-
 def check(request: CheckRequest, view: View) -> None:
     reading = understand(
         request.source, request.split, columns=request.column_names(), kind=request.kind

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..base.display import Screen, end_line
 from ..base.request import Spending
-from ..base.wording import used
+from ..base.wording import counted, used
 from .config import default_lines
 from .guard import STOPPED, results, say
 from .options import Confirmed, Planned, View
@@ -65,10 +65,7 @@ def show_dialogue(
     rounds = prediction["rounds"]
     how = "not read" if prediction["answer"] is None else "read from what the program returned"
     if prediction["decided_by"] is not None:
-        how = (
-            f"decided by {prediction['decided_by']} after {rounds} "
-            f"round{'s' if rounds != 1 else ''}"
-        )
+        how = f"decided by {prediction['decided_by']} after {counted(rounds, 'round')}"
     out.print(Text(f"Answer: {answered(prediction['answer'], choices)}", style="bold"))
     out.print(f"{how}; {used(prediction['usage'])}")
 
@@ -134,6 +131,7 @@ def confirm(
 
 def agreed(reason: str) -> bool:
     """Ask at the terminal whether to continue; True where there is no terminal."""
+    # A script cannot answer, and would wait forever.
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     sys.stderr.write(f"{reason} Go on? [y/N] ")

@@ -15,6 +15,7 @@ DASH = "-"
 
 def piped() -> bytes:
     """All of standard input. Raises UserError if it is too large."""
+    # One byte more than allowed shows that there is more, without reading all of it.
     content = sys.stdin.buffer.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise UserError(f"standard input has more than {MOST_BYTES // 2**20} MB: give a file")
@@ -54,12 +55,13 @@ def take_piped(request: Request) -> None:
         )
     digest = hashlib.sha256(content).hexdigest()[:12]
     path = settings().cache / "stdin" / f"stdin-{digest}{_suffix(content)}"
+    # Questions may be confidential, and others may be able to read the cache folder.
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(path, content)
     path.chmod(0o600)
     name = next(iter(named))
     value = getattr(request, name)
-    values = [str(path) if each == DASH else each for each in _values(value)]
+    values = [str(path) if item == DASH else item for item in _values(value)]
     setattr(request, name, values if isinstance(value, list) else values[0])
 
 

@@ -95,6 +95,8 @@ def compare(first: AnyRun, *others: AnyRun, **options: Any) -> Comparison:
     return _compare([first, *others], **options)
 
 
+# Runs are given one after another, which `entry` cannot express: help() and editors show the
+# signature of the request with its first argument starred.
 compare.__doc__ = _compare.__doc__
 _runs, *_options = signature(_compare).parameters.values()
 compare.__signature__ = signature(_compare).replace(  # type: ignore[attr-defined]
@@ -127,19 +129,21 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         if MATCHED in names:
             raise UserError(f"{MATCHED!r} is what --match-budget runs: give the run another name")
         first = _place(request.baseline, [*names, MATCHED], folders, len(names))
-        if len(runs) > 1:  # refuse runs that cannot be compared before anything is spent
+        if len(runs) > 1:  # refuse runs that cannot be compared before anything is paid
             _shared(runs, names, request)
         from .match_budget import plan_costliest  # imports DSPy, which a comparison does not need
 
+        # Where the matched baseline itself is the reference, the first run's agent does the tasks.
         match = plan_costliest(request, runs, names, first % len(runs), keyless=keyless)
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
     else:
-        named_folders = [not isinstance(folder, Evaluation) for folder in folders]
-        if any(named_folders):
+        # A folder stands for its baseline, too; runs that are given as objects are just these.
+        if not all(isinstance(folder, Evaluation) for folder in folders):
             names, runs = with_matches(names, runs)
         first = _place(request.baseline, names, folders, 0)
         named = dict(zip(names, runs, strict=True))
-    order = sorted(named, key=lambda name: list(named).index(name) != first)
+    order = list(named)
+    order.insert(0, order.pop(first))
     return ComparisonPlan(request, {name: named[name] for name in order}, match)
 
 
@@ -171,7 +175,8 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
         _compared(name, run, shared) for name, run, shared in zip(names, runs, answers, strict=True)
     ]
     pairs, unlike = _pairs(ids, runs, compared, answers, test)
-    usable = [place for place, run in enumerate(compared) if not run.failed | run.mostly_unread]
+    usable = [place for place, run in enumerate(compared) if not (run.failed or run.mostly_unread)]
+    # Scores by different metrics cannot be held against each other: then no run is recommended.
     judged = [] if unlike else [compared[place] for place in usable]
     prices = prices_of(compared, judged or compared)
     pairs = [
@@ -182,7 +187,8 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     outcomes = {(pair.a, pair.b): pair.outcome for pair in pairs}
     verdict = conclude(compared, judged, outcomes, prices, rivals_of(named, compared, prices))
     panel = None if unlike else _panel(compared, answers, usable, test, request.panel)
-    notes = _notes(compared, runs, len(ids)) + [pairs[0].few_clusters] * bool(pairs[0].few_clusters)
+    notes = _notes(compared, runs, len(ids))
+    notes += filter(None, [pairs[0].few_clusters])  # all pairs have the same clusters
     return Comparison(compared, pairs, verdict, notes, panel)
 
 
@@ -195,13 +201,14 @@ def _shared(
     """The ids of the questions that all runs share, each run's answers to them, and the test."""
     field = request.cluster or _declared(runs[0])
     by_id = [answered_in(run, field, votes=request.panel > 1) for run in runs]
-    asked = [{name: one.asked for name, one in answers.items()} for answers in by_id]
+    asked = [{name: answer.asked for name, answer in answers.items()} for answers in by_id]
     ids = shared_questions(asked, names)
     shared = [[answers[name] for name in ids] for answers in by_id]
     clusters = _clusters(field, request.cluster is None, ids, shared[0])
     asked_once = {question.asked for question in shared[0]}
     if clusters is None and field != NO_CLUSTERS and 1 < len(asked_once) < len(ids):
-        # the same question under several ids tells no more than once
+        # A question that stands under several ids tells no more than once; counted as so many
+        # questions, it would make the interval too narrow.
         field, clusters = "question", [question.asked for question in shared[0]]
     is_rate = all(run.summary.is_rate for run in runs)
     margin = None if request.margin is None else share_of_points(request.margin)
@@ -230,10 +237,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
 
 def _declared(run: Evaluation) -> str | None:
     """The field by which the run's data set says that questions belong together."""
-    settings = run.summary.run["settings"]
-    if isinstance(field := settings.get("cluster"), str):
+    settings = run.summary.run.settings
+    if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    source = settings.get("data")
+    source = settings.data
     if not isinstance(source, str):
         return None
     spec = catalogue.find(source) or catalogue.of_file(Path(source))
@@ -243,27 +250,34 @@ def _declared(run: Evaluation) -> str | None:
 def _clusters(
     field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[QuestionAnswers]
 ) -> list[Hashable] | None:
-    """The cluster of each question; None without any. A question whose field names the id of
-    another question is in that question's cluster.
-    """
+    """The cluster of each question; None without any."""
     if field is None or field == NO_CLUSTERS:
         return None
-    lacking = [name for name, one in zip(ids, answers, strict=True) if one.cluster is None]
+    named = {name: answer.cluster for name, answer in zip(ids, answers, strict=True)}
+    lacking = [name for name, cluster in named.items() if cluster is None]
+    # A data set's own field may be empty in some questions; one that the user chose is a mistake.
     if lacking and not declared:
         raise UserError(
             f"{len(lacking):,} of the questions (the first is {lacking[0]!r}) have no {field!r} "
             f"in their meta to cluster by: name another field"
         )
-    names = set(ids)
-    clusters: list[Hashable] = [
-        min(name, str(one.cluster))
-        if str(one.cluster) in names
-        else (one.cluster or ("alone", name))
-        for name, one in zip(ids, answers, strict=True)
-    ]
+    clusters = [_cluster_of(name, named) for name in ids]
     if len(set(clusters)) == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
     return clusters if 1 < len(set(clusters)) < len(ids) else None
+
+
+def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
+    """The cluster of a question. A field that names the id of another question leads on to that
+    question's cluster; without a value, a question is a cluster of its own.
+    """
+    path = [name]
+    while (partner := str(named[path[-1]])) in named:
+        if partner in path:  # they name each other: whoever is asked gives the same answer
+            return min(path[path.index(partner) :])
+        path.append(partner)
+    cluster = named[path[-1]]
+    return path[-1] if cluster in (None, "") else cluster
 
 
 # Runs ----------------------------------------------------------------------------------------
@@ -289,10 +303,11 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     """
     manifests = [run.summary.run for run in runs]
     names = [name_of_run(run) for run in manifests]
-    programs = [legend(run["program"]) for run in manifests]
-    lms = [", ".join(dict.fromkeys(lm["name"] for lm in run["lms"].values())) for run in manifests]
+    programs = [legend(run.program) for run in manifests]
+    lms = [", ".join(dict.fromkeys(lm.name for lm in run.lms.values())) for run in manifests]
     for details in (programs, lms, [run.folder.name for run in runs]):
         named = list(zip(names, details, strict=True))
+        # A detail that all runs of a name share would not tell them apart.
         same = {name: {detail for other, detail in named if other == name} for name in names}
         names = [
             f"{name} ({detail})" if names.count(name) > 1 and len(same[name]) > 1 else name
@@ -307,17 +322,18 @@ def _place(wanted: str | None, names: Sequence[str], folders: Sequence[Any], def
         return default
     if wanted in names:
         return names.index(wanted)
+    # One folder may be given twice: its first place is meant.
     meant = [place for place, folder in enumerate(folders) if _same_folder(folder, wanted)][:1]
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
         meant.append(int(wanted) - 1)
     if len(set(meant)) > 1:
         raise UserError(
-            f"--baseline {wanted} is a folder and another run's place: give ./{wanted}, or a name"
+            f"--baseline {wanted} is a folder and another run's number: give ./{wanted}, or a name"
         )
     if meant:
         return meant[0]
     raise UserError(
-        f"there is no run {wanted!r} to be the baseline: give its folder, a place from 1 to "
+        f"there is no run {wanted!r} to be the baseline: give its folder, a number from 1 to "
         f"{len(names)}, or one of {', '.join(names)}"
     )
 
@@ -354,17 +370,17 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
         is_rate=run.summary.is_rate,
         metric_usage=run.summary.metric_usage,
         repeats=sum(question.repeats for question in shared) / len(shared),
-        program=legend(run.summary.run["program"]),
+        program=legend(run.summary.run.program),
     )
 
 
 def _notes(compared: Sequence[Compared], runs: Sequence[Evaluation], shared: int) -> list[str]:
     left_out = [run for run in compared if run.left_out]
     notes = [say("left_out", shared, left_out)] if left_out else []
-    for one, run in zip(compared, runs, strict=True):
-        notes += run_notes(one.name, run.summary.counts, run.summary.finished)
-        judge = run.summary.run.get("judge")
-        notes += [say("judge", one.name, judge_words(judge))] if judge else []
+    for figures, run in zip(compared, runs, strict=True):
+        notes += run_notes(figures.name, run.summary.counts, run.summary.finished)
+        if judge := run.summary.run.judge:
+            notes.append(say("judge", figures.name, judge_words(judge)))
     return notes
 
 
@@ -379,8 +395,10 @@ def _pairs(
     test: Test,
 ) -> tuple[list[Pair], list[int]]:
     """Every pair, tested and corrected, and the places of the pairs whose metrics differ."""
+    # `combinations` begins with the pairs of run 0, the reference, which is `b`.
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
-    metrics = [run.summary.run.get("metric") or None for run in runs]
+    # Runs by the default metric have none in their manifest.
+    metrics = [run.summary.run.metric or None for run in runs]
     unlike = [place for place, (a, b) in enumerate(places) if metrics[a] != metrics[b]]
     names = [run.name for run in compared]
     pairs = [test.pair(ids, (names[a], names[b]), answers[a], answers[b]) for a, b in places]
@@ -388,7 +406,7 @@ def _pairs(
     adjusted = corrected(p_values, unlike)
     for place, (a, b) in enumerate(places):
         both = runs[a], runs[b]
-        judges = [judge for run in both if (judge := run.summary.run.get("judge"))]
+        judges = [judge for run in both if (judge := run.summary.run.judge)]
         reason = ""
         if place in unlike:
             names_of_metrics = [metric_name(run.summary.run) for run in both]
@@ -403,6 +421,7 @@ def _pairs(
             confounds=tuple(confounds((names[a], names[b]), both)),
         )
 
+    # Holm's correction ranks all p values, so that those of the other pairs count, too.
     def p_if(place: int, p: float) -> float:
         """The corrected p of a pair if its uncorrected p were this value."""
         return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
@@ -411,6 +430,8 @@ def _pairs(
         causes = [unread_cause(compared[side], runs[side]) for side in (a, b)]
         mostly = (compared[a].mostly_unread, compared[b].mostly_unread)
         unread = [cause for cause, whole in zip(causes, mostly, strict=True) if whole]
+        # A few unread answers do no harm, unless the difference could be theirs alone: it has to
+        # stay shown with each of them scored in favour of the worse run.
         if not unread and any(causes):
             limits = _limits(metrics[a], answers)
             turned = _other_way(pairs[place], answers[a], answers[b], limits)
@@ -444,7 +465,7 @@ def _other_way(
 
 def _failure(run: Compared) -> str:
     """A sentence for a run of whose answers too many failed, with what to do; else empty."""
-    return run_failed(run.name, run.errors, run.answers, int(run.score["n"]))
+    return run_failed(run.name, run.errors, run.answers, int(run.score.n))
 
 
 def _limits(
@@ -457,9 +478,9 @@ def _limits(
         return 0.0, 1.0
     scores = [question.score for run in answers for question in run]
     low, high = metric.get("low"), metric.get("high")
-    return min(FAILURE_SCORE, *scores) if low is None else low, max(
-        scores
-    ) if high is None else high
+    lowest = min(FAILURE_SCORE, *scores) if low is None else low
+    highest = max(scores) if high is None else high
+    return lowest, highest
 
 
 def _panel(
@@ -470,11 +491,8 @@ def _panel(
     most: int,
 ) -> Panel | None:
     """The best panel of the usable runs; None where their answers cannot be counted as votes."""
-    if (
-        not test.is_rate
-        or most < 2
-        or FREE in {question.votes[0].answer for question in answers[0]}
-    ):
+    # Answers in one's own words are never equal: nobody can be outvoted.
+    if not test.is_rate or most < 2 or FREE in {each.votes[0].answer for each in answers[0]}:
         return None
     votes = [[question.votes for question in answers[place]] for place in usable]
     return panel_of([compared[place] for place in usable], votes, most, test.clusters, test.seed)

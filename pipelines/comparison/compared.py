@@ -52,7 +52,8 @@ class Compared:
     @property
     def answers(self) -> int:
         """The number of answers to these questions."""
-        return round(self.repeats * self.score["n"])
+        # `repeats` is a mean: its product may miss the whole number by a rounding error.
+        return round(self.repeats * self.score.n)
 
     @property
     def accuracy(self) -> ScoreFields | None:

@@ -74,6 +74,7 @@ class Comparison(Sequence[Pair]):
         if len(candidates) == 1:
             return candidates[0]
         lead = next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
+        # Several that are all worse are told in one sentence, which names none of them.
         return lead if self.verdict.outcome != WORSE else None
 
     def fails(self, rule: str | None) -> bool:
@@ -104,8 +105,8 @@ class Comparison(Sequence[Pair]):
         return [line for line in (self.headline, *take, say("next_step", self)) if line]
 
     def lines(self) -> list[str]:
-        """The sentences, what is shown of the margin, the panel if it is better, and why other
-        pairs have no verdict.
+        """The sentences, whether others are shown to be no worse, the panel if it is better, and
+        why other pairs have no verdict.
         """
         others = [pair for pair in self.against if pair is not self.lead and pair.cause]
         panel = [self.panel.sentence] if self.panel and self.panel.better else []
@@ -115,10 +116,12 @@ class Comparison(Sequence[Pair]):
     @property
     def tests(self) -> list[str]:
         """The second screen: the verdict on every pair with its test and prices, and the panel."""
-        pairs = [
-            line for pair in self.pairs for line in (pair.verdict, f"{pair.sure} {pair.price}")
-        ]
-        return [*pairs, *([self.panel.sentence] if self.panel else [])]
+        lines = []
+        for pair in self.pairs:
+            lines += [pair.verdict, f"{pair.sure} {pair.price}"]
+        if self.panel:
+            lines.append(self.panel.sentence)
+        return lines
 
     def table(self) -> list[str]:
         """A line for each run: its score, its difference to the reference, and its price."""
@@ -130,7 +133,7 @@ class Comparison(Sequence[Pair]):
             standings.append(
                 Standing(
                     run.name,
-                    Estimate(run.score["value"], run.score["low"], run.score["high"]),
+                    Estimate(run.score.value, run.score.low, run.score.high),
                     None if pair is None else Estimate(pair.difference, *pair.interval),
                     price / reference if price is not None and reference else None,
                     "no verdict" if pair and pair.cause else "",
@@ -156,6 +159,7 @@ class Comparison(Sequence[Pair]):
         return "\n".join([*self.table(), "", *self.lines(), *self.notes])
 
     def _repr_html_(self) -> str:
+        # Names come from folders that somebody else may have written: they are text, not markup.
         lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*self.lines(), *self.notes])
         table = "\n".join(escape(clean(line)) for line in self.table())
         return f"<div><pre>{table}</pre>{lines}</div>"

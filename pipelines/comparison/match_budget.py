@@ -96,6 +96,7 @@ class MatchPlan:
         times = TOLERANCE * len(self.arms) * (len(self.request.questions) + len(self.pilot))
         bill = self.arms[0].match
         if bill.cost_per_question is not None:
+            # Rounded as the plan shows it, so that what a user agrees to is what is enforced.
             return Budget(usd=float(f"{times * bill.cost_per_question:.3g}"))
         return Budget(tokens=math.ceil(times * bill.tokens_per_question))
 
@@ -133,16 +134,19 @@ class MatchPlan:
         lines = [f"{questions} again, by {agent} for the bill of {self.name}"]
         for arm in self.arms:
             samples, calls = counted(arm.match.samples, "sample"), counted(arm.calls, unit)
-            pilot = f" (estimated: a pilot of {counted(len(self.pilot), 'question')} decides)"
             line = f"{arm.identity['endpoint']}: {samples} per question, {calls}"
-            lines.append(line + pilot * (not arm.match.pilot))
-        why = ", as much as it took and a fifth more; --budget sets another one"
-        cost = money(self.cost and self.cost[0])
-        return [*lines, f"cost: {cost}; at most {self.ceiling}{why * (not self.request.budget)}"]
+            if not arm.match.pilot:
+                pilot = counted(len(self.pilot), "question")
+                line += f" (estimated: a pilot of {pilot} decides)"
+            lines.append(line)
+        cost = f"cost: {money(self.cost and self.cost[0])}; at most {self.ceiling}"
+        if not self.request.budget:
+            cost += ", as much as it took and a fifth more; --budget sets another one"
+        return [*lines, cost]
 
     def to_dict(self) -> dict[str, object]:
         arms = {
-            arm.identity["name"]: {
+            arm.identity.name: {
                 "samples": arm.match.samples,
                 "calls": arm.calls,
                 "cost_usd": arm.cost_usd,
@@ -197,12 +201,13 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     count = min(PILOT, len(questions))
     pilot = [questions[place * len(questions) // count] for place in range(count)]  # spread evenly
     arms = []
-    for one, identity in zip(lms, used, strict=True):
-        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
-        alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
+    for lm, identity in zip(lms, used, strict=True):
+        # Names of LMs have slashes and colons.
+        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity.name)
+        alone = replace(spent, lm=identity.name if len(lms) > 1 else "")
         if request.single is not None:
             alone = _measured(alone, earlier(request.single))
-        arms.append(_arm(agent, one, identity, folder, alone, questions, pilot))
+        arms.append(_arm(agent, lm, identity, folder, alone, questions, pilot))
     named = name or name_of_run(described)
     plan = MatchPlan(request, agent, matched, pilot, arms, metric, home, named)
     plan.account()  # refuse a bad budget now, before any question is paid for
@@ -221,6 +226,7 @@ def plan_costliest(
     tokens. Its questions are read again and its LMs made again; with `keyless` (a plan alone),
     without their keys. On tasks, the agent is that of the run at the place `reference`.
     """
+    # Dollars and tokens cannot be ranked together: with one unknown price, all are in tokens.
     costs = [_cost_per_question(run.rows) for run in runs]
     spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
@@ -250,7 +256,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
         "demos": 0,
         "budget": str(plan.ceiling),
         "run_name": None,
-        ARMS: [arm.identity["endpoint"] for arm in plan.arms],
+        ARMS: [arm.identity.endpoint for arm in plan.arms],
     }
     tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
     baselines = []
@@ -272,6 +278,8 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 if pilot.summary.stopped:
                     raise BudgetSpent(pilot.summary.stopped)
                 match = _measured(match, pilot)
+            # At this LM's price not one sample fits the bill; the other LMs may still be opponents.
+            # A user's own budget allows the one sample.
             if request.budget is None and not match.fits:
                 continue
             on = f", on {match.lm}" if match.lm else ""
@@ -308,7 +316,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
 
 def match_note(baseline: Evaluation, name: str) -> str:
     """A sentence on how the number of samples was chosen to match the run of this name."""
-    settings: Any = baseline.summary.run["settings"]
+    settings: Any = baseline.summary.run.settings
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
 
@@ -317,11 +325,11 @@ def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
     cannot be compared.
     """
     used = lms_of(program, lm or dspy.settings.lm)["*"]
-    lms = matched.summary.run["lms"].values()
+    lms = matched.summary.run.lms.values()
     if not any(same_lm(used, other) for other in lms):
-        names = dict.fromkeys(str(other["endpoint"]) for other in lms)
+        names = dict.fromkeys(str(other.endpoint) for other in lms)
         raise UserError(
-            f"{used['endpoint']} is not an LM of {matched.folder}, which used "
+            f"{used.endpoint} is not an LM of {matched.folder}, which used "
             f"{', '.join(names) or 'none that is known'}: match it with one of these"
         )
     return used
@@ -341,6 +349,7 @@ def _arm(
     """
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if bill.pilot or not pilot_left:
+        # Nothing is to be estimated where a run was given, or an earlier attempt ended the pilot.
         match = bill if bill.pilot else _measured(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
         return Arm(lm, identity, folder, match, match.samples * len(left))
@@ -362,7 +371,8 @@ def _measured(spent: Match, pilot: Evaluation) -> Match:
             "was answered by an LM that counts tokens: see the errors in its rows, and delete it "
             "to try again"
         )
-    times = pilot.summary.run["program"].get("samples") or 1
+    # Where an LM picks, the pilot asks twice, so that it has the price of the pick in it.
+    times = pilot.summary.run.program.get("samples") or 1
     cost = _cost_per_question(pilot.rows)
     return replace(
         spent,
@@ -396,7 +406,7 @@ def _same_program(run: Evaluation, request: MatchRequest) -> Program:
         program = program_of_run(run, Seating(request))
     except LookupError as problem:
         raise UserError(f"{run.folder} cannot be asked again: {problem}") from None
-    if hashes(program)["program_hash"] != run.summary.run["program_hash"]:
+    if hashes(program)["program_hash"] != run.summary.run.program_hash:
         raise UserError(f"the program of {run.folder} has changed since: run it again")
     return program
 
@@ -434,6 +444,7 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     prices = [billed_as(name).prices for name in lms]
     if None in prices:
         return None
-    alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1
+    # Prices in steps depend on the length of each prompt, which a question's sum of tokens hides.
+    alone = len({lm.name for lm in run.summary.run.lms.values()}) == 1
     own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
     return _cost_per_question(run.rows, own)

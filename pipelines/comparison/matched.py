@@ -101,6 +101,7 @@ def run_or_match(run: Evaluation | str | Path) -> Evaluation:
     baseline.
     """
     if isinstance(run, str | Path) and not (Path(run).expanduser() / MANIFEST).exists():
+        # One LM has its samples in the folder itself, several have a folder each.
         home = Path(run).expanduser()
         return _best_of([*home.glob("*-samples"), *home.glob("*/*-samples")]) or earlier(run)
     return earlier(run)
@@ -124,10 +125,11 @@ def _best_of(places: Iterable[Path]) -> Evaluation | None:
     """The finished baseline in these folders that is most often right."""
     baselines = []
     for place in sorted(places):
+        # A baseline that is not finished, or damaged, is no reason not to compare the runs.
         with suppress(UserError, OSError):
             run = earlier(place)
             finished = run.summary.finished == run.summary.counts.questions
-            if finished and MATCH in run.summary.run["settings"]:
+            if finished and MATCH in run.summary.run.settings:
                 baselines.append(run)
     return max(baselines, key=lambda run: run.score, default=None)
 
@@ -136,8 +138,9 @@ def same_lm(one: LMFields, other: LMFields) -> bool:
     """Whether two identities are the same LM, as far as is known: no address is known of DSPy's own
     LMs.
     """
-    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
-    return one["name"] == other["name"] and len(placed) < 2
+    # An LM whose address is not known has its name as endpoint.
+    placed = {lm.endpoint for lm in (one, other)} - {one.name}
+    return one.name == other.name and len(placed) < 2
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
@@ -151,5 +154,5 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
 
 def usages_of(rows: Iterable[ResultRow]) -> list[Usage]:
     """The usage of each answered question; questions without a call are left out."""
-    usages = [taken(row) for row in rows if row["error"] is None]
+    usages = [taken(row) for row in rows if row.error is None]
     return [usage for usage in usages if usage.calls]

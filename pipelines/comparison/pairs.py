@@ -31,7 +31,7 @@ class Pair:
     """One run, `a`, against another, `b`. Differences are `a` minus `b`.
 
     Attributes:
-        n: the number of questions; each counts once, by the mean over its repeats.
+        n: the number of questions; each counts once, by its repeats' mean.
         score_a, score_b: mean scores, 0 to 1 where answers are right or wrong (`is_rate`).
         difference, low, high: of the scores, with its 95% interval: Tango's, or Student's for other
             scores and means over repeats.
@@ -48,8 +48,7 @@ class Pair:
         confounds: what differs beside the programs.
         unchecked_judge: whether an LM graded that was not checked against people.
         price_a, price_b: the price per question of each in `price_unit`, or None.
-        margin, least: the difference that does not matter, and the lower bound that is compared
-            with it, or None.
+        margin, least: the difference that does not matter, and the lower bound for it, or None.
     """
 
     a: str
@@ -102,7 +101,10 @@ class Pair:
     @property
     def interval(self) -> Interval:
         """The interval that decides. It reaches 0 where the corrected test shows nothing."""
-        low, high = (self.low, self.high) if self.clustered is None else self.clustered[1:3]
+        deciding = self if self.clustered is None else self.clustered
+        low, high = deciding.low, deciding.high
+        # Test and interval are not one computation: an interval beside 0 under "undecided" would
+        # claim what the test does not show.
         if self.p_adjusted >= SURE:
             low, high = min(low, 0.0), max(high, 0.0)
         return Interval(low, high)
@@ -145,8 +147,10 @@ class Pair:
         if self.clustered is None and self.right_or_wrong:
             discordant = (len(self.only_a) + len(self.only_b)) / self.n
             fewest = FEWEST_EXACT if self.test == EXACT else FEWEST
+            # No discordant pair seen does not mean that there are none: one is assumed.
             return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
         low, high = self.interval
+        # Clusters that all differ by the same have an interval without width.
         if low == high:
             low, high = self.low, self.high
         return min(most, _POWER * (high - low) / 2) if high > low else most

@@ -121,7 +121,7 @@ class CompareRequest(Tested, Matching):
         str | None,
         Option(
             metavar="DIR|NAME|N",
-            help="The run that the others are compared with, by folder, name or place. Default: "
+            help="The run that the others are compared with, by folder, name or number. Default: "
             "the first, or what --match-budget ran.",
         ),
     ] = None

@@ -19,7 +19,7 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     """The LM that `lms` names, or else each different LM of the run, made again with its settings;
     see `lm_of_run`.
     """
-    names = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
+    names = dict.fromkeys(each.name for each in run.summary.run.lms.values())
     wanted = [lms.seated[EVERY]] if EVERY in lms.seated else names
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
@@ -38,15 +38,14 @@ def lm_of_run(
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one agent: give --lm and --api-base without an agent's name")
-    recorded = run.summary.run["lms"]
-    used = {
-        each["name"]: each
-        for each in [*recorded.values(), *([recorded["*"]] if "*" in recorded else [])]
-    }
+    recorded = run.summary.run.lms
+    used = {each.name: each for each in recorded.values()}
+    if "*" in recorded:  # the LM of most agents, where others have it with settings of their own
+        used[recorded["*"].name] = recorded["*"]
     named = name or lms.seated.get(EVERY)
     if named is None and "*" not in recorded and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
-    wanted = named or (recorded["*"]["name"] if "*" in recorded else next(iter(used)))
+    wanted = named or (recorded["*"].name if "*" in recorded else next(iter(used)))
     if other and lms.replays is not None:
         return lm(wanted)
     if wanted not in used:
@@ -59,18 +58,21 @@ def lm_of_run(
     }
     if not other:
         changed["api_base"] = lms.addresses.get(EVERY)
-    settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}
+    # The folder may be somebody else's: only the known settings of sampling are taken from it.
+    settings = {key: value for key, value in used[wanted].settings.items() if key in SETTINGS}
     settings |= {key: value for key, value in changed.items() if value is not None}
     if wanted not in lms.priced and (price := noted_prices(run).get(wanted)):
         settings["price"] = price
-    profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
+    profile = Profile(**used[wanted].profile) if used[wanted].profile else None
     made = lms.make(wanted, profile=profile, **settings)
+    # The same name at another address may be another LM, whose answers would not be comparable. A
+    # run of DSPy's own LM knows no address: its endpoint is the name.
     identity = lm_identity(made)
-    endpoint = identity and identity["endpoint"]
-    if (named is None or not other) and used[wanted]["endpoint"] not in (endpoint, wanted):
+    endpoint = identity and identity.endpoint
+    if (named is None or not other) and used[wanted].endpoint not in (endpoint, wanted):
         more = ", or name another LM with --lm" if other else ""
         raise UserError(
-            f"{run.folder} used {used[wanted]['endpoint']}, not {endpoint}: give its address with "
+            f"{run.folder} used {used[wanted].endpoint}, not {endpoint}: give its address with "
             f"--api-base{more}"
         )
     return made
@@ -78,7 +80,7 @@ def lm_of_run(
 
 def noted_prices(run: Evaluation) -> dict[str, Prices]:
     """USD per token by LM, as passed to the command that made the run."""
-    return parse_prices(run.summary.run["settings"].get("prices") or ())
+    return parse_prices(run.summary.run.settings.prices or ())
 
 
 def program_of_run(
@@ -87,11 +89,11 @@ def program_of_run(
     """The program of a run, with these LMs by seat: the same one, the one that its folder holds, or
     the one that was named for it. Raises LookupError where there is none.
     """
-    settings = run.summary.run["settings"]
+    settings = run.summary.run.settings
     try:
         program = run.program_with(lms)
     except UserError:
-        if not (spec := settings.get("program_spec")):
+        if not (spec := settings.program_spec):
             raise LookupError(
                 "its program is not in a file: in Python, pass the run itself"
             ) from None

@@ -73,6 +73,7 @@ def table_lines(
     span = (min(row.score.low for row in rows), max(row.score.high for row in rows))
     reach = max((abs(end) for row in differences for end in row), default=0.0) or 1.0
     lines = []
+    # The reference has no difference, so that these are fewer than the rows.
     texts = iter(zip(differences, values, ends, strict=True))
     for row, score, price in zip(rows, scores, prices, strict=True):
         if row.difference is None:
@@ -108,6 +109,7 @@ def multiple(ratio: float | None) -> str:
     """A multiple of a price, such as `5.6×`, `3×` or `0.25×`; `?` where it is not known."""
     if ratio is None or not math.isfinite(ratio):
         return "?"
+    # Written with a decimal, 9.96 would be 10.0 and 3.02 would be 3.0.
     digits = 0 if ratio >= 9.95 or abs(ratio - round(ratio)) < 0.05 <= ratio else 1
     return f"{ratio:.{digits}f}×" if ratio >= 0.95 else f"{ratio:.2g}×"
 

@@ -96,30 +96,31 @@ def answered_in(
     """Read a run's rows and sum them up by question. `field` of `meta` names the cluster of a
     question. Answers are kept only if `votes` are needed.
     """
-    least = Scale.of(run.summary.run.get("metric")).least
+    least = Scale.of(run.summary.run.metric).least
     questions: dict[str, QuestionAnswers] = {}
     for row in run.rows:
-        answer, earlier = _answered(row, field, least, votes), questions.get(row["id"])
-        questions[row["id"]] = answer if earlier is None else earlier.with_repeat(answer)
+        answer, earlier = _answered(row, field, least, votes), questions.get(row.id)
+        questions[row.id] = answer if earlier is None else earlier.with_repeat(answer)
     return questions
 
 
 def asked_in(run: Evaluation) -> dict[str, int]:
     """A hash of each question's text, options and gold answer, by id."""
-    return {row["id"]: question_hash(row) for row in run.rows}
+    return {row.id: question_hash(row) for row in run.rows}
 
 
 def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
-    score, failed = score_in(row, least), row["error"] is not None
-    ended: Any = row.get("truncated") or row.get("finish_reason") in CUT_OFF
-    cut_off = not failed and bool(ended or row["usage"].get("truncated_calls"))
-    unreadable = not failed and row["answer"] is None and row["decided_by"] != CHECK
+    score, failed = score_in(row, least), row.error is not None
+    ended: Any = row.truncated or row.finish_reason in CUT_OFF
+
+    cut_off = not failed and bool(ended or row.usage.truncated_calls)
+    unreadable = not failed and row.answer is None and row.decided_by != CHECK
     unread = unreadable or cut_off
-    usage, takes = Usage.of(row["usage"]), taken(row)
+    usage, takes = Usage.of(row.usage), taken(row)
     return QuestionAnswers(
         repeats=1,
         total=score,
-        f1_total=row.get("f1") if row["kind"] == "span" else None,
+        f1_total=row.f1 if row.kind == "span" else None,
         failed=int(failed),
         unreadable=int(unreadable),
         cut_off=int(cut_off),
@@ -127,9 +128,9 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
         unread_total=score if unread else 0.0,
         usage=usage,
         takes=usage if takes == usage else takes,  # 100,000 questions have to fit into memory
-        seconds=row["seconds"],
+        seconds=row.seconds,
         asked=question_hash(row),
-        cluster=(row.get("meta") or {}).get(field) if field else None,
+        cluster=(row.meta or {}).get(field) if field else None,
         votes=(_vote(row, score),) if votes else (),
     )
 
@@ -138,11 +139,11 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
     """The vote of an answer: spans that differ only in articles, punctuation and case are the same
     vote.
     """
-    answer: Hashable = row["answer"]
-    if row["kind"] == "open":
+    answer: Hashable = row.answer
+    if row.kind == "open":
         answer = FREE
-    elif row["kind"] == "span" and row["answer"] is not None:
-        answer = normalise_span(row["answer"]) or answer
+    elif row.kind == "span" and row.answer is not None:
+        answer = normalise_span(row.answer) or answer
     return VotedAnswer(answer, bool(score))
 
 
@@ -192,6 +193,8 @@ class Test:
         right_or_wrong = self.right_or_wrong(scores_a, scores_b)
         clustered = self.clustered(scores_a, scores_b)
         mcnemar = EXACT if self.exact else MIDP
+        plain = mcnemar if right_or_wrong else PAIRED_T
+        ahead = list(zip(ids, scores_a - scores_b, strict=True))
         p = self.p(scores_a, scores_b)
         return Pair(
             a=names[0],
@@ -205,9 +208,9 @@ class Test:
             right_or_wrong=right_or_wrong,
             f1=self._f1(a, b),
             **_ratios(a, b),  # type: ignore[arg-type]  # mypy does not see which fields these are
-            only_a=tuple(name for name, d in zip(ids, scores_a - scores_b, strict=True) if d > 0),
-            only_b=tuple(name for name, d in zip(ids, scores_a - scores_b, strict=True) if d < 0),
-            test=CLUSTERS if clustered else mcnemar if right_or_wrong else PAIRED_T,
+            only_a=tuple(name for name, gap in ahead if gap > 0),
+            only_b=tuple(name for name, gap in ahead if gap < 0),
+            test=CLUSTERS if clustered else plain,
             cluster=self.field if clustered else None,
             clustered=clustered,
             is_rate=self.is_rate,
@@ -237,6 +240,7 @@ class Test:
         """The difference with the interval that fits the test: Tango's for answers that are right
         or wrong, else Student's with one win and one loss of weight ½ added.
         """
+        # Scores of no known limits: the largest difference seen is the weight of a win.
         unit = 1.0 if self.is_rate else float(abs(a - b).max())
         interval = paired_difference if right_or_wrong else gain_part
         return Difference(*interval(b.tolist(), a.tolist(), unit, confidence))
@@ -252,6 +256,7 @@ class Test:
 
 def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[float]:
     """Correct p values by Holm's method; those in the places that are left out become 1."""
+    # A pair that cannot be compared is no test, and must not cost the others their power.
     places = [place for place in range(len(p_values)) if place not in left_out]
     adjusted = dict(zip(places, holm([p_values[place] for place in places]), strict=True))
     return [adjusted.get(place, 1.0) for place in range(len(p_values))]
@@ -280,7 +285,8 @@ def _ratios(a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> dict[
     takes_a, takes_b = taken_by(a), taken_by(b)
     # Per answer, since a run with more repeats takes more but is not dearer.
     repeats = sum(question.repeats for question in b) / sum(question.repeats for question in a)
-    fresh = not any(each.usage.cached_calls for side in (a, b) for each in side)
+    # An answer from the cache takes no time at all, which says nothing about the LM.
+    fresh = not any(answer.usage.cached_calls for side in (a, b) for answer in side)
     return {
         "call_ratio": _ratio(takes_a.calls, takes_b.calls, repeats),
         "token_ratio": _ratio(takes_a.tokens, takes_b.tokens, repeats),

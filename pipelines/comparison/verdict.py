@@ -54,15 +54,17 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
 
     def price(run: Compared, unit: str) -> float | None:
         amounts: dict[str, float | None] = {
-            "cost_usd": run.takes["cost_usd"],
+            "cost_usd": run.takes.cost_usd,
             "tokens": run.tokens or None,
-            "calls": run.takes["calls"],
+            "calls": run.takes.calls,
         }
         given = max(1, run.answers - run.errors)  # failed answers have no price
         return None if (spent := amounts[unit]) is None else spent / given
 
     unit = price_unit(usable, price)
-    each = {run.name: math.inf if (one := price(run, unit)) is None else one for run in runs}
+    known = {run.name: price(run, unit) for run in runs}
+    # An unknown price stands behind all that are known.
+    each = {name: math.inf if usd is None else usd for name, usd in known.items()}
     return QuestionPrices(NAMES[unit], each)
 
 
@@ -87,8 +89,8 @@ class Rivals(NamedTuple):
 class Recommendation:
     """The cheapest program that nothing is shown to beat, `run`; at equal prices the one most often
     right, then the first. `unbeaten` are all such programs, the cheapest first, and `leader` is the
-    one most often right. `front` has the recommended program and each cheaper one that is shown to
-    beat all still cheaper ones. Prices are in `unit` per question, or None.
+    one most often right. `front` has it and each cheaper program that is shown to beat all still
+    cheaper ones.
     """
 
     run: str
@@ -174,6 +176,7 @@ class Verdict:
     @property
     def not_tried_k_times(self) -> bool:
         """Whether the fair opponent is missing."""
+        # The last kind of rival is one prompt asked k times; without rivals nobody asks for one.
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:
@@ -208,7 +211,7 @@ def conclude(
     beats_all = kinds and all(names and {*names} <= {*beaten} for names in kinds.values())
     if beats_all and recommendation and recommendation.run == subject.name:
         outcome = BETTER
-    bill = subject.takes["cost_usd"]
+    bill = subject.takes.cost_usd
     usd = bill * rival.lms if rival and not rival.k_times and bill else None
     return Verdict(
         outcome, subject.name, reference, beaten, recommendation, prices.unit, each, kinds, usd
@@ -219,7 +222,7 @@ def _subject(
     runs: Sequence[Compared], outcomes: Mapping[tuple[str, str], str], recommended: str | None
 ) -> tuple[str, Compared | None]:
     """The outcome against the reference, and the run that it is about."""
-    by_score = sorted(runs[1:], key=lambda run: -run.score["value"])
+    by_score = sorted(runs[1:], key=lambda run: -run.score.value)
     for won, outcome in ((A, BEATS), (UNDECIDED, UNDECIDED), (B, WORSE)):
         alike = [run for run in by_score if outcomes[run.name, runs[0].name] == won]
         if alike:
@@ -233,13 +236,13 @@ def _recommended(
 ) -> Recommendation:
     """The recommendation among the usable runs, of which there is at least one."""
     # Sorting is stable: of equal price and score, the run that was named first stays first.
-    by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score["value"]))
+    by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score.value))
     order = [run.name for run in by_price]
     beaten = {loser for _, loser in beats}
     # A winner has the higher score, so the run most often right is unbeaten: at least one is left.
     unbeaten = [name for name in order if name not in beaten]
     chosen = unbeaten[0]
-    leader = max(by_price, key=lambda run: run.score["value"]).name
+    leader = max(by_price, key=lambda run: run.score.value).name
     front = [
         name
         for place, name in enumerate(order[: order.index(chosen) + 1])

@@ -33,6 +33,7 @@ def say(sentence: str, *values: Any) -> str:
 
 @cache
 def _sentences() -> Any:
+    # A misspelt field would otherwise leave a hole in a sentence that people decide by.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "counted": counted,

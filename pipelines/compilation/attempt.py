@@ -116,7 +116,7 @@ class Attempt:
             closing(Proposals(books_of(self.folder) / PROPOSALS)) as proposals,
         ):
             self.candidates = Candidates(
-                program, self.plan.select, lambda one: self._note(one, True)
+                program, self.plan.select, lambda candidate: self._note(candidate, True)
             )
             try:
                 self._compare_and_optimize(program, proposals)
@@ -127,6 +127,7 @@ class Attempt:
                     f"This ended the compilation in {self.folder}; the best so far is kept."
                 )
                 self.problem = problem
+            # Candidates that were never scored on all questions are not compared, but kept.
             for candidate in self.candidates if self.problem is None else ():
                 if candidate.scores and not self.candidates.complete(candidate):
                     self._note(candidate, False)
@@ -147,6 +148,7 @@ class Attempt:
             self.stopped = self.before.summary.stopped
             return
         if total is not None and self._share is not None:
+            # An earlier attempt may have paid for its comparison after: that is not this share's.
             spent_after = sum_of(totals(folder) for folder in (self.folder / AFTER).glob("*/"))
             self._share.spent = total.spent.without(spent_after)
             if self.before is not None:
@@ -157,6 +159,7 @@ class Attempt:
         else:
             self._learn_together(program, proposals, self.plan.learning)
         best = self.candidates.best()
+        # Where the given program is the best, there is nothing to ask again.
         if self.problem is not None or self.before is None or best.name == self.candidates.first:
             self.after = self.before if self.problem is None else None
             return
@@ -258,6 +261,7 @@ class Attempt:
             for place, (name, part) in enumerate(self.plan.parts.items()):
                 member, own = taught.members[name], routed.get(name, [])
                 folder = re.sub(r"[^\w.-]+", "-", f"{place:02}-{name}")
+                # With the seed of the round before, the optimizer would draw the same again.
                 request = replace(
                     part.request,
                     program=member,
@@ -278,6 +282,8 @@ class Attempt:
                 for predictor, better in pairs:
                     predictor.signature, predictor.demos = better.signature, better.demos
                     shown |= {str(demo.get("question")) for demo in better.demos}
+            # A strategy knows the questions of its demonstrations by heart: the policy would learn
+            # to prefer it for that.
             show(f"round {number}, policy", state)
             learning.teach(
                 taught,
@@ -299,7 +305,8 @@ class Attempt:
         control = CallControl(self._within)
         student = Student(program.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
-        names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
+        named = student.named_predictors()
+        names = {name: seats.get(id(predictor), name) for name, predictor in named}
 
         # With all that a metric may look at, which no LM is shown.
         questions = {question.id: question for question in self.plan.train}
@@ -324,6 +331,7 @@ class Attempt:
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
+        # Whatever the optimizer may ask has to be metered, the teacher's LMs, too.
         lms = [self.plan.task_lm, self.plan.prompt_lm]
         for taught in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
             lms += lms_in(taught, self.plan.lm) if taught else []
@@ -338,7 +346,9 @@ class Attempt:
         )
         try:
             with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
+                # The given program is a candidate like the others, and wins where none is better.
                 score(student)
+                # An optimizer scores on samples as it goes: these have all selection questions.
                 for candidate in search(bench):
                     score(candidate)
         except Halted:
@@ -354,6 +364,7 @@ class Attempt:
     def _ended_by(self, problem: BaseException) -> None:
         if isinstance(problem, BudgetSpent):
             self.stopped, self.short = self._spent(problem), True
+        # One that has never answered is rather a wrong name or address: an error, no pause.
         elif isinstance(problem, EndpointDown) and self.books.paid.calls:
             self.stopped = paused(problem)
         else:
@@ -469,6 +480,7 @@ class Attempt:
             mlflow_run_id=self.under_way.tracking.run_id,
         )
         prompts = prompts_of(program)
+        # What an LM proposed may hold halves of surrogate pairs, which UTF-8 cannot write.
         page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)

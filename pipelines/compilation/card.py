@@ -40,6 +40,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.files = [folder / PROMPTS] if (folder / PROMPTS).exists() else []
     runs = [folder / "before", *sorted(folder.glob("after/*"))]
     evaluated = [run for run in runs if run.is_dir()]
+    # The last one is that of the program that came out.
     if evaluated and (summary := read_object(evaluated[-1] / SUMMARY)):
         card.costs = costs_of(summary)
     learned = [place for place in sorted(folder.glob("round-*/*/")) if kinds_in(place)]

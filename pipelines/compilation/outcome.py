@@ -99,14 +99,14 @@ class Compilation(ShownResult):
         if quiet:
             return lines
         held_out = {"before": self.before, "after": None if kept else self.after}
-        for phase, one in held_out.items():
-            if one is not None:
-                first = next(iter(one["scores"]))  # that of the metric
-                spans = first == ACCURACY and "f1" in one["scores"]
-                rows, asked = one["counts"]["rows"], self.settings["validation"]
+        for phase, judged in held_out.items():
+            if judged is not None:
+                first = next(iter(judged["scores"]))  # that of the metric
+                spans = first == ACCURACY and "f1" in judged["scores"]
+                rows, asked = judged["counts"]["rows"], self.settings["validation"]
                 part = f" of {asked:,}" if rows < asked else ""
-                score = percent(one["scores"]["f1" if spans else first])
-                failed = one["counts"]["errors"]
+                score = percent(judged["scores"]["f1" if spans else first])
+                failed = judged["counts"]["errors"]
                 said = f"; {failed:,} failed" if failed else ""
                 lines[f"held out, {phase}"] = f"{score}, n = {rows:,}{part}{said}"
         given, winner = self.selection["given"], self.selection["winner"]
@@ -148,6 +148,7 @@ def verdict_on(
     gain = loss = None
     shown: Any = pair
     if kept:
+        # Where nothing was tried, nothing is known: that is no "no gain".
         gain = None if failed or (stopped and not tried) else False
     elif pair is not None and not pair.cause:
         gain, loss = pair.outcome == A, pair.outcome == B
@@ -163,8 +164,9 @@ def verdict_on(
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:
     if before is None or after is None:
         return None
-    ids = {row["id"] for row in before.rows}
-    if not any(row["id"] in ids for row in after.rows):
+    # Two that a budget ended early may have no question in common.
+    ids = {row.id for row in before.rows}
+    if not any(row.id in ids for row in after.rows):
         return None
     return compare(before, after, names=["given", "compiled"])[0]
 
@@ -183,6 +185,5 @@ def compilation_in(folder: Path | None) -> Compilation | None:
         return None
     names = {part.name for part in fields(Compilation)}
     values = {name: value for name, value in result.items() if name in names}
-    return Compilation(
-        **{**values, "folder": folder}
-    )  # where it is now, whatever the file calls it
+    values["folder"] = folder  # where it is now, whatever the file calls it
+    return Compilation(**values)

@@ -174,13 +174,15 @@ class CompilationPlan:
         summary = self.chosen.summary
         if self.parts:
             works = [part.work for part in self.parts.values()]
-            # an agent is asked a question with each strategy once at most
+            # An agent is asked a question with each strategy once at most.
             runs = (1 + MOST_ROUNDS) * len(self.select)
             runs += MOST_ROUNDS * len(works) * len(self.learn)
             runs += MOST_ROUNDS * sum(work["optimizer_calls"] for work in works) // each
             proposals = MOST_ROUNDS * sum(work["proposals"] for work in works)
-            summary += f", for each of {counted(len(works), 'strategy')}; then the policy is "
-            summary += f"trained on what they answer; at most {MOST_ROUNDS} times"
+            summary += (
+                f", for each of {counted(len(works), 'strategy')}; then the policy is trained on "
+                f"what they answer; at most {MOST_ROUNDS} times"
+            )
         else:
             runs += 2 * len(self.select)  # the given program and the result are scored, too
         comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
@@ -203,6 +205,7 @@ class CompilationPlan:
             return None
         work = self.work
         runs = work["comparison_calls"] + work["optimizer_calls"] - work["proposals"]
+        # The estimate is that of one evaluation, `comparison_calls` are those of both.
         scale = 2 * runs / work["comparison_calls"]
         return cost[0] * scale, cost[1] * scale
 
@@ -275,6 +278,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):
         check_metric(metric, questions)
+    # DSPy's optimizers hand examples to a module of the user's by the names of its own inputs.
     foreign = isinstance(program, Foreign)
     asked = [program.example(question) for question in train] if foreign else train
     learning = learning_of(program)
@@ -294,6 +298,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
             for name, member in program.members.items()
             if predictors_of(member)
         }
+    if not parts:
+        teacher = _teaching(teacher, program, lm, chosen)
     plan = CompilationPlan(
         request=request,
         program=program,
@@ -302,9 +308,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         prompt_lm=prompt_lm,
         metric=metric,
         chosen=chosen,
-        teacher=next(iter(parts.values())).teacher
-        if parts
-        else _teaching(teacher, program, lm, chosen),
+        # Every strategy is taught by the same one.
+        teacher=next(iter(parts.values())).teacher if parts else teacher,
         train=train,
         validation=validation,
         learn=learn,
@@ -343,7 +348,7 @@ def _teaching(teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer) 
     if teacher is None:
         return None
     if not chosen.taught:
-        taught = [name for name, one in OPTIMIZERS.items() if one.taught]
+        taught = [name for name, optimizer in OPTIMIZERS.items() if optimizer.taught]
         raise UserError(
             f"{chosen.name} takes no teacher: drop it, or choose one of {', '.join(taught)}"
         )
@@ -416,6 +421,7 @@ def split(
     """The questions to learn from and those to select by, drawn by the seed; no question is
     both.
     """
+    # An optimizer may show its LM a whole example: what only a metric may see is left out.
     order = [Question(question, meta={}) for question in train]
     random.Random(seed).shuffle(order)
     most = MOST_QUESTIONS[preset]
@@ -450,8 +456,7 @@ def check_input(
         if chosen.name == "knn":
             raise UserError(
                 "knn chooses demonstrations anew for each question, which folkmoot's programs "
-                "alone can do: "
-                "choose another optimizer"
+                "alone can do: choose another optimizer"
             )
         if not predictors_of(program):
             raise UserError(
@@ -460,7 +465,7 @@ def check_input(
     checked_whole("concurrency", concurrency)
     least = 2 if chosen.learns else 1
     if learning_of(program) is not None:
-        least *= 2
+        least *= 2  # its parts get one half of the questions, and halve it again
         if chosen.name == "knn":
             raise UserError(
                 "knn chooses demonstrations anew for each question, as a strategy network chooses "
@@ -481,12 +486,8 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     """A warning where the LM is shown nothing of what the optimizer changes."""
     if not chosen.instructs:
         return []
-    plain = {
-        used.model
-        for seat in program.seats().values()
-        for used in [seat.predict.lm or lm]
-        if (profile := profile_of(used)) is not None and profile.layout == "plain"
-    }
+    used = [seat.predict.lm or lm for seat in program.seats().values()]
+    plain = {each.model for each in used if getattr(profile_of(each), "layout", "") == "plain"}
     if not plain:
         return []
     rest = "only its demonstrations count" if chosen.demonstrates else "it cannot change any answer"

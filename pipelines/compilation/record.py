@@ -86,6 +86,8 @@ _BEFORE: list[Callable[[], None]] = []
 
 def _route() -> None:
     """Let what optimizers print and log find the log of its thread."""
+    # Both streams and the loggers belong to the whole process: what other threads print, such as
+    # the progress of this compilation, has to pass through unchanged.
     streams = sys.stdout, sys.stderr
     ours = _ByThread(sys.stdout), _ByThread(sys.stderr)
     sys.stdout, sys.stderr = ours
@@ -111,6 +113,7 @@ def logged(folder: Path) -> Iterator[None]:
     """Send what DSPy's optimizers print, draw and log in this thread to `optimizer.log`: they do a
     lot of all three. Several compilations may run at once, each in a thread of its own.
     """
+    # Written line by line, so that it can be followed while the optimizer works.
     with open(
         books_of(folder) / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1
     ) as log:
@@ -143,6 +146,7 @@ def prompts_page(title: str, prompts: Mapping[str, PromptFields]) -> str:
 
 def _block(text: str, language: str = "") -> str:
     text = clean(text)
+    # A prompt may hold a block of its own, which must not end this one.
     fence = "```"
     while fence in text:
         fence += "`"

@@ -52,6 +52,7 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
     content: dict[str, object] = {name: question[name] for name in (*INPUTS, "answer")}
     fields: dict[str, str] = {}
     for method in METHODS:
+        # The trace has every field of every step; a transcript has answers and texts alone.
         with dspy.context(lm=teacher, trace=[]):
             prediction = program_of(method)(**question.inputs())
             steps = list(dspy.settings.trace)

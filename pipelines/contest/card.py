@@ -46,6 +46,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     name = (document["metric"] or {}).get("name", ACCURACY)
     if (taken := contest.folders.get(contest.winner_name)) is not None:
         run = read_object(taken / MANIFEST) or {}
+        # The manifest of a contest is the reference's; what came out is the winner.
         own = {part: run[part] for part in ("program", "lms", "program_hash") if part in run}
         card.run = partial(dict, {**document["manifest"], **own})
         if summary := read_object(taken / SUMMARY):
@@ -75,6 +76,7 @@ def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
 
 def _draw_race(folder: Path, path: Path) -> None:
     if (contest := contest_in(folder, ContestResult)) is not None:
+        # The result does not say whether scores are shares, but a mean above 1 cannot be one.
         rate = (contest.winning is None) or contest.winning.right <= 1
         course_plot(contest.course, path, reference=contest.asked[0].name, rate=rate)
 
@@ -84,12 +86,12 @@ def _write_page(folder: Path, path: Path) -> None:
 
 
 def _course(contest: ContestResult) -> list[tuple[int, dict[str, float]]]:
-    """How often each program was right after so many questions, at each look."""
+    """How often each program was right after so many questions, each time the race was judged."""
     looks = sorted({step["questions"] for step in contest.course})
     scores: dict[str, list[float]] = {}
     for name, folder in contest.folders.items():
         rows = read_rows(folder / RESULTS)
-        scores[name] = [row["score"] or 0.0 for row in rows if not row["error"]]
+        scores[name] = [row.score or 0.0 for row in rows if not row.error]
     return [
         (look, {f"race/{name}": fmean(own[:look]) for name, own in scores.items() if own})
         for look in looks

@@ -47,6 +47,7 @@ def confirm(
             name, asked = lane.entrant.name, counted(len(lane.answers), "unseen question")
             why = f"stopped, since {failed} of {asked} of {name} failed"
             return None, f"{why}; the same command asks them again", True
+    # A budget may have ended it with some answers of one program alone.
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
         return None, stopped, paused
@@ -62,8 +63,8 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
         return ""
     ends = (pair.difference, *pair.interval)
     gap, low, high = (signed(end, decimals=0) for end in ends)
-    questions = f"{first.score['n']:,} unseen questions"
+    questions = f"{first.score.n:,} unseen questions"
     return (
-        f"on {questions} {100 * second.score['value']:.0f}% right against "
-        f"{100 * first.score['value']:.0f}% ({gap} points, {low} to {high})"
+        f"on {questions} {100 * second.score.value:.0f}% right against "
+        f"{100 * first.score.value:.0f}% ({gap} points, {low} to {high})"
     )

@@ -91,13 +91,13 @@ continues.
 acontest = from_caller(awaitable(contest, _ASYNC))
 
 LOOKS, PLANS = "last_looks", "plans"
-"""Keys in `contest.json`: the question counts at which all attempts took their last look, and the
+"""Keys in `contest.json`: the question counts at which all attempts took their last test, and the
 numbers of questions that were planned for each budget.
 """
 
 
 def _noted(folder: Path) -> tuple[list[int], list[PlannedRace]]:
-    """The last looks and the plans of earlier attempts."""
+    """The last tests and the plans of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
     return list(looks), [PlannedRace(str(budget), int(questions)) for budget, questions in plans]
@@ -113,6 +113,7 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
     result = written.get(RESULT)
     if not isinstance(result, dict) or not result.get("finished"):
         return None
+    # A confirmation that is asked for now, or a larger budget, leaves something to do.
     if result.get("steps", plan.steps) != plan.steps or not only_shows(result, plan.budget):
         return None
     named = {entrant.name: entrant for entrant in plan.field}
@@ -246,6 +247,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                 winner = entrants[chosen]
                 verdict = replace(verdict, winner=chosen)
             confirmation = confirmation_words(comparison, winner.name)
+            # The field of an improved contest has its verdict from the unseen questions already.
             if improved is None and comparison.against[0].outcome == B:
                 verdict = replace(
                     verdict,
@@ -258,13 +260,14 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
     if len(looks) > 1:
-        # Each last look spends the rest of the 5% error rate, and a look cannot be undone, so a
-        # contest that is resumed after its last look has a higher error rate.
+        # A last test spends what is left of the 5% error rate, and cannot be undone: a contest that
+        # goes on after it with more questions has a higher error rate.
         verdict = replace(
             verdict,
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
             f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
         )
+    unmetered = {name: unmetered_line(played.summary) for name, played in race.runs.items()}
     saved = save_winner(winner, run.folder / WINNER) if finished else None
     result = {
         **vars(verdict),
@@ -278,7 +281,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "spent": str(plan.budget) if short and plan.budget is not None else None,
         "steps": plan.steps,
         "budget": None if plan.budget is None else str(plan.budget),
-        "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
+        "runs": {name: entrant.folder for name, entrant in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": confirmation,
         "improved": worth,
@@ -289,11 +292,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "registered": plan.request.register,
         "spec": winner.spec,
         "lm": str(getattr(winner.lm, "model", winner.lm)),
-        "unmetered": [
-            f"{name}: {line}."
-            for name, played in race.runs.items()
-            if (line := unmetered_line(played.summary))
-        ],
+        "unmetered": [f"{name}: {line}." for name, line in unmetered.items() if line],
     }
     noted = {RESULT: result, LOOKS: looks, PLANS: plans}
     write_json(run.folder / CONTEST, {**run.about, **noted})
@@ -311,30 +310,27 @@ def _standings(race: Race) -> list[Place]:
     reference = next(lane for lane in race.lanes.values() if lane.entrant.reference)
     rows: dict[str, Mapping[str, ResultRow]] = {}
     metric = race.plan.metric
+    # Of the user's own metrics only checks of tasks are asked again: another may be an LM's, which
+    # would have to be paid.
     if race.watch is not None and (metric.default or isinstance(metric, Check)):
         for name, run in race.runs.items():
             read = read_rows(run.folder / RESULTS)
-            rows[name] = {
-                row["id"]: row for row in read if not row["repeat"] and row["error"] is None
-            }
+            rows[name] = {row.id: row for row in read if not row.repeat and row.error is None}
     entrants = [lane.entrant for lane in race.lanes.values()]
     if metric.default:
         free = free_entrants(entrants, rows)
     else:
-        samples = [
-            entrant
-            for entrant in entrants
-            if isinstance(entrant.program, Picked) and rows.get(entrant.name)
-        ]
+        picked = [each for each in entrants if isinstance(each.program, Picked)]
         free = [
-            run_sync(any_right, sample, rows[sample.name], metric, race.questions)
-            for sample in samples
+            run_sync(any_right, entrant, rows[entrant.name], metric, race.questions)
+            for entrant in picked
+            if rows.get(entrant.name)
         ]
     return [*asked, *free_places(asked, free, reference)]
 
 
 def ready(entrant: Entrant) -> Any:
-    """The program of an entrant with its LM in every seat, ready to be asked."""
+    """The program of an entrant with its LM in every agent, ready to be asked."""
     if isinstance(entrant.program, Foreign) and not isinstance(entrant.program, Command):
         return entrant.program.module
     program: Program = entrant.program.deepcopy()
@@ -347,6 +343,7 @@ def save_winner(winner: Entrant, folder: Path) -> bool:
     """Save the winner with its LM, for `fm.load_program`, `ask` and `serve`; returns whether it
     could be saved. A command, and code that no file can hold, is only named there.
     """
+    # Written beside and renamed, so that a folder of that name is whole.
     scratch = folder.with_name(f".{folder.name}")
     shutil.rmtree(scratch, ignore_errors=True)
     try:

@@ -43,7 +43,7 @@ _PAPERS: dict[str, tuple[str, dict[str, str]]] = {
 class Entrant:
     """A program of the field.
 
-    `lm` is the LM of seats without one of their own. The others are measured against the
+    `lm` is the LM of agents without one of their own. The others are measured against the
     `reference`. The `fair` opponent is one prompt, called `prompt`, that is asked several times. A
     `team` makes several calls per question, so it has to beat the fair opponent.
     """
@@ -71,6 +71,7 @@ class Entrant:
     @property
     def folder(self) -> str:
         """The name of its run's folder."""
+        # Names are the user's: none may lead out of the contest's folder.
         return re.sub(r"[^\w.=]+", "-", self.name).strip("-.").lower()[:80] or "program"
 
     @property
@@ -124,12 +125,12 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct([lm_title(lm) for lm in lms])
     alone = [lm_alone(lm, f"{ONE}, {name}") for name, lm in zip(names, lms, strict=True)]
-    places = [place % len(lms) for place in range(max(3, len(lms)))]
-    strategies = ["cot" if place < len(lms) else "simple" for place in range(len(places))]
-    members: list[str | Program] = [
-        SingleAgent(strategy, lm=lms[place])
-        for strategy, place in zip(strategies, places, strict=True)
-    ]
+    members: list[str | Program] = []
+    for place in range(max(3, len(lms))):
+        # Two LMs make a panel of three, with the first again: by another strategy, since the same
+        # agent would only vote twice.
+        strategy = "cot" if place < len(lms) else "simple"
+        members.append(SingleAgent(strategy, lm=lms[place % len(lms)]))
     seats = {"intuitive": lms[0], "reasoner": lms[1], "judge": lms[0]}
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=seats)
     return [
@@ -155,8 +156,7 @@ def own_programs(
     """
     given = {"pass_env": list(pass_env), "own_roles": roles}
     if isinstance(programs, Mapping):
-        named = {str(name): one for name, one in programs.items()}
-        return [_own(one, lm, make_lm, given, name) for name, one in named.items()]
+        return [_own(program, lm, make_lm, given, str(name)) for name, program in programs.items()]
     if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
         programs = [programs]
     return [_own(program, lm, make_lm, given) for program in programs]
@@ -168,8 +168,9 @@ def _own(
     if isinstance(source, str | Path):
         command = str(source).startswith(COMMAND)
         parameter = "pass_env" if command else "own_roles"
-        takes = given[parameter] and not Path(source).expanduser().is_dir()  # which has its roles
-        sets = {parameter: given[parameter]} if takes else None
+        # A saved folder has its roles in it, and takes none from outside.
+        saved = Path(source).expanduser().is_dir()
+        sets = {parameter: given[parameter]} if given[parameter] and not saved else None
         program = program_of(source, sets, make_lm=make_lm)
         if not command:
             name = name or (str(source) if ":" in str(source) else Path(source).name)
@@ -196,7 +197,7 @@ def field_of(
         entrants = [baseline, *entrants]
         baseline = None
     names = distinct([entrant.name for entrant in entrants])
-    entrants = [replace(one, name=name) for one, name in zip(entrants, names, strict=True)]
+    entrants = [replace(entrant, name=name) for entrant, name in zip(entrants, names, strict=True)]
     reference = entrants[0] if baseline is None else entrant_named(baseline, entrants)
     chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
     left_out = [entrant_named(name, entrants) for name in without]
@@ -205,11 +206,9 @@ def field_of(
             raise UserError(
                 f"{each.name} stays: without it nothing could be called better; leave out another"
             )
-    field = [
-        entrant for entrant in entrants if entrant is not reference and entrant not in left_out
-    ]
-    field = [entrant for entrant in field if entrant in chosen or entrant.fair or entrant.added]
-    if not any(not entrant.fair for entrant in field):
+    wanted = [each for each in entrants if each in chosen or each.fair or each.added]
+    field = [each for each in wanted if each is not reference and each not in left_out]
+    if all(entrant.fair for entrant in field):
         raise UserError(f"only {reference.name} is left: a contest needs a program to beat it")
     if len(field) >= MOST:
         raise UserError(
@@ -234,7 +233,8 @@ def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
     exact = [entrant for entrant in entrants if entrant.name.casefold() == name.casefold()]
     alike = [entrant for entrant in entrants if wanted in entrant.name.casefold().replace("-", " ")]
-    first = [each for each in alike if each.name.casefold().startswith(wanted)]
+    first = [entrant for entrant in alike if entrant.name.casefold().startswith(wanted)]
+    # A beginning may fit several, of which the first is meant; a middle that does is ambiguous.
     for matches in (exact, first, alike):
         if len(matches) == 1 or (matches and matches is not alike):
             return matches[0]

@@ -53,9 +53,12 @@ async def any_right(
     free = Free(f"any of {entrant.program.samples} right (a ceiling)", {}, {})
     others = []
     for question in questions:
-        for turn in rows[question.id]["transcript"] if question.id in rows else ():
-            if turn["round"] == 1 and turn["answer"] not in (rows[question.id]["answer"], None):
-                others.append((question, str(turn["answer"])))
+        if (row := rows.get(question.id)) is None:
+            continue
+        for turn in row.transcript:
+            # Round 1 has the samples; a later one is the pick. The answer taken has its score.
+            if turn.round == 1 and turn.answer not in (row.answer, None):
+                others.append((question, str(turn.answer)))
     for id, row in rows.items():
         free.scores[id], free.bills[id] = score_in(row), taken(row)
     for (id, _), scored in (await checked_scores(check, others)).items():
@@ -66,33 +69,35 @@ async def any_right(
 def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
     """Fewer rounds, and a vote instead of the judge."""
     for rounds in range(1, program.max_rounds + 1):
-        if rounds == program.max_rounds and program.judge is None:
+        if rounds == program.max_rounds and program.judge is None:  # the program itself
             continue
         name = f"{entrant.name}, {counted(rounds, 'round')}, vote"
         free = Free(name, {}, {}, rounds)
-        for name, row in rows.items():
-            if row["error"] is not None:
+        for id, row in rows.items():
+            if row.error is not None:
                 continue
             try:
                 outcome = replay(row, max_rounds=rounds, tie_break="majority")
             except UserError:  # a row of another program
                 return
-            turns = row["transcript"][: outcome.usage["calls"]]
-            _add(free, name, row, outcome.answer, len(turns) / max(1, len(row["transcript"])))
+            # An estimate: every turn is taken to cost as much as another.
+            turns = row.transcript[: outcome.usage["calls"]]
+            _add(free, id, row, outcome.answer, len(turns) / max(1, len(row.transcript)))
         yield free
 
 
 def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Free]:
     """The fair opponent's prompt, asked fewer times."""
     samples = program.samples or 1
+    # A vote of one is one sample, which is the prompt itself: it is in the field.
     for fewer in sorted({3, samples // 2} - {0, 1}):
         if fewer >= samples:
             continue
         free = Free(f"{prompt}, {fewer} times", {}, {})
         for name, row in rows.items():
-            if row["error"] is None:
-                answers = [turn["answer"] for turn in row["transcript"][:fewer]]
-                answer = vote_among(answers, row["kind"]).answer
+            if row.error is None:
+                answers = [turn.answer for turn in row.transcript[:fewer]]
+                answer = vote_among(answers, row.kind).answer
                 _add(free, name, row, answer, fewer / samples)
         yield free
 
@@ -106,16 +111,16 @@ def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> 
     ][:2]
     if len(cheap) < 2:
         return
-    first, second = (rows[each.name] for each in cheap)
+    first, second = (rows[entrant.name] for entrant in cheap)
     for team in (entrant for entrant in entrants if entrant.team):
         free = Free(f"{team.name} where two differ", {}, {})
         for name, row in (rows.get(team.name) or {}).items():
             if name not in first or name not in second:
                 continue
-            one, other = first[name], second[name]
-            bills = [taken(one), taken(other)]
-            chosen = one
-            if _key(one) is None or _key(one) != _key(other):
+            ours, other = first[name], second[name]
+            bills = [taken(ours), taken(other)]
+            chosen = ours
+            if _key(ours) is None or _key(ours) != _key(other):
                 chosen = row
                 bills.append(taken(row))
             free.scores[name] = float(bool(chosen["correct"]))
@@ -124,19 +129,15 @@ def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> 
 
 
 def _key(row: ResultRow) -> str | None:
-    return None if row["answer"] is None else answer_key(row["answer"], row["kind"])
+    return None if row.answer is None else answer_key(row.answer, row.kind)
 
 
 def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
     """Score another answer to a recorded question, at a share of the recorded cost."""
-    right = (
-        answer is not None
-        and score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct
-    )
+    right = answer is not None and score(answer, row.gold or "", row.kind, row.choices).correct
     free.scores[name] = float(right)
     bill = taken(row)
-    parts: dict[str, Any] = {
-        unit: None if (amount := getattr(bill, unit)) is None else amount * share
-        for unit in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
-    }
-    free.bills[name] = Usage(**parts)
+    units = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
+    whole: dict[str, Any] = {unit: getattr(bill, unit) for unit in units}
+    known = {unit: amount * share for unit, amount in whole.items() if amount is not None}
+    free.bills[name] = Usage(**{**whole, **known})

@@ -4,10 +4,10 @@ replay, on the questions of the race.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.deliberation.deliberation import Deliberation
@@ -44,6 +44,7 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
     At most `share` of the budget is spent. Only the race's questions are used for learning.
     """
     survivors = cheapest_survivors(race)
+    # The unseen questions judge what comes out: nothing may learn from them.
     used = plan.race[: race.seen]
     entrants: list[Entrant] = []
     made_of: dict[str, str] = {}
@@ -64,7 +65,7 @@ def cheapest_survivors(race: Race) -> list[Entrant]:
     watch = race.watch
     if watch is None:
         return []
-    left = sorted(watch.racing, key=lambda one: (watch.prices[one], one))
+    left = sorted(watch.racing, key=lambda place: (watch.prices[place], place))
     entrants = [race.lanes[race.order[place]].entrant for place in left]
     return [entrant for entrant in entrants if not isinstance(entrant.program, Foreign)][:SURVIVORS]
 
@@ -79,6 +80,7 @@ def _made(
 ) -> list[Entrant | str]:
     """The programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
+    # Time is the contest's own: its clock goes on in the books around the compilation.
     ceilings = replace(plan.budget or Budget(), seconds=None).part(share)
     if isinstance(entrant.program, Deliberation):
         made += _tuned(entrant, entrant.program, race)
@@ -109,8 +111,10 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     often.
     """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
-    rows = {row["id"]: row for row in read if not row["repeat"]}
-    own = sum(bool(row["correct"]) for row in rows.values())
+    rows = {row.id: row for row in read if not row.repeat}
+    # The best of several settings on the questions that chose it looks better than it is: whether
+    # it is, the unseen questions say.
+    own = sum(bool(row.correct) for row in rows.values())
     best = max(
         talks_of(entrant, program, rows),
         key=lambda talk: sum(talk.scores.values()),
@@ -128,11 +132,11 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
     """Describe the result of improving: the gain on unseen questions, the bill, and when it pays
     off.
     """
-    prices: Mapping[str, Any] = {run.name: run for run in comparison.runs}
+    prices = {run.name: run for run in comparison.runs}
     gains = []
     for name, of in improved.made_of.items():
         if name in prices and of in prices:
-            gain = prices[name].score["value"] - prices[of].score["value"]
+            gain = prices[name].score.value - prices[of].score.value
             gains.append(f"{name}: {signed(gain, decimals=0)} points")
     clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
     verdict = comparison.verdict

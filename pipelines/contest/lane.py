@@ -43,11 +43,12 @@ class Answer:
 
     @classmethod
     def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
+        # The bounds of the watch hold for scores between 0 and 1 alone.
         scale = plan.metric.scale
         low, high = scale.low or 0.0, 1.0 if scale.high is None else scale.high
         score = (score_in(row, scale.least) - low) / (high - low)
-        unread = row["error"] is None and row["answer"] is None
-        return cls(min(1.0, max(0.0, score)), taken(row), row["error"], unread, row["answer"])
+        unread = row.error is None and row.answer is None
+        return cls(min(1.0, max(0.0, score)), taken(row), row.error, unread, row.answer)
 
     @classmethod
     def over(cls, repeats: Sequence[Answer]) -> Answer:
@@ -97,7 +98,7 @@ class Lane:
                     RUN,
                     manifest,
                     plan.out,
-                    lms=manifest["lms"],
+                    lms=manifest.lms,
                     cache=request.cache,
                     engines=plan.engines,
                 )
@@ -121,10 +122,10 @@ class Lane:
 
     def _take(self, row: ResultRow) -> None:
         """Remember a row; a question is answered once it has all its repeats."""
-        repeats = self.repeats.setdefault(row["id"], {})
-        repeats[row["repeat"]] = Answer.of(row, self.plan)
+        repeats = self.repeats.setdefault(row.id, {})
+        repeats[row.repeat] = Answer.of(row, self.plan)
         if len(repeats) == self.plan.request.times:
-            self.answers[row["id"]] = Answer.over(list(repeats.values()))
+            self.answers[row.id] = Answer.over(list(repeats.values()))
 
     def close(self, why: str | None = None, *, left: bool = False) -> Evaluation:
         """Write the summary of the run, and release the folder; `left` says that it left the
@@ -137,6 +138,7 @@ class Lane:
         try:
             with self._asking:
                 self.sheet.stopped, self.sheet.left = why, left
+                # A run that a stop ended goes on later, and its doubts with it.
                 if why is None or left:
                     with suppress(EndpointDown):
                         self.sheet.doubts.end()
@@ -180,12 +182,14 @@ class Lane:
         """
         first = [self.answers[each.id] for each in questions if each.id in self.answers]
         given = [answer for answer in first if answer.error is None]
-        if isinstance(self.entrant.program, Metered) and any(not a.takes.calls for a in given):
+        metered = isinstance(self.entrant.program, Metered)
+        if metered and any(not answer.takes.calls for answer in given):
             return math.inf
         return self._mean_cost(given, unit) or 0.0
 
     def _mean_cost(self, answers: Sequence[Answer], unit: str) -> float | None:
         value = getattr(total([answer.takes for answer in answers]), unit)
+        # `takes` is the bill of all repeats.
         asked = max(1, len(answers) * self.plan.request.times)
         return None if value is None else float(value) / asked
 
@@ -205,7 +209,13 @@ def ask_all(
     When a budget stops the asking, the questions in flight are finished first, and when an endpoint
     does, the calls that were sent. Then raises BudgetSpent or EndpointDown.
     """
-    waiting = [(q, lane) for q in questions for lane in lanes if q.id not in lane.answers]
+    # Question by question, so that a stop leaves all programs with the same questions answered.
+    waiting = [
+        (question, lane)
+        for question in questions
+        for lane in lanes
+        if question.id not in lane.answers
+    ]
     ending: list[BudgetSpent] = []
 
     async def work(todo: Iterable[tuple[Question, Lane]]) -> None:

@@ -64,6 +64,7 @@ class Contest(ContestResult, ShownResult):
         if not self.result["finished"]:
             raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
         winner: Any = load_program(self.folder / WINNER) if self._winner is None else self._winner
+        # A module of DSPy's is handed over as the user's own object, to which nothing is added.
         if self.result.get("saved") and isinstance(self._winner, Program | None):
             winner.register = partial(log_program, self.folder / WINNER)
         return winner
@@ -101,11 +102,11 @@ class Contest(ContestResult, ShownResult):
             teams = [
                 place for place in self.places if place.team and place.difference_high is not None
             ]
-            best = max(teams, key=lambda one: one.difference or 0.0, default=None)
+            best = max(teams, key=lambda team: team.difference or 0.0, default=None)
             return best is not None and (best.difference_high or 0.0) < 0
-        return (
-            self.outcome != "better" if condition == "not-better" else self.outcome == "undecided"
-        )
+        if condition == "not-better":
+            return self.outcome != "better"
+        return self.outcome == "undecided"
 
     def report(self, out: str | Path | None = None) -> Report:
         """Write one HTML page about the contest, by default `report.html` in its folder."""
@@ -128,21 +129,28 @@ class Contest(ContestResult, ShownResult):
         price, best = "not known in dollars", self.winning
         if best is not None and best.usd is not None:
             price = f"{1000 * best.usd:.3g} USD per 1,000 questions"
+        # An LM of one's own costs 0 dollars, which says less than its tokens.
         if best is not None and not best.usd and best.tokens is not None:
             price = f"{best.tokens:,.0f} tokens per question"
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"the contest paid {money(paid)}"
         lost = unanswered(self.result.get("lost"))
-        free = sorted((place for place in self.places if place.free), key=lambda one: -one.right)
         if not self.result["finished"]:  # its scores so far are no result
+            if not spent and not lost:
+                return self.sentences
             bill = f"{spent or 'the contest has no known price'}{lost}."
-            return [*self.sentences, *([bill[0].upper() + bill[1:]] if spent or lost else [])]
+            return [*self.sentences, bill[0].upper() + bill[1:]]
+        free = max(
+            (place for place in self.places if place.free),
+            key=lambda place: place.right,
+            default=None,
+        )
         table = table_lines(self.asked, self.asked[0].name) if self.asked else []
         lines = [*self.sentences, "", *table]
-        if free:
+        if free is not None:
             lines.append(
-                f"Without a call, from the same answers: {free[0].name} would be "
-                f"{100 * free[0].right:.0f}% right."
+                f"Without a call, from the same answers: {free.name} would be "
+                f"{100 * free.right:.0f}% right."
             )
         if improved := self.result.get("improved"):
             lines.append(improved)
@@ -173,7 +181,7 @@ class Contest(ContestResult, ShownResult):
             f'ask     folkmoot ask {where} "…"{self._address}',
             f'load    fm.load_program("{where}")',
             f"serve   folkmoot serve {where}{self._address}",
-            f"improve folkmoot compile {where} --train FILE{self._address}",
+            f"improve folkmoot compile {where} --train FILE --validation FILE{self._address}",
         ]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:

@@ -27,7 +27,7 @@ from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, share_of_points, split_items
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
 from ..data import load as data
@@ -113,7 +113,8 @@ class ContestPlan:
         if self.out is not None and self.race[0].kind == "task":
             for file in (self.out / PLAYED).glob(f"*/{RESULTS}"):
                 for row in read_rows(file):
-                    bills[row["id"]].append(taken(row))
+                    bills[row.id].append(taken(row))
+        # Only tasks that all programs have answered: others would look too cheap.
         asked_by = max(map(len, bills.values()), default=0)
         whole = [each for each in bills.values() if len(each) == asked_by]
         return task_prices(whole, len(self.race) - len(whole))
@@ -206,6 +207,7 @@ class ContestPlan:
         likely = "its price is not known before the first questions"
         if self.cost is not None:
             low, high = self.cost
+            # The ends may be a factor of ten apart: the geometric mean lies between them in size.
             likely = f"about {rounded_money((low * high) ** 0.5)} if no program leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
@@ -226,9 +228,9 @@ class ContestPlan:
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:
-        """The LMs of every seat, for replays; None where programs have different ones."""
+        """The LMs of every agent, for replays; None where programs have different ones."""
         first, *others = (lms_of(each.program, each.lm) for each in self.field)
-        return first if all(place == first for place in others) else None
+        return first if all(other == first for other in others) else None
 
     def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
@@ -264,7 +266,9 @@ class ContestPlan:
             "budget": self.request.budget and str(self.request.budget),
             "programs": ", ".join(each.name for each in self.field),
         }
-        manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
+        manifest = manifest_of(
+            reference.program, self.race, reference.lm, RunSettings(), self.metric
+        )
         return {**manifest, "settings": settings}
 
     def to_dict(self) -> dict[str, object]:
@@ -310,7 +314,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, metric, lms, demos, seating)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
-    if not any(predictor.demos for entrant in field for predictor in entrant.program.predictors()):
+    predictors = [each for entrant in field for each in entrant.program.predictors()]
+    if not any(predictor.demos for predictor in predictors):  # the user left that program out
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
         raise UserError(
@@ -341,7 +346,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
     account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    plan.warnings = tuple(dict.fromkeys(w for p in plan.plans.values() for w in p.warnings))
+    warnings = (warning for each in plan.plans.values() for warning in each.warnings)
+    plan.warnings = tuple(dict.fromkeys(warnings))
     return plan
 
 
@@ -366,6 +372,7 @@ def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     """The questions, their name, and remarks about what the reader guessed."""
+    # What a reader guesses it says to the log; the plan shows it, before anything is paid.
     notes: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("folkmoot")
     handler.emit = lambda record: notes.append(record.getMessage())  # type: ignore[method-assign]
@@ -401,11 +408,11 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
         if run.get("data_fingerprint") == asked and own and own <= names:
             runs.append(file.parent)
     try:
-        forecast = FUNCTIONS.find("forecast")
-        words = "" if forecast is None else forecast(runs, sizes=[5]).lines()[0]
-    except UserError:
-        words = ""
-    if not words:
+        forecast = FUNCTIONS.find("forecast")  # its room is attached, and may be missing
+        if forecast is None:
+            return ""
+        words = forecast(runs, sizes=[5]).lines()[0]
+    except UserError:  # too few runs
         return ""
     return f"forecast from {len(runs)} earlier runs in {RUNS}/: {words}"
 
@@ -449,6 +456,7 @@ def _field(
         if request.field == PAPERS:
             entrants += paper_programs(first, make)
     else:
+        # Every field needs the fair opponent, and a reference where none is named.
         standard = default_field(lms, [], request.seed)
         own = own_programs(request.field, first, make, request.pass_env, request.roles)
         entrants = [*own, *[each for each in standard if each.fair]]
@@ -468,11 +476,10 @@ def _field(
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     """The names in an option, apart at commas but for those of programs that have one."""
     whole = {entrant.name.casefold() for entrant in entrants}
-    return [
-        name
-        for option in options
-        for name in ([option] if option.casefold() in whole else split_items([option]))
+    parts = [
+        [option] if option.casefold() in whole else split_items([option]) for option in options
     ]
+    return [name for names in parts for name in names]
 
 
 def _baseline(
@@ -486,6 +493,7 @@ def _baseline(
         try:
             return entrant_named(baseline, entrants).name
         except UserError:
+            # A misspelt name is a mistake; a spec or a file is a program from outside the field.
             if ":" not in baseline and not Path(baseline).exists():
                 raise
     (own,) = own_programs([baseline], lm, make_lm, request.pass_env, request.roles)

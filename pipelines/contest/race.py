@@ -63,7 +63,7 @@ class Race:
     """Names of the programs in the order of the watch."""
 
     seen: int = 0
-    """The number of questions that have been looked at."""
+    """The number of questions whose answers the watch has."""
 
     planned: int = 0
     ended: str = ""
@@ -73,7 +73,7 @@ class Race:
     """Why asking stopped against the user's will, in a sentence."""
 
     course: list[Step] = field(default_factory=list)
-    """The difference of every program to the reference at each look."""
+    """The difference of every program to the reference, each time the watch has new answers."""
 
     latest: str = ""
     """The last question on which programs differ, in a line."""
@@ -142,6 +142,7 @@ class Race:
         except BaseException as problem:
             if not isinstance(problem, UserError):
                 self.stopped = "interrupted"
+            # The first error is the one to report, whatever closing makes of it.
             with suppress(Exception):
                 self._close_all()
             raise
@@ -176,6 +177,7 @@ class Race:
         """
         some = self.questions[:PILOT]
         lanes = self.asked
+        # The reference alone first: where it cannot answer, the others need not be paid for.
         for part in (lanes[:1], lanes[1:]):
             self._ask(part, some)
             for lane in part:
@@ -186,6 +188,8 @@ class Race:
         name = lane.entrant.name
         if all(answer.error for answer in answers):
             entrant = lane.entrant
+            # The user has to know what is wrong with a program of her own; another may just not
+            # suit the questions or the LM.
             own = isinstance(entrant.program, Foreign) or entrant.added
             if not (own or entrant.kept or entrant.reference):
                 why = shortened(answers[-1].error or "")
@@ -197,7 +201,7 @@ class Race:
                 f"{'' if entrant.kept else f', or leave it out (--without {name!r})'}"
             )
         if all(answer.unread or answer.error for answer in answers):
-            rows = [row for row in read_rows(lane.sheet.rows.path) if row["error"] is None]
+            rows = [row for row in read_rows(lane.sheet.rows.path) if row.error is None]
             left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
             raise UserError(f"{name}: {none_readable(rows[-1], len(rows))}{left_out}")
 
@@ -216,10 +220,10 @@ class Race:
             return
         first = self.questions[:FEWEST]
         kind = first[0].kind
+        # On tasks, the agent that is asked again is the reference, whatever it is made of.
         acts = [lane for lane in self.asked if kind == "task" and lane.entrant.reference]
-        teams = [
-            lane for lane in self.asked if lane.entrant.team and lane not in acts
-        ] or self.asked
+        teams = [lane for lane in self.asked if lane.entrant.team and lane not in acts]
+        teams = teams or self.asked
         singles = [lane for lane in self.asked if lane.entrant.single or lane in acts]
         singles = singles or self._prompts_alone(first)
         unit = price_unit([lane.bill for lane in (*singles, *teams)])
@@ -273,7 +277,7 @@ class Race:
             if earlier.budget == budget:
                 self.planned = earlier.questions
                 return
-        if self.planned_for:
+        if self.planned_for:  # the money of the budget before is gone
             answered = min(len(lane.answers) for lane in self.asked)
             pays = answered + self._affordable()
         else:
@@ -290,11 +294,10 @@ class Race:
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
         worth = total([lane.bill for lane in self.lanes.values()])
-        paid = self.paid
+        billed = {unit: amount(worth, unit) for unit in UNITS}
+        # Equal calls of several programs are on the bill of each, and are paid once.
         shared = {
-            unit: min(1.0, amount(paid, unit) / amount(worth, unit))
-            for unit in UNITS
-            if amount(worth, unit)
+            unit: min(1.0, amount(self.paid, unit) / bill) for unit, bill in billed.items() if bill
         }
         reserve = self._reserve(going_on)
         return affordable(self.books.account, reserve, bills, shared, asked, spent)
@@ -305,9 +308,10 @@ class Race:
         limits = {} if account is None else account.budget.limits
         reserve = {}
         for unit in UNITS:
-            each = sorted(lane.per_question(unit) or 0.0 for lane in lanes)
+            prices = sorted(lane.per_question(unit) or 0.0 for lane in lanes)
             share = self.plan.improve_share * (limits.get(unit) or 0.0)
-            reserve[unit] = kept * self.plan.request.times * (each[0] + each[-1]) + share
+            # Two are asked again, reference and winner: about the cheapest, at most the dearest.
+            reserve[unit] = kept * self.plan.request.times * (prices[0] + prices[-1]) + share
         return reserve
 
     # Rounds
@@ -324,6 +328,7 @@ class Race:
             self.ended = "questions" if self.seen == self.planned else "money"
             return
         batch = self.questions[self.seen : self.seen + size]
+        # Answers of an earlier attempt cost nothing, so that the money does not limit them.
         missing = any(q.id not in lane.answers for q in batch for lane in self.asked)
         if missing:
             size = int(min(size, self._affordable()))
@@ -364,6 +369,7 @@ class Race:
             failed = lane.failed(seen)
             if self.seen < FEWEST or lane.out or not too_many_failed(failed, len(seen)):
                 continue
+            # Failures are no evidence about the program: they neither beat it nor spare it.
             self.watch.withdraw(place)
             lane.out = f"not compared: {failed} of {counted(len(seen), 'question')} failed"
             if lane.entrant.reference:
@@ -414,6 +420,8 @@ class Race:
         """After an early stop, use all questions that every racing program has answered."""
         if self.watch is None and self.lanes:
             self._begin_watch()
+        # Questions that only some have answered would be those with the quickest answers: a choice
+        # that is not random.
         until = self.seen
         for question in self.questions[self.seen :]:
             if not all(question.id in lane.answers for lane in self.asked):

@@ -41,9 +41,9 @@ class ContestRequest(
     """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when
-    another is shown to be better, or a cheaper one to be at most the margin worse. The contest ends
-    when one program is left, or the money is gone. The same command continues a stopped contest and
-    pays for nothing twice.
+    another is shown to be better, or a cheaper one to be worse by no more than the points that do
+    not matter. The contest ends when one program is left, or the money is gone. The same command
+    continues a stopped contest and pays for nothing twice.
     """
 
     example: ClassVar[str] = 'try questions.csv --lm openai/gpt-4o-mini --budget "5 USD"'

@@ -23,12 +23,13 @@ def contest_line(race: Race) -> ProgressLine:
     standings = places(race)
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
+    reasons = [f" ({each.reason})" if each.reason else "" for each in standings]
     scores = [
-        f"{each.name} {100 * each.right:.0f}%{f' ({each.reason})' if each.reason else ''}"
-        for each in standings
+        f"{each.name} {100 * each.right:.0f}%{why}"
+        for each, why in zip(standings, reasons, strict=True)
     ]
     prices = race.task_prices
-    parts = [*_figures(race, asked, total), *scores, *([prices] if prices else [])]
+    parts = [*_figures(race, asked, total), *scores, *filter(None, [prices])]
     picture = _picture(race, standings, asked, total, prices)
     return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))
 
@@ -38,8 +39,9 @@ def _picture(race: Race, standings: list[Place], asked: int, total: int, prices:
     head, *lines = table_lines([standing.shown for standing in standings], standings[0].name)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
-    for line, one in zip(lines, standings, strict=True):
-        text.append(clean(line)[:WIDTH] + "\n", style="bright_black" if one.state == "out" else "")
+    for line, standing in zip(lines, standings, strict=True):
+        style = "bright_black" if standing.state == "out" else ""
+        text.append(clean(line)[:WIDTH] + "\n", style=style)
     for line in filter(None, (race.latest, prices)):
         text.append(clean(line)[:WIDTH] + "\n", style="dim")
     text.append(clean("  ".join(_figures(race, asked, total)))[:WIDTH])

@@ -59,7 +59,7 @@ def places(race: Race) -> list[Place]:
                 team=lane.entrant.team,
             )
         )
-    return sorted(rows, key=lambda one: (not one.reference, one.state == "out"))
+    return sorted(rows, key=lambda place: (not place.reference, place.state == "out"))
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
@@ -73,6 +73,8 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
             for name, score in entrant.scores.items()
             if name in asked.answers
         ]
+        # Computed at whatever number of questions the race ended, so that the interval has to hold
+        # at every one.
         ends = mean_sequence(gaps, FREE_ALPHA)
         bill = total(list(entrant.bills.values()))
         n = len(entrant.scores)
@@ -80,6 +82,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
             None if getattr(bill, unit) is None else getattr(bill, unit) / n
             for unit in ("cost_usd", "tokens", "calls")
         )
+        # In the first unit that both are known in, and in which the reference costs something.
         pairs = ((usd, reference.usd), (tokens, reference.tokens), (calls, reference.calls))
         multiple = next((own / base for own, base in pairs if own is not None and base), None)
         table.append(
@@ -155,14 +158,11 @@ def race_verdict(race: Race) -> RaceVerdict:
         beaten = " and than ".join(names[place] for place in kept)
         gap = watch.differences(winner, kept[0])
         ends = watch.interval(winner, kept[0])
-        by, low, high = (signed(one, decimals=0) for one in (sum(gap) / len(gap), *ends))
+        by, low, high = (signed(end, decimals=0) for end in (fmean(gap), *ends))
         reason = f"{names[winner]} is better than {beaten} ({by} points, {low} to {high}, {seen})"
         return RaceVerdict("better", names[winner], reason, advice)
     bound = _bound(race, watch, lanes, winner)
-    if watch.seen >= FEWEST and all(
-        any(watch.at_most(place, cheaper, margin) for cheaper in _cheaper(watch, place))
-        for place in others
-    ):
+    if watch.seen >= FEWEST and all(_not_worth_it(watch, place, margin) for place in others):
         reason = (
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
             f"than {points} better than a cheaper one ({seen})"
@@ -177,7 +177,7 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason += ". The other questions would hardly decide between them"
     needed = None
     if others:
-        challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
+        challenger = max(others, key=lambda place: sum(watch.differences(place, winner)))
         needed = watch.needed(challenger, winner)
     usd = None
     if needed is not None:
@@ -216,18 +216,21 @@ def _unread(race: Race, lanes: Sequence[Lane]) -> str:
     return ""
 
 
-def _cheaper(watch: FieldWatch, place: int) -> list[int]:
+def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
+    """Whether some cheaper program is shown to be as good, but for what does not matter."""
     rank = (watch.prices[place], place)
-    return [each for each in watch.racing if (watch.prices[each], each) < rank]
+    cheaper = [other for other in watch.racing if (watch.prices[other], other) < rank]
+    return any(watch.at_most(place, other, margin) for other in cheaper)
 
 
 def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
-    """A bound on how much better the dearest team may be than the program to take."""
-    teams = [p for p, lane in enumerate(lanes) if lane.entrant.team and p != winner]
+    """A bound on how much better than the program to take any team may be."""
+    teams = [place for place, lane in enumerate(lanes) if lane.entrant.team and place != winner]
     if not teams:
         return ""
-    dearest = max(teams, key=lambda one: watch.prices[one])
-    high = watch.interval(dearest, winner).high
+    highest = {team: watch.interval(team, winner).high for team in teams}
+    best = max(teams, key=lambda team: highest[team])
+    high = highest[best]
     if high <= 0:
-        return f"{race.order[dearest]} is no better than {race.order[winner]}"
-    return f"{race.order[dearest]} may be up to {100 * high:.0f} points better, not more"
+        return f"{race.order[best]} is no better than {race.order[winner]}"
+    return f"{race.order[best]} may be up to {100 * high:.0f} points better, not more"

@@ -50,6 +50,7 @@ class AnsweringAgain(Program):
     def __init__(self, arm: str, team: Program, dialogues: Dialogues, **about: Any) -> None:
         super().__init__()
         self.arm, self.team, self.dialogues, self.about = arm, team, dialogues, about
+        # In another layout than the team's own, the answers would differ for that alone.
         self.prompt_layout, self.verbatim = team.prompt_layout, team.verbatim
 
     def describe(self) -> Described:
@@ -62,6 +63,7 @@ class AnsweringAgain(Program):
         if self.arm == FIRST:
             return [(seat, 1, 1) for seat, _, _ in planned]
         differing = [len({turn.answer for turn in turns}) > 1 for turns in firsts]
+        # Whether fresh first answers will differ is not known before they are asked for.
         share = 1.0 if exchange.first is not None else fmean(differing)
         return [(seat, share * low, share * high) for seat, low, high in planned]
 
@@ -72,12 +74,14 @@ class AnsweringAgain(Program):
         elif exchange.again is not None and name in self.dialogues.first:
             turns = self.dialogues.turns[name]
             later = [turn for turn in turns if turn.step is not None or turn.round > 1]
+            # With the first answers of this arm's own branch, which may be fresh ones.
             recorded = [*self.dialogues.first[name], *later]
             turns = await exchange.again(task, recorded, self._hear(name))
         else:
             raise LookupError("there are no first answers to go on from")
-        last = [turn.answer for turn in self.dialogues.ends(turns)[1]]
-        return prediction_of(task, vote_among(last, task.kind).answer, "majority", turns)
+        _, last = self.dialogues.ends(turns)
+        vote = vote_among([turn.answer for turn in last], task.kind)
+        return prediction_of(task, vote.answer, "majority", turns)
 
     def _hear(self, name: str) -> Hear:
         """The turns that an agent is shown in this arm, for the question with this id."""
@@ -101,15 +105,16 @@ class AnsweringAgain(Program):
 def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
     """The same agent's turn in the other dialogue in the same round, or the last one before it."""
     own = [other for other in elsewhere if (other.agent, other.step) == (turn.agent, turn.step)]
-    before = [earlier for earlier in own if earlier.round <= turn.round]
-    return [replace(other, round=turn.round) for other in [*own[:1], *before][-1:]]
+    before = [other for other in own if other.round <= turn.round]
+    nearest = before[-1:] or own[:1]
+    return [replace(other, round=turn.round) for other in nearest]
 
 
 def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
     """One agent that plays all agents of a team in one reply."""
     seats = {seat.name: seat for seat in team.seats().values() if seat.name in members}
     roles = {
-        name: " ".join(one.predict.signature.instructions.split()) for name, one in seats.items()
+        name: " ".join(seat.predict.signature.instructions.split()) for name, seat in seats.items()
     }
     first, rounds = next(iter(seats.values())).predict, getattr(team, "max_rounds", 1)
     prompt = ONE_CONTEXT.format(

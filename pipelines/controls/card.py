@@ -31,6 +31,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
                 card.scores.append(Score.of(name, {**part, "rate": result["rate"]}))
         card.artifacts = partial(_artifacts, folder, dict(document))
         card.pictures[folder / WATERFALL] = " ".join(card.sentences)
+    # The budget-matched agent has its runs a folder deeper.
     card.children = [run for run in sorted(folder.glob("arms/**/")) if (run / MANIFEST).is_file()]
     return card
 

@@ -66,18 +66,17 @@ def carry_out_controls(
         if plan.request.tracking:
             run.track(CONTROLS)
         scale = plan.metric.scale
+        # No interval is wider than the metric's whole range.
         unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
         controls = Controls(
             run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False
         )
-        controls.agents, controls.notes = (
-            [*plan.dialogues.members],
-            [f"{remark}." for remark in plan.remarks],
-        )
+        controls.agents = [*plan.dialogues.members]
+        controls.notes = [f"{remark}." for remark in plan.remarks]
         arms = _asked(plan, controls)
-        rows = {name: {row["id"]: row for row in one.rows} for name, one in arms.items()}
+        rows = {name: {row.id: row for row in arm.rows} for name, arm in arms.items()}
         for name, answered in rows.items():
-            if failed := sum(row["error"] is not None for row in answered.values()):
+            if failed := sum(row.error is not None for row in answered.values()):
                 controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
         said = [*plan.dialogues.rows]
         for arm in arms.values():
@@ -97,6 +96,8 @@ def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
     """Evaluate each arm until the budget is spent, and note in `controls` why it stopped."""
     arms: dict[str, Evaluation] = {}
     for place, name in enumerate(ARMS):
+        # With the recorded run's sample ids, a prompt that an arm shares with it would be answered
+        # from the cache: nobody would have thought again.
         with bound(ROLLOUTS, Rollouts((OWN_ROLLOUTS + place) * ROLLOUTS_EACH)):
             if name in plan.arms:
                 arms[name] = carry_out(plan.arms[name])
@@ -104,13 +105,15 @@ def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
             elif name == SELF_CONSISTENT and plan.match is not None:
                 try:
                     arms[name] = run_match(plan.match)
+                # The other arms stand without this one, which is also stopped by a ceiling of its
+                # own, at the team's bill: only the user's budget ends the controls.
                 except (BudgetSpent, UserError) as problem:
                     controls.notes.append(f"{name}: {problem}.")
                     if plan.request.budget is not None and isinstance(problem, BudgetSpent):
                         controls.stopped = str(problem)
         if name == FIRST and name in arms:  # the other arms go on from these first answers
-            fresh = (row for row in arms[name].rows if row["error"] is None)
-            plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}
+            fresh = (row for row in arms[name].rows if row.error is None)
+            plan.dialogues.first = {row.id: unpaid_turns(row) for row in fresh}
         if controls.stopped:
             break
     return arms

@@ -52,13 +52,15 @@ class Dialogues:
         """Add a row, or count it as left out if not all members have answered."""
         turns = unpaid_turns(row)
         first, last = self.ends(turns)
-        labelled = row["gold"] is not None or row["kind"] == "task"
-        if row["error"] or not labelled or len(last) < max(2, fewest):
+        labelled = row.gold is not None or row.kind == "task"
+        # All members or none: the vote without one of them would be that of another team.
+        if row.error or not labelled or len(last) < max(2, fewest):
             self.left_out += 1
             return
         self.rows.append(row)
-        self.turns.setdefault(row["id"], turns)
-        self.first.setdefault(row["id"], first)
+        # Arms are asked once a question: of its repeats they branch from the first.
+        self.turns.setdefault(row.id, turns)
+        self.first.setdefault(row.id, first)
 
     def ends(self, turns: Iterable[Turn]) -> tuple[list[Turn], list[Turn]]:
         """The first and the last turn of each member that answered, in the order of `members`."""
@@ -75,13 +77,13 @@ class Dialogues:
         """The dialogue about another question, drawn by the seed, of the same length if there is
         one. Its answers are in words, since a label would mean an option of this question.
         """
-        lengths = {row["id"]: len(row["transcript"]) for row in self.rows if row["id"] != name}
+        lengths = {row.id: len(row.transcript) for row in self.rows if row.id != name}
         enough = min(len(self.turns[name]), max(lengths.values(), default=0))
         fitting = [other for other, length in lengths.items() if length >= enough]
         if not fitting:
             return []
         chosen = random.Random(f"{seed}/{name}/placebo").choice(fitting)
-        choices = next(row["choices"] for row in self.rows if row["id"] == chosen) or {}
+        choices = next(row.choices for row in self.rows if row.id == chosen) or {}
         return [
             replace(turn, answer=turn.answer and choices.get(turn.answer, turn.answer))
             for turn in self.turns[chosen]
@@ -90,7 +92,7 @@ class Dialogues:
 
 def unpaid_turns(row: ResultRow) -> list[Turn]:
     """The turns of a row without their usage, which was paid for by the recorded run."""
-    return [replace(Turn.of(turn), usage=Usage()) for turn in row["transcript"]]
+    return [replace(Turn.of(turn), usage=Usage()) for turn in row.transcript]
 
 
 def dialogues_in(
@@ -107,16 +109,17 @@ def dialogues_in(
     Raises UserError where fewer than two agents answer.
     """
     every = list(rows)
-    openings = (
-        [turn for turn in row["transcript"] if turn["round"] == row["transcript"][0]["round"]]
+    speaking = [
+        turn.agent
         for row in every
-    )
-    speaking = dict.fromkeys(turn["agent"] for turns in openings for turn in turns)
-    dialogues = Dialogues(members or list(speaking), apart)
+        for turn in row.transcript
+        if turn.round == row.transcript[0].round  # logs count from 0 or 1
+    ]
+    dialogues = Dialogues(members or list(dict.fromkeys(speaking)), apart)
     for row in every:
         dialogues.add(row, len(members))
     if not dialogues.rows and acts:
-        return Dialogues((), True, [row for row in every if row["error"] is None])
+        return Dialogues((), True, [row for row in every if row.error is None])
     if not dialogues.rows:
         raise UserError(
             "the run has no question that two or more agents have answered: controls split what a "
@@ -142,13 +145,14 @@ def levels_of(
     for row in dialogues.rows:
         own = _levels_of_row(dialogues, arms, metric, row, checked)
         for level, score in own.items():
-            scores[level][row["id"]].append(score)
+            scores[level][row.id].append(score)
     levels = {
         level: {name: fmean(values) for name, values in by_question.items()}
         for level, by_question in scores.items()
     }
     alone = [levels.pop(name) for name in dialogues.members if name in levels]
     levels["best_member"] = max(alone, key=lambda scores: fmean(scores.values()), default={})
+    # Agents that read nobody have thought again alone already: there is no peer to leave out.
     if dialogues.apart and "last" in levels:
         levels |= {"isolated": levels["last"], "placebo": levels["last"]}
     return levels
@@ -162,23 +166,23 @@ def _levels_of_row(
     checked: Mapping[tuple[str, str], float],
 ) -> dict[str, float]:
     names = ("id", "question", "choices", "kind", "meta")
-    asked = dspy.Example(answer=row["gold"], **{name: row.get(name) for name in names})
+    asked = dspy.Example(answer=row.gold, **{name: row.get(name) for name in names})
 
     def mark(answer: str | None) -> float:
-        if answer and row["kind"] == "task":
-            return checked[row["id"], answer]
+        if answer and row.kind == "task":
+            return checked[row.id, answer]
         return metric.grade_now(asked, dspy.Prediction(answer=answer)).score if answer else 0.0
 
     def vote(turns: Sequence[Turn]) -> float:
         answers = [turn.answer for turn in turns]
-        return expected_vote(answers, mark, lambda answer: answer_key(answer, row["kind"]))
+        return expected_vote(answers, mark, lambda answer: answer_key(answer, row.kind))
 
     first, last = dialogues.ends(unpaid_turns(row))
     if FIRST in arms:
-        first = dialogues.first.get(row["id"], [])
-    picked = arms.get(SELF_CONSISTENT, {}).get(row["id"])
-    if not dialogues.members and picked is not None and picked["error"] is None:
-        samples = [mark(turn["answer"]) for turn in picked["transcript"] if turn["round"] == 1]
+        first = dialogues.first.get(row.id, [])
+    picked = arms.get(SELF_CONSISTENT, {}).get(row.id)
+    if not dialogues.members and picked is not None and picked.error is None:
+        samples = [mark(turn.answer) for turn in picked.transcript if turn.round == 1]
         path = {"first": fmean(samples), "vote": score_in(picked), "team": score_in(row)}
         return {**path, ANY: max(samples)}
     if not first:
@@ -186,14 +190,14 @@ def _levels_of_row(
     alone = {turn.agent: mark(turn.answer) for turn in first}
     path = {"first": fmean(alone.values()), "vote": vote(first), "last": vote(last)}
     levels = {**alone, **path, "team": score_in(row)}
-    if row["kind"] in PICKED:
+    if row.kind in PICKED:
         levels[ANY] = max(alone.values())
     for arm, rows in arms.items():
-        answered = rows.get(row["id"])
-        if arm != FIRST and answered is not None and answered["error"] is None:
+        answered = rows.get(row.id)
+        if arm != FIRST and answered is not None and answered.error is None:
             turns = unpaid_turns(answered)
             levels[arm] = vote(dialogues.ends(turns)[1] if arm in AGAIN else turns)
-            if row["kind"] in PICKED and arm not in AGAIN:
+            if row.kind in PICKED and arm not in AGAIN:
                 levels[arm] = score_in(answered)
     return levels
 
@@ -202,6 +206,6 @@ def answers_said(rows: Iterable[ResultRow], questions: Sequence[Question]) -> It
     """The answers to tasks in these rows, each with its task, to be checked."""
     tasks = {question.id: question for question in questions if question.kind == "task"}
     for row in rows:
-        for turn in row["transcript"]:
-            if turn["answer"] is not None and row["id"] in tasks:
-                yield tasks[row["id"]], turn["answer"]
+        for turn in row.transcript:
+            if turn.answer is not None and row.id in tasks:
+                yield tasks[row.id], turn.answer

@@ -128,7 +128,8 @@ class Controls(ShownResult):
         def fields(part: Estimate | None) -> dict[str, float | None]:
             return dict.fromkeys(Estimate._fields) if part is None else part._asdict()
 
-        own = {name: one for name, one in asdict(self).items() if name not in ("folder", "scores")}
+        apart = ("folder", "scores")
+        own = {name: value for name, value in asdict(self).items() if name not in apart}
         return {
             "out": str(self.folder),
             **own,
@@ -155,15 +156,13 @@ def controls_in(folder: Path | None) -> Controls | None:
     if not isinstance(result, dict) or not result.get("questions"):
         return None
     try:
-        parts = {name: one for name, one in result["parts"].items() if one["value"] is not None}
-        arms = {
-            name: {end: one[end] for end in Estimate._fields}
-            for name, one in result["arms"].items()
-        }
-        scores = {name: one["score"] for name, one in result["arms"].items()}
-        read = {**result, "folder": folder, "parts": parts, "arms": arms, "scores": scores}
+        known = {name: part for name, part in result["parts"].items() if part["value"] is not None}
+        ends = Estimate._fields
+        arms = {name: {end: arm[end] for end in ends} for name, arm in result["arms"].items()}
+        scores = {name: arm["score"] for name, arm in result["arms"].items()}
+        read = {**result, "folder": folder, "parts": known, "arms": arms, "scores": scores}
         controls = _READ.validate_python(read)
-        controls.lines()
+        controls.lines()  # a file of the right types may still lack a level that these need
     except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
         return None
     return controls
@@ -185,8 +184,10 @@ def measure_gain(
     controls.parts = gain_parts(scores, unit)
     if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
+    # Where the agents' last answers are not known, the talk ends with the team's.
     controls.talk = gain_part(scores["vote"], scores["last" if "last" in scores else "team"], unit)
     total = gain_part(scores["first"], scores["team"], unit)
+    # The parts are rounded each, and a reader adds them up: the total is their sum.
     controls.total = total._replace(value=sum(part.value for part in controls.steps.values()))
     for name, by_question in levels.items():
         shared = [question for question in ids if question in by_question]

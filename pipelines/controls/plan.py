@@ -90,7 +90,7 @@ class ControlsPlan:
     @property
     def asked(self) -> int:
         """The number of questions."""
-        return len({row["id"] for row in self.dialogues.rows})
+        return len({row.id for row in self.dialogues.rows})
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -137,6 +137,8 @@ class ControlsPlan:
         agents = f"{counted(n, 'question')} of {counted(len(self.dialogues.members), 'agent')}"
         if not self.dialogues.members:
             agents = f"{counted(n, 'question')} of a program whose agents are not known"
+        if left:
+            agents += f"; {counted(left, 'row')} without a whole dialogue left out"
         asked = [
             f"{name}: {ARMS[name]}; at most {'unknown' if most is None else counted(most, 'call')}"
             for name, most in self.calls.items()
@@ -144,9 +146,7 @@ class ControlsPlan:
         cost = "unknown" if self.cost is None else f"at most about {rounded_money(self.cost[1])}"
         budget = f"; the budget is {self.request.budget}" if self.request.budget else ""
         return [
-            f"{agents}; {counted(left, 'row')} without a whole dialogue left out"
-            if left
-            else agents,
+            agents,
             *asked,
             *self.remarks,
             f"cost: {cost}{budget}" if asked else "cost: no call",
@@ -159,7 +159,7 @@ class ControlsPlan:
         """The description in `controls.json`; a folder can only be resumed by controls with the
         same one.
         """
-        run, settings = self.run.summary.run, self.run.summary.run["settings"]
+        run, settings = self.run.summary.run, self.run.summary.run.settings
         own: dict[str, object] = {name: settings.get(name) for name in ("data", "split", "limit")}
         own |= {"command": "controls", "label": self.title, "run": str(self.run.folder)}
         return {
@@ -187,7 +187,7 @@ class ControlsPlan:
 
 def _branch(dialogues: Dialogues, seed: int) -> dict[str, object]:
     """A digest of what the arms branch from: the dialogues, and the seed of the placebo."""
-    text = to_json([[row["id"], row["answer"], row["transcript"]] for row in dialogues.rows])
+    text = to_json([[row.id, row.answer, row.transcript] for row in dialogues.rows])
     return {"recorded": hashlib.sha256(text).hexdigest()[:16], "seed": seed}
 
 
@@ -198,10 +198,8 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     """
     checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
-    metric, wanted = (
-        metric_of_run(run.summary.run, metric_asked(request, request.metric)),
-        _wanted(request),
-    )
+    metric = metric_of_run(run.summary.run, metric_asked(request, request.metric))
+    wanted = _wanted(request)
     out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
     try:
         lms, team = _team(run, request, seating)
@@ -215,16 +213,16 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
             plan.match = _match(plan, lms_of_run(run, seating, "a control"))
             del plan.missing[SELF_CONSISTENT]
         return _affordable(plan)
-    rows = (row for row in run.rows if not row.get("repeat"))
+    # Arms are asked once a question: a further repeat would have nothing to stand against.
+    rows = (row for row in run.rows if not row.repeat)
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
-    if hashes(team)["program_hash"] != run.summary.run["program_hash"]:
+    if hashes(team)["program_hash"] != run.summary.run.program_hash:
         plan.notes.append(CHANGED)
     questions = plan.questions = _questions(run, request)
     for name in wanted:
-        if name in AGAIN and (
-            exchange.again is None or (name == "stance" and not exchange.stances)
-        ):
+        hears_nobody = exchange.again is None or (name == "stance" and not exchange.stances)
+        if name in AGAIN and hears_nobody:
             plan.missing[name] = "no agent of this team reads the answers of its peers"
         elif name in AGAIN or (name == FIRST and exchange.first is not None):
             arm = AnsweringAgain(name, team, dialogues, **_branch(dialogues, request.seed))
@@ -235,6 +233,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         elif name in (SELF_CONSISTENT, THINKING):
             try:
                 if name == SELF_CONSISTENT:
+                    # One object may be the LM of several agents, and need not be hashable.
                     alone = {id(lm): lm for lm in lms.values()}
                     plan.match = _match(plan, list(alone.values()))
                 else:
@@ -278,6 +277,7 @@ def _wanted(request: ControlsRequest) -> list[str]:
                 f"there is no optional arm {name!r}{did_you_mean(name, BESIDE)}: choose "
                 f"among {', '.join(BESIDE)}, or {NONE}"
             )
+    # `none` is chosen like an arm, and is none: then all optional ones are left out.
     left_out = {*without, *(name for name in BESIDE if chosen and name not in chosen)}
     return [name for name in ARMS if name not in left_out]
 
@@ -291,22 +291,19 @@ def _team(
     noted = run.summary.run
     if "imported" in noted:
         raise LookupError("an imported dialogue cannot be continued")
-    lms, seats = request.lm or dspy.settings.lm, noted["lms"]
+    lms, seats = request.lm or dspy.settings.lm, noted.lms
     if isinstance(lms, dspy.BaseLM):
         lms = dict.fromkeys([*seats, EVERY], lms)
     if not isinstance(lms, Mapping):
         if lms is not None:  # raises UserError for another LM than the run's
             lm_of_run(run, seating, "a control")
         lms = {
-            seat: lm_of_run(run, seating, "a control", name=lm["name"])
-            for seat, lm in seats.items()
+            seat: lm_of_run(run, seating, "a control", name=lm.name) for seat, lm in seats.items()
         }
     for lm in lms.values():
         used = lm_identity(lm)
         if used and not any(same_lm(used, other) for other in seats.values()):
-            raise UserError(
-                f"{used['endpoint']} is not an LM of {run.folder}: give the LM of the run"
-            )
+            raise UserError(f"{used.endpoint} is not an LM of {run.folder}: give the LM of the run")
     team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})
     if isinstance(team, Foreign):
         raise LookupError("its program is your own code, not a protocol")
@@ -319,11 +316,9 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """
     if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
-        rows: Any = (row for row in run.rows if not row.get("repeat"))
-        recorded = [
-            Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows
-        ]
-        if data.fingerprint(recorded) == run.summary.run["data_fingerprint"]:
+        rows: Any = (row for row in run.rows if not row.repeat)
+        recorded = [Question(answer=row.gold, **{key: row[key] for key in fields}) for row in rows]
+        if data.fingerprint(recorded) == run.summary.run.data_fingerprint:
             return recorded
     return questions_of(run, request.questions)
 
@@ -336,6 +331,7 @@ def _evaluation(
     lms: Mapping[str, object],
 ) -> EvaluationPlan:
     """Plan an arm as an ordinary evaluation in its own folder."""
+    # An LM for an agent that the arm does not have would be refused as a mistake.
     seats = {EVERY, *program.seats()}
     return plan_evaluation(
         EvaluateRequest(
@@ -358,9 +354,9 @@ def _thinking(run: Evaluation, seating: Seating) -> Any:
     LM has no such setting, or the tokens are not known.
     """
     tokens = fmean(taken(row).reasoning_tokens or 0 for row in run.rows)
-    lm = next(iter(run.summary.run["lms"].values()))
-    budget = lm["settings"].get("thinking")
+    lm = next(iter(run.summary.run.lms.values()))
+    budget = lm.settings.get("thinking")
     if not tokens or not isinstance(budget, dict) or "budget_tokens" not in budget:
         raise UserError("the team's LM was not asked with a token budget for thinking")
     thinking = {**budget, "budget_tokens": max(LEAST_THOUGHTS, round(tokens))}
-    return seating.make(lm["name"], thinking=thinking)
+    return seating.make(lm.name, thinking=thinking)

@@ -95,13 +95,16 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     whole = [
         labels
         for labels in sets.values()
+        # it has its first option
         if len(labels) > 1 and {"A", "0", "1"} & set(labels.values())
     ]
     if strict and len(whole) > 1:
         raise _unlike((next(iter(labels)) for labels in whole), "of more than one set")
-    for of, labels in sets.items():
+    for stem, labels in sets.items():
         several = len(set(labels.values()) & set("BCDEF")) > 1
-        if strict and labels not in whole and (LIKE_OPTIONS.search(of) or (not of and several)):
+        # one bare letter is an ordinary column; several without A lack their first option
+        looks_so = LIKE_OPTIONS.search(stem) or (not stem and several)
+        if strict and labels not in whole and looks_so:
             raise _unlike(labels, "but the first is not there or stands alone")
     options = whole[0] if len(whole) == 1 else {}
     if len(set(options.values())) < len(options):
@@ -115,11 +118,12 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
 def _without_strays(letters: dict[str, str]) -> dict[str, str]:
     """Without columns whose names happen to be letters: of another case than `A`, or far behind."""
     first = next((name for name, label in letters.items() if label == "A"), None)
-    alike = {
-        n: label for n, label in letters.items() if not first or n.isupper() == first.isupper()
-    }
-    near = max("F", string.ascii_uppercase[min(len(alike), 26) - 1])
-    return {name: label for name, label in alike.items() if not first or label <= near}
+    if first is None:
+        return letters
+    alike = {name: label for name, label in letters.items() if name.isupper() == first.isupper()}
+    # options may have gaps, so six letters are near even where there are fewer columns
+    last = max("F", string.ascii_uppercase[min(len(alike), 26) - 1])
+    return {name: label for name, label in alike.items() if label <= last}
 
 
 def _unlike(names: Iterable[str], why: str) -> UserError:

@@ -82,6 +82,7 @@ class AnswerReader:
         """Choose the remaining reading. Raises UserError if two different ones remain."""
         left = self._left
         if self.reading is None and "label" not in left:
+            # Readings that agree on every row need no decision.
             if any(pair <= set(left) for pair in self._apart):
                 ways = [f"--columns answer={column}:{name}" for name in left]
                 raise UserError(
@@ -101,6 +102,7 @@ class AnswerReader:
             self.note = f"index from {self.reading[-1]}"
         if self._short in _PAIRS:
             self._truths = True
+            # False sorts first, and with it the word for yes.
             yes, no = sorted(self._short, key=lambda word: _TRUTHS[word] in ("no", "false"))
             self.note = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
         elif self._short and self._short <= _LETTERS and self._capitals:
@@ -218,6 +220,7 @@ def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
     """The labels that any of the golds may mean."""
     meant: set[str] = set()
     for place, (label, text) in enumerate(choices.items()):
+        # Whether places are counted from 0 or 1 is not known here.
         names = {label.casefold(), str(text).strip().casefold(), str(place), str(place + 1)}
         if golds & names or any(_canonical(gold, choices) == label for gold in golds):
             meant.add(label)

@@ -60,11 +60,8 @@ class DatasetSpec:
         """The split of that name, or the default one. Raises UserError if there is no such
         split.
         """
-        split = (
-            self.default_split
-            if wanted is None
-            else SPLIT_ALIASES.get(wanted.casefold(), wanted.casefold())
-        )
+        name = self.default_split if wanted is None else wanted.casefold()
+        split = SPLIT_ALIASES.get(name, name)
         if split not in self.splits:
             raise UserError(
                 f"{self.name} has no split {wanted!r}; its splits are {', '.join(self.splits)}"
@@ -76,11 +73,8 @@ class DatasetSpec:
         """The source of the rows if they are neither in the package nor in FOLKMOOT_DATA."""
         if self.hub is not None:
             return f"{self.hub.id}@{self.hub.revision[:7]}"
-        return (
-            "shipped with folkmoot"
-            if self.shipped
-            else self.url or f"{self.file.format(split='SPLIT')} in FOLKMOOT_DATA"
-        )
+        elsewhere = self.url or f"{self.file.format(split='SPLIT')} in FOLKMOOT_DATA"
+        return "shipped with folkmoot" if self.shipped else elsewhere
 
 
 def _spec(

@@ -43,7 +43,7 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
         return None if math.isnan(value) else value
     if isinstance(value, dict):
         members = {key: plain_value(member, column, padded=padded) for key, member in value.items()}
-        return {key: one for key, one in members.items() if one is not None or not padded}
+        return {key: held for key, held in members.items() if held is not None or not padded}
     if isinstance(value, list | tuple):
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
@@ -119,23 +119,22 @@ def options_in(choices: Any) -> Any:
             f"choices of type str ({choices[:40]!r}); give a list of texts, or a column for each "
             "option"
         )
-    if (
-        isinstance(choices, list)
-        and choices
-        and all(isinstance(choice, Mapping) for choice in choices)
-    ):
+    objects = isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices)
+    if choices and objects:
         if not all({"label", "text"} <= set(choice) for choice in choices):
             raise UserError("each of the choices needs a label and a text; correct them")
         choices = {key: [choice[key] for choice in choices] for key in ("label", "text")}
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
         choices = {label: text for label, text in choices.items() if text is not None}
     if isinstance(choices, list):
+        # Tables pad the options of a row to those of the longest one.
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
         if None in choices:  # the others keep their places
             labelled = zip(string.ascii_uppercase, choices, strict=False)
             return choices_by_label({label: text for label, text in labelled if text is not None})
         own = [match for choice in choices if (match := _OWN_LABEL.fullmatch(str(choice).strip()))]
+        # only where all are labelled in order: else "A." may be a word of the text
         if [match[1].upper() for match in own] == list(string.ascii_uppercase[: len(choices)]):
             choices = [match[2] for match in own]
     return choices_by_label(choices)
@@ -154,8 +153,9 @@ def passages_in(context: Any) -> Any:
     return context
 
 
-def _is_titled(one: Any) -> bool:
-    return isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[1], list)
+def _is_titled(passage: Any) -> bool:
+    """Whether it is a title with a list of sentences."""
+    return isinstance(passage, list | tuple) and len(passage) == 2 and isinstance(passage[1], list)
 
 
 _OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-")

@@ -143,11 +143,14 @@ class Columns:
             if self._cells:  # a table of texts may hold lists and objects as they are printed
                 held = {name: opened_cell(cell) for name, cell in held.items()}
             cells = self._shapes.plain(held)
+            # Rows of JSON need not have the same columns, so each set of names has its plan.
             names = tuple(cells)
             if names not in self._plans:  # nearly always the same for every row
                 self._plans[names] = self._plan(names)
             return TableRow(row.where, self._fields(cells, self._plans[names], row.fields))
         except UserError as error:
+            # A fault of the first row or of a column is one of the whole table: no row after it
+            # fares better.
             if not self._plans or isinstance(error, _UnreadError):
                 raise UserError(f"{row.where}: {error}") from None
             return TableRow(row.where, {}, str(error))
@@ -156,15 +159,17 @@ class Columns:
         """Raises UserError where columns are missing or their meaning is not clear."""
         sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
-            free = [name for name in names if name not in sources.values()]
-            whole = column_of("choices", free)
-            options = option_columns([n for n in free if n != whole], strict=whole is None)
+            unused = [name for name in names if name not in sources.values()]
+            whole = column_of("choices", unused)
+            options = option_columns(
+                [name for name in unused if name != whole], strict=whole is None
+            )
             if options:
                 first, *_, last = options
                 self._guesses.setdefault("choices", f"`{first}`–`{last}` as choices")
         for field in FIELDS:
-            free = [name for name in names if name not in sources.values() and name not in options]
-            column = None if field in self._columns else column_of(field, free)
+            unused = [name for name in names if name not in (*sources.values(), *options)]
+            column = None if field in self._columns else column_of(field, unused)
             if column is not None:
                 sources[field] = column
                 if column.strip().casefold() != field:

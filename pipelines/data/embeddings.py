@@ -57,12 +57,16 @@ class Embedder:
             keys = {text: key_of_texts(self.identity, text) for text in distinct}
             kept = {text: cache.get(key) for text, key in keys.items()}
             vectors = {
-                text: np.frombuffer(v, np.float32) for text, v in kept.items() if v is not None
+                text: np.frombuffer(vector, np.float32)
+                for text, vector in kept.items()
+                if vector is not None
             }
             missing = [text for text in distinct if text not in vectors]
-            for text, vector in zip(missing, self._encode(missing) if missing else (), strict=True):
-                vectors[text] = vector
-                cache.put(keys[text], vector.tobytes())
+            # encoding loads the model, which takes seconds and need not be there for kept vectors
+            made = self._encode(missing) if missing else ()
+            for text, embedded in zip(missing, made, strict=True):
+                vectors[text] = embedded
+                cache.put(keys[text], embedded.tobytes())
         return (
             np.stack([vectors[text] for text in texts])
             if texts

@@ -135,11 +135,12 @@ def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str,
 
 
 def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+    named = (
+        f"hotpotqa-dev-{index:04d}" if split == "validation" else f"hotpotqa-{split}-{row['id']}"
+    )
     # The paragraphs that come with a row are left out: agents must find the evidence themselves.
     return {
-        "id": f"hotpotqa-dev-{index:04d}"
-        if split == "validation"
-        else f"hotpotqa-{split}-{row['id']}",
+        "id": named,
         "question": row["question"],
         "answer": row["answer"],
         "meta": {

@@ -122,6 +122,7 @@ def listed(
         return showing(load(questions, split, limit, seed, columns, kind), show)
     if isinstance(questions, Question):
         raise UserError(f"{name} is one question: give a list, [question]")
+    # A generator can be read only once, and is counted before it is asked.
     if isinstance(questions, Iterator):
         questions = list(questions)
     ready = isinstance(questions, Sequence) and all(isinstance(q, Question) for q in questions)
@@ -145,10 +146,12 @@ def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
         if not texts:
             raise UserError(f"--show {name!r}: no question has such a column; correct the name")
         tells = sum(q.id in texts and _tells(texts[q.id], q) for q in questions)
+        # Some texts hold the gold answer by chance; in more than half of them it is the column's
+        # meaning.
         if 2 * tells > len(texts):
             raise UserError(
                 f"--show {name!r}: the column holds the gold answer of {tells} of "
-                f"{counted(len(texts), 'question')}, so programs would be told; leave it out"
+                f"{counted(len(texts), 'question')}, so programs would see it; leave it out"
             )
     for question in questions:
         question._shown = names
@@ -290,12 +293,13 @@ def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
 
 def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
     """A warning where gold answers are sentences, which no reply repeats word for word."""
-    free = [question for question in questions if question.kind == "span" and question.answer]
-    lengths = sorted(len(str(question.answer).split()) for question in free)
-    if kind is None and lengths and lengths[len(lengths) // 2] >= _LONG:
+    spans = [question for question in questions if question.kind == "span" and question.answer]
+    lengths = sorted(len(str(question.answer).split()) for question in spans)
+    middle = lengths[len(lengths) // 2] if lengths else 0
+    if kind is None and middle >= _LONG:
         yield (
-            f"answers of {lengths[len(lengths) // 2]} words (in the middle), which no reply "
-            "repeats word for word: give --kind open --metric judge, or --metric f1"
+            f"answers of {middle} words (in the middle), which no reply repeats word for word: "
+            "give --kind open --metric judge, or --metric f1"
         )
 
 
@@ -337,6 +341,7 @@ def sample(
     and a smaller limit is part of that of a larger one. When `limit` does not divide evenly, the
     values first in the alphabet get one more. Raises UserError if there are too few of a value.
     """
+    # The whole order is drawn, whatever the limit, so that samples of one seed are nested.
     order = list(range(len(questions)))
     random.Random(seed).shuffle(order)
     if balance is None:
@@ -345,8 +350,8 @@ def sample(
     for index in order:
         groups[str(questions[index].meta.get(balance))].append(index)
     chosen: list[int] = []
-    for place, value in enumerate(sorted(groups)):
-        share = limit // len(groups) + (place < limit % len(groups))
+    for number, value in enumerate(sorted(groups)):
+        share = limit // len(groups) + (number < limit % len(groups))
         if share > len(groups[value]):
             raise UserError(
                 f"a balanced sample of {limit} needs {share} questions with {balance} {value}, "
@@ -366,16 +371,15 @@ def recorded(
 ) -> dict[str, object]:
     """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
-    how = "all" if limit is None else "first" if seed is None else "random"
-    if how == "random" and spec is not None and spec.balance is not None:
-        how = f"balanced by {spec.balance}"
+    drawn = f"balanced by {spec.balance}" if spec and spec.balance else "random"
+    taken = "first" if seed is None else drawn
     types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
     return {
         "data": spec.name if spec else source,
         "split": spec.split(split) if spec else split,
         "limit": limit,
         "seed": seed,
-        "sampling": how,
+        "sampling": "all" if limit is None else taken,
         "kinds": dict(Counter(question.kind for question in questions)),
         "types": dict(types),
     }
@@ -396,6 +400,7 @@ def fingerprint(questions: Iterable[Question]) -> str:
     digest = hashlib.sha256()
     for question in questions:
         row = question.toDict()
+        # As a list, since sorting the keys would lose their order.
         row["choices"] = None if question.choices is None else list(question.choices.items())
         try:
             digest.update(json.dumps(row, sort_keys=True).encode() + b"\n")
@@ -422,12 +427,13 @@ def check_labelled(questions: Iterable[Question]) -> None:
     unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
     if unlabelled:
         first = unlabelled[0]
-        place = getattr(first, _WHERE, None)
+        where = getattr(first, _WHERE, None)
+        at = "" if where is None else f"at {where}, "
         has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
-            f"{counted(len(unlabelled), 'question')} {has} no answer (the first "
-            f"{f'at {place}, ' if place else ''}question {first.id!r}); add the answers, or name "
-            f"the column that holds them, {naming('answer')}"
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {at}question "
+            f"{first.id!r}); add the answers, or name the column that holds them, "
+            f"{naming('answer')}"
         )
 
 
@@ -468,9 +474,10 @@ def apart(
         else:
             kept.append(question)
         seen.add(key)
+    reasons = {"are asked twice": again, "are training questions, too": before}
     parts = [
         f"{number:,} of {counted(len(questions), 'question')} {what}"
-        for number, what in ((again, "are asked twice"), (before, "are training questions, too"))
+        for what, number in reasons.items()
         if number
     ]
     return kept, f"{' and '.join(parts)}: each is asked once" if parts else None
@@ -524,6 +531,7 @@ def _questions(
             fields["context_ids"] = fields.pop("context")  # a field of another name goes to meta
         is_nameless = fields.get("id") is None or fields["id"] == ""
         try:
+            # The id is a hash of the question, which has to be read first.
             named = fields | {"id": _NAMELESS} if is_nameless else fields
             question = from_row(named, where, kind or (spec.kind if spec else None))
         except UserError as error:
@@ -535,6 +543,7 @@ def _questions(
             content = content_id(question)
             repeats[content] += 1
             question.id = content if repeats[content] == 1 else f"{content}-{repeats[content]}"
+            # Nobody finds a hash in a file; the number of the row they do.
             question.meta.setdefault("row", number)
         if question.id in places:
             before = places[question.id]

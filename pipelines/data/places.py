@@ -103,6 +103,7 @@ def _path_of(
     """The file of a path or of a user's own NAME-SPLIT.jsonl, and its split."""
     path = Path(name_or_path).expanduser()
     is_name = isinstance(name_or_path, str) and _BARE_NAME.fullmatch(name_or_path)
+    # A path that does not exist stays one, so that the error is about a missing file.
     if path.exists() or path.suffix or not is_name:
         return path, split
     own = _own_files(folder).get(str(name_or_path))

@@ -82,7 +82,8 @@ def read(path: Path, split: str | None = None) -> TableSource:
 
 def _tasks(path: Path) -> Iterator[TableRow]:
     """A row for each folder of a task: its question, files and tests."""
-    for place in sorted(each for each in path.iterdir() if each.is_dir() and each.name[0] != "."):
+    places = [place for place in path.iterdir() if place.is_dir() and place.name[0] != "."]
+    for place in sorted(places):
         try:
             texts = {part: texts_below(place / part) for part in ("files", "tests")}
             question = read_regular(place / TASK).decode()
@@ -239,6 +240,7 @@ def _check_arrow(folder: Path) -> None:
 
 def _is_compressed(message: Any) -> bool:
     """True if a message of Arrow's holds a record batch whose field `compression` is set."""
+    # pyarrow does not say whether a message is compressed, so its flatbuffer is read.
     raw = message.metadata.to_pybytes()
 
     def field(table: int, slot: int) -> int:
@@ -266,8 +268,8 @@ def _parquet(path: Path) -> Iterator[TableRow]:
     try:
         with pq.ParquetFile(path) as file:
             columns = list(file.schema)
-            groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-        chunks = [[group.column(n) for n in range(group.num_columns)] for group in groups]
+            groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
+        chunks = [[group.column(place) for place in range(group.num_columns)] for group in groups]
         for group in chunks:
             unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in group)
             Unpacked(path, size).hold(unpacked)
@@ -357,6 +359,8 @@ def _text(path: Path, suffix: str) -> Iterator[TableRow]:
 
 def _decoded(line: bytes, where: str) -> str:
     try:
+        # Excel begins a file with a byte order mark, which would become part of the first column's
+        # name.
         return line.decode("utf-8-sig" if where == "line 1" else "utf-8")
     except UnicodeDecodeError:
         raise UserError(
@@ -381,6 +385,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     if stated:
         first = next(text, "")
     bare = re.sub(r'"[^"]*"', "", first)
+    # Of equally frequent signs the first one is taken, which is the usual one.
     delimiter = stated[1] if stated else max(usual + _DELIMITERS, key=bare.count)
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
@@ -399,6 +404,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
         if not header:
             header = _header(cells, where)
             continue
+        # Spreadsheets write empty cells beyond the last column.
         while len(cells) > len(header) and not cells[-1].strip():
             cells.pop()
         if len(cells) != len(header):
@@ -466,16 +472,22 @@ def _json_rows(text: str, where: str) -> Iterator[TableRow]:
         yield TableRow(place, {}, f"not readable as JSON ({why}); {how}")
         return
     if isinstance(whole, dict) and column_of("question", whole) is None:
-        lists = [v for v in whole.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
+        lists = [
+            held
+            for held in whole.values()
+            if isinstance(held, list) and held and isinstance(held[0], dict)
+        ]
         whole = lists[0] if len(lists) == 1 else whole
     if not isinstance(whole, list):
         members = [(where, whole)]
     else:
         members = [(f"row {number}", value) for number, value in enumerate(whole, 1)]
     for place, value in members:
-        what = "null" if value is None else type(value).__name__
-        fault = f"a JSON {what}, not an object; write an object for each row"
-        yield TableRow(place, value) if what == "dict" else TableRow(place, {}, fault)
+        if isinstance(value, dict):
+            yield TableRow(place, value)
+        else:
+            what = "null" if value is None else type(value).__name__
+            yield TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
 
 
 # Excel

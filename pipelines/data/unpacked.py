@@ -93,6 +93,7 @@ def lines_of(file: IO[bytes], name: str = "") -> Iterator[tuple[str, bytes]]:
     while line := file.readline(MOST_ROW + 1):
         number += 1
         where = f"{name}, line {number}" if name else f"line {number}"
+        # readline stops one byte beyond the limit, so a huge line is never held whole.
         if len(line) > MOST_ROW:
             raise UserError(f"{where}: {TOO_LONG}")
         yield where, line

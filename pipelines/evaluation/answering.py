@@ -119,6 +119,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                         f"the LM cannot be used ({reason}): check its name and key"
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
+                # An outage is not this question's fault: whether it is one, the next ones show.
                 doubtful = isinstance(problem, _ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):
@@ -136,18 +137,20 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             row = row_of(question, prediction, graded, seconds)
             if judging.calls:
                 row["metric_usage"] = judging.to_dict()
+        # A library may retry or swallow what ends the run: the first refusal decides all the same.
         if refused and not metric.builtin:
             raise refused[0]  # even if the metric caught the error of a call that it could not make
     if stray:  # perhaps a call of this question, made in a thread of the program
-        row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
-    if row["usage"]["cached_calls"]:
+        row["usage"] = row.usage.but(**dict.fromkeys(UNKNOWN))
+    # Where nothing came from a cache, a question takes what its usage says.
+    if row.usage.cached_calls:
         row["takes"] = total(counted.calls).to_dict()
     # How far a failed question came before it failed depends on the order in which replies came.
-    row["finish_reason"] = None if row["error"] else usage.finish_reason
-    row["truncated"] = row["error"] is None and usage.truncated_calls > 0
+    row["finish_reason"] = None if row.error else usage.finish_reason
+    row["truncated"] = row.error is None and usage.truncated_calls > 0
     if usage.models:
         row["model"] = ", ".join(sorted(usage.models))
-    if usage.thoughts and not row["error"]:
+    if usage.thoughts and not row.error:
         row["reasoning"] = usage.thoughts[:MOST_THOUGHTS]
     return AnsweredRow(row, doubtful, counted.calls)
 
@@ -173,7 +176,7 @@ class Doubts(Generic[T]):
             self.keep(row)
             return
         self.held.append(row)
-        self.reason = str(answered.row["error"])
+        self.reason = str(answered.row.error)
         if len(self.held) >= MOST_DOUBTFUL:
             raise EndpointDown(self.reason)
 
@@ -237,6 +240,7 @@ def lms_in(program: Program, language_model: Any = None) -> list[Any]:
     own program, the default LM, and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
+    # A program's own LMs have to be known before it calls them: only then are they metered.
     held = _held_by(program.module) if isinstance(program, Foreign) else ()
     candidates = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
     return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]

@@ -12,7 +12,7 @@ from ...modules.protocols.short_names import full_name
 from ...modules.reading.grading import ACCURACY, metric_name
 from ..base.cards import Card, Content, Drawn, Kind, Score, State, question_costs
 from ..base.journal import read_object, write_json
-from ..base.run_files import Counts, object_of
+from ..base.run_files import Counts, Manifest, object_of
 from ..lms.ledger import totals
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import drawings
@@ -63,6 +63,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if counts.rows:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
+        # False comes before True: the score by the run's own metric leads.
         card.scores.sort(key=lambda score: score.name != main)
         card.costs = costs_of(summary)
         card.artifacts = partial(_artifacts, folder, summary)
@@ -71,6 +72,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     ending = summary.get("ending")
     if 0 < counts.rows == counts.errors:
         card.state, card.problem = State.FAILED, "every question failed"
+    # A program that has left its contest is not going to answer the rest.
     elif finished < counts.questions and ending != Ending.LEFT:
         unfinished = f"{finished:,} of {counts.questions:,} rows"
         card.ended(summary.get("stopped") or unfinished)
@@ -102,7 +104,7 @@ def _counted(counts: Counts, card: Card) -> str:
 
 def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
     """The rows as a table and as they are, the dialogues worth reading, the protocol's plots."""
-    manifest: Any = read_object(folder / MANIFEST) or {}
+    manifest = Manifest.of(read_object(folder / MANIFEST) or {})
     rows, total = folder / RESULTS, summary["counts"]["rows"]
     files: dict[str, Content] = {
         "rows.json": Drawn([rows], partial(_write_table, rows), table=True),
@@ -112,7 +114,7 @@ def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
     if metric_name(manifest) == ACCURACY:  # the page marks right and wrong answers
         write = partial(_write_dialogues, rows, name_of_run(manifest), total)
         files["dialogues.html"] = Drawn([rows], write)
-    program, report = str(manifest["program"].get("program")), summary.get("report") or {}
+    program, report = str(manifest.program.get("program")), summary.get("report") or {}
     for name, plot in drawings(program, report).items():
         files[f"{name}.png"] = Drawn([folder / SUMMARY], partial(plot.draw, report))
     return {**files, RESULTS: rows}
@@ -121,7 +123,7 @@ def _artifacts(folder: Path, summary: Mapping[str, Any]) -> dict[str, Content]:
 def _write_table(rows: Path, path: Path) -> None:
     table = []
     for row in islice(read_rows(rows), TABLE_ROWS):
-        flat = {**row, "calls": row["usage"].get("calls")}
+        flat = {**row, "calls": row.usage.calls}
         table.append([flat.get(name) for name in COLUMNS])
     write_json(path, {"columns": COLUMNS, "data": table})
 

@@ -107,6 +107,7 @@ def check_orders(folder: Path, permute: bool) -> None:
 def check_writable(folder: Path, option: str = "--out") -> None:
     """Raises UserError where a folder can be neither written nor created; writes nothing."""
     try:
+        # The nearest folder that exists decides whether those below it can be made.
         place = next(place for place in (folder, *folder.parents) if place.exists())
     except OSError as problem:  # such as a name that is too long
         raise UserError(

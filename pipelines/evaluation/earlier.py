@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import ACCURACY
 from ..base.cards import result_kind
 from ..base.html import html_result
@@ -88,6 +89,7 @@ class Evaluation:
         complete run.
         """
         counts = self.summary.counts
+        # From half on, the score says more about the failures than about the program.
         failed = 2 * counts.errors >= counts.rows
         return self.summary.stopped or (all_failed(self.folder) if failed else None)
 
@@ -109,7 +111,7 @@ class Evaluation:
         lines of their own.
         """
         stopped = self.summary.stopped
-        judge = self.summary.run.get("judge")
+        judge = self.summary.run.judge
         return [
             *([f"{stopped[0].upper()}{stopped[1:]}."] if stopped else []),
             score_line(self.summary),
@@ -124,13 +126,13 @@ class Evaluation:
         else look at failures and unreadable replies, or let a contest find the best program, on
         questions that are read and checked as `asked`.
         """
-        counts, data = self.summary.counts, self.summary.run["settings"].get("data")
+        counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
         if rival and not self.empty:
             return f"folkmoot compare {rival} {self.folder}"
         if not data or counts.errors + counts.unreadable:
             return f"folkmoot show {self.folder}"
-        lms = dict.fromkeys(lm["name"] for lm in self.summary.run["lms"].values())
+        lms = dict.fromkeys(lm.name for lm in self.summary.run.lms.values())
         words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
         return " ".join(filter(None, words))
 
@@ -167,12 +169,12 @@ class Evaluation:
     def run_id(self) -> str | None:
         """The evaluation's run in MLflow; None when it has none."""
         run_id = self._tracking.run_id if self._tracking else None
-        return run_id or self.summary.run.get("mlflow_run_id")
+        return run_id or self.summary.run.mlflow_run_id
 
     @property
     def score(self) -> float:
         """The score by the run's metric: a share of right answers, or a mean."""
-        return float(self.summary.main["value"])
+        return float(self.summary.main.value)
 
     @property
     def accuracy(self) -> float:
@@ -244,7 +246,9 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         lambda _: written.get("report") or {},  # which only the program can compute
         described,
     )
-    summary.paid, summary.lost = written.get("paid"), written.get("lost")
+    paid, lost = written.get("paid"), written.get("lost")
+    summary.paid = None if paid is None else UsageFields.of(paid)
+    summary.lost = None if lost is None else UsageFields.of(lost)
     if written.get("ending") in list(Ending):
         summary.ending = Ending(written["ending"])
     summary.requests = written.get("requests") or []
@@ -270,7 +274,7 @@ def left_in(folder: Path | None) -> Evaluation | None:
 
 def all_failed(out: Path) -> str:
     """Why a run is no result: how many of its rows failed, and their most frequent error."""
-    errors = [row["error"] is not None for row in read_rows(out / RESULTS)]
+    errors = [row.error is not None for row in read_rows(out / RESULTS)]
     common = common_error(read_rows(out / RESULTS))
     if common is None:
         return f"no question is finished; the calls so far are kept in {out}"

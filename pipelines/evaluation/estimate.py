@@ -134,8 +134,10 @@ def estimate(
         first = _first_request(seat, used, todo)
         replies = _reply_tokens(seat, used)
         if usual is not None:
+            # What the same LMs wrote to another program says more than the constants do.
             replies = (usual / USUAL_SPREAD, usual * USUAL_SPREAD)
         for end in (0, 1):
+            # A later request has in it what was said before it.
             each = first + _heard(seat, depth[end], replies[end], end)
             prompt = asks[end] * each
             completion = asks[end] * replies[end]
@@ -201,6 +203,7 @@ def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
             fields = ("id", "usage", "error")
             rows += islice(records(folder / RESULTS, fields), MOST_ROWS)
         paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
+        # A question that a cache has answered in part does not show what one costs.
         paid = [usage for usage in paid if usage.calls and usage.tokens and not usage.cached_calls]
         if not paid:
             continue
@@ -213,6 +216,7 @@ def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
         cost = math.fsum(costs) / n if len(costs) == n else None
         seen = f"{counted(n, 'question')} of {folder}"
         prompt, completion = tokens.mean(axis=0).tolist()
+        # Two standard errors of the mean, and a tenth for what the pilot has not met.
         return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
     return None
 
@@ -244,6 +248,7 @@ def _usual_reply(out: Path, program: Program, lm: Any) -> float | None:
 
 def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
     """The mean tokens of a seat's first request, over a few of the questions."""
+    # Spread evenly: a file may be sorted by length or topic.
     some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
     chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
     return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
@@ -295,6 +300,7 @@ def _bill_line(plan: CostEstimate, budget: Any) -> str:
         middle.append(counted(round(likely(plan.calls)), "call"))
         most.append(f"{plan.most_calls:,}")
     tokens = likely(plan.prompt_tokens) + likely(plan.completion_tokens)
+    # Two figures: more would claim to know it better.
     middle.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
     if plan.cost_usd is not None:
         middle.append(rounded_money(likely(plan.cost_usd)))
@@ -340,6 +346,7 @@ def left_of(
                 continue
             if not (retry_errors and row.get("error")):
                 done.add((row["id"], row.get("repeat", 0)))
+            # An answer from a cache takes no time, which says nothing about the LM.
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
     left = [

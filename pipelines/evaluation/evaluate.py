@@ -22,7 +22,7 @@ from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..base.run_files import FittedWeights, Manifest
+from ..base.run_files import FittedWeights
 from ..base.wording import paused
 from ..runs.books import open_books
 from ..runs.lines import evaluation_line
@@ -85,6 +85,7 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
         training = _fit_weights(plan, plan.program)
+        # Its budget is the account around both: the weights are paid from it, too.
         within = replace(plan, request=replace(plan.request, budget=None))
         return _evaluated(within, show, training)
 
@@ -96,7 +97,8 @@ def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> FittedWeights:
         if training.summary.stopped:
             raise BudgetSpent(training.summary.stopped)
         weights = dict(zip(program.names, program.fit_weights(training.rows), strict=True))
-        return {"weights": weights, "questions": len(plan.train), "usage": training.summary.usage}
+        usage = training.summary.usage
+        return FittedWeights(weights=weights, questions=len(plan.train), usage=usage)
 
 
 def _evaluated(
@@ -109,12 +111,12 @@ def _evaluated(
         if show is not None and not stored.stopped:
             show(stored)
         return stored
-    manifest: Manifest = {**plan.manifest(), **caller_place(request.parent)}
+    manifest = plan.manifest().but(**caller_place(request.parent))
     with running(
         RUN,
         manifest,
         plan.out,
-        lms=manifest["lms"],
+        lms=manifest.lms,
         records=[request.record] if request.record else [],
         cache=request.cache,
         budget=request.budget,
@@ -165,6 +167,7 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
         stored = earlier(folder)
     except UserError:  # of damaged rows, which the run itself says
         return None
+    # With more repeats, or more questions, the same folder has something left to do.
     counts = stored.summary.counts
     whole = counts.rows == len(plan.questions) * request.times
     asks_again = request.retry_errors and counts.errors
@@ -188,6 +191,7 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
             sheet.ask()
             sheet.doubts.end()
     except EndpointDown as problem:
+        # Where nothing was ever answered, it is rather a wrong address than an outage.
         if not sheet.state.done:
             return problem
         sheet.stopped, sheet.paused = paused(problem), True

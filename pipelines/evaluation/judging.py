@@ -93,21 +93,23 @@ async def agreement_with_people(
         verdicts = await asyncio.gather(*map(verdict, rows))
     people = [bool(_verdict(row)) for row in rows]
     pairs = list(zip(rows, verdicts, people, strict=True))
+    # What the judge left open is in neither of kappa's two classes.
     read = [(one, other) for _, one, other in pairs if one is not None]
     kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
-    return {
-        "lm": str(judge.lm.model),
-        "checked": True,
-        "agreement": rate(sum(one == other for _, one, other in pairs), len(pairs)),
-        "kappa": score_fields(kappa, len(read)),
-        "too_kind": [row.id for row, one, other in pairs if one and not other],
-        "too_strict": [row.id for row, one, other in pairs if other and one is False],
-        "unreadable": [row.id for row, one, _ in pairs if one is None],
-        "usage": usage.to_dict(),
-    }
+    return JudgeFields(
+        lm=str(judge.lm.model),
+        checked=True,
+        agreement=rate(sum(one == other for _, one, other in pairs), len(pairs)),
+        kappa=score_fields(kappa, len(read)),
+        too_kind=[row.id for row, one, other in pairs if one and not other],
+        too_strict=[row.id for row, one, other in pairs if other and one is False],
+        unreadable=[row.id for row, one, _ in pairs if one is None],
+        usage=usage.to_dict(),
+    )
 
 
 def _verdict(row: Question) -> bool | None:
+    # Spreadsheets write 1 as 1.0.
     return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))
 
 

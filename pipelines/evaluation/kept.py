@@ -30,15 +30,16 @@ class KeptAnswers(Foreign):
         self.kept = {row_key(row): row for row in self.run.rows}
 
     def describe(self) -> Described:
-        return self.run.summary.run["program"]
+        return self.run.summary.run.program
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """What the row says. Raises CommandError where the program gave no answer."""
+        # A repeat is known by its rollout id, which `fresh` has moved on by so many.
         row = self.kept[question.id, ROLLOUTS.get().rollout // ROLLOUTS_EACH]
-        if row["error"] is not None and row["answer"] is None:
-            raise CommandError(f"kept from {self.run.folder}: {row['error']}")
+        if row.error is not None and row.answer is None:
+            raise CommandError(f"kept from {self.run.folder}: {row.error}")
         names = ("answer", "decided_by", "rounds", "consensus_round", "transcript", "usage")
-        return dspy.Prediction(**{name: row.get(name) for name in names}, raw=row.get("raw"))
+        return dspy.Prediction(**{name: row.get(name) for name in names}, raw=row.raw)
 
 
 def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
@@ -47,30 +48,31 @@ def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
     """
     if source is not None and not isinstance(source, str | Path):
         listed = data.listed(source)
-        if data.fingerprint(listed) != run.summary.run["data_fingerprint"]:
+        if data.fingerprint(listed) != run.summary.run.data_fingerprint:
             raise UserError(
                 f"the questions are not those that {run.folder} ran on: give the same ones, in "
                 "the same order"
             )
         return listed
-    settings, source = run.summary.run["settings"], source and str(source)
-    wanted = source or settings.get("data")
+    settings, source = run.summary.run.settings, source and str(source)
+    wanted = source or settings.data
     if not isinstance(wanted, str):
         raise UserError(f"{run.folder} does not note where its questions come from: give --data")
-    split = settings.get("split") if source is None or catalogue.find(source) else None
-    columns = pairs_of(settings.get("columns"), "columns", "FIELD=COLUMN", "question=text")
+    # A file in place of the data set has no splits.
+    split = settings.split if source is None or catalogue.find(source) else None
+    columns = pairs_of(settings.columns, "columns", "FIELD=COLUMN", "question=text")
     try:
         questions = data.load(
             wanted,
             split,
-            settings.get("limit"),
-            settings.get("seed"),
+            settings.limit,
+            settings.seed,
             columns=columns or None,
-            kind=settings.get("kind"),
+            kind=settings.kind,
         )
     except UserError as problem:
         raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
-    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
+    if data.fingerprint(questions) != run.summary.run.data_fingerprint:
         raise UserError(
             f"{wanted} no longer gives the questions that {run.folder} ran on: give them with "
             f"--data"

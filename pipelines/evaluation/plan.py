@@ -116,13 +116,12 @@ class EvaluationPlan:
     def lines(self) -> list[str]:
         """Describe in a few lines what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
-        source = f" from {self.settings['data']}" if self.settings.get("data") else ""
+        source = f" from {self.settings.data}" if self.settings.data else ""
         training = ""
         if self.fits_weights:
             training = f" after {counted(len(self.train), 'training question')} for the weights"
         lms = ", ".join(
-            lm["name"] if seat == "*" else f"{seat} {lm['name']}"
-            for seat, lm in self.seated.items()
+            lm.name if seat == "*" else f"{seat} {lm.name}" for seat, lm in self.seated.items()
         )
         bill, shows = estimate_lines(
             self.estimate, self.request.budget, is_rate=self.metric.rate is True
@@ -213,7 +212,12 @@ class EvaluationPlan:
         )
         out = None if self.out is None else self.out / part
         return replace(
-            self, request=request, questions=self.train, judge_sample=None, out=out, settings={}
+            self,
+            request=request,
+            questions=self.train,
+            judge_sample=None,
+            out=out,
+            settings=RunSettings(),
         )
 
 
@@ -300,6 +304,7 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
     if request.seed is not None and "seed" not in sets and isinstance(request.program, str | Path):
         for _, part in program.parts(Program):
             part.reseed(request.seed)
+    # Only the outermost ensemble has its weights fitted, on rows that show its own votes.
     for inner in (module for _, module in program.named_sub_modules(Ensemble)):
         if inner is not program and lacks_weights(inner):
             raise UserError(
@@ -317,6 +322,7 @@ def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     """The questions of the run that have a row."""
     if not isinstance(metric_asked(request, request.metric), Check):
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
+    # A run that was stopped has answers to some of its questions.
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
     return checked([question for question in asked if question.id in names])
@@ -360,6 +366,7 @@ def _with_demos(
     if not request.demos:
         return program, train
     program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
+    # An agent would only repeat the answer that it was shown.
     shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
     check_shown(shown, train, questions)
     left = [question for question in train if question.id not in shown]
@@ -406,8 +413,8 @@ def _settings(
         noted["train"] = str(request.train) if isinstance(request.train, str | Path) else None
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
-        noted |= {**KeptAnswers(request.program).run.summary.run["settings"], "rechecked": program}
+        # The settings of the run that is checked again say where its questions come from.
+        noted |= {**KeptAnswers(request.program).run.summary.run.settings, "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)
-    settings: RunSettings = as_json({**noted, **(request.settings or {})})
-    return settings
+    return RunSettings.of(as_json({**noted, **(request.settings or {})}))

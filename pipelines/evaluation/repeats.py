@@ -15,7 +15,7 @@ from ...modules.base.context import OPEN_BOOKS
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow, TurnFields
+from ...modules.reading.row import ResultRow
 from ..lms.named import engine_of
 from ..lms.store import books_around
 
@@ -92,14 +92,10 @@ def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) 
     def own_label(answer: str | None) -> str | None:
         return None if answer is None else own.get(answer, answer)
 
-    turns: list[TurnFields] = [
-        {**turn, "answer": own_label(turn["answer"])} for turn in row["transcript"]
-    ]
-    return {
-        **row,
-        "choices": question.choices,
-        "gold": question.gold,
-        "answer": own_label(row["answer"]),
-        "transcript": turns,
-        "shown": dict(own),
-    }
+    return row.but(
+        choices=question.choices,
+        gold=question.gold,
+        answer=own_label(row.answer),
+        transcript=[turn.but(answer=own_label(turn.answer)) for turn in row.transcript],
+        shown=dict(own),
+    )

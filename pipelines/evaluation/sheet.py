@@ -101,7 +101,7 @@ class AnswerSheet:
         request, folder, manifest = plan.request, run.folder, run.about
         if isinstance(plan.metric, JudgeMetric):
             written = read_object(folder / MANIFEST) or {}
-            not_checked: JudgeFields = {"lm": str(plan.metric.lm.model), "checked": False}
+            not_checked = JudgeFields(lm=str(plan.metric.lm.model), checked=False)
             manifest["judge"] = written.get("judge") or not_checked
         wanted = frozenset[str]()
         if request.tracking:
@@ -138,6 +138,7 @@ class AnswerSheet:
     def asking(self) -> Iterator[None]:
         """Set up DSPy, and the metering of the LMs, for `answer` in the block."""
         plan = self.plan
+        # MLflow's autologging would trace each of these calls a second time.
         callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
         everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
@@ -203,6 +204,7 @@ class AnswerSheet:
             with limited_by(limit):
                 answered, seen = await self._answer(ask)
         except BudgetSpent:
+            # Another account is spent, such as that of the run: that is not this question's fault.
             if not limit.ended:
                 raise
             why = f"over its limit of {limit.budget}"
@@ -229,6 +231,7 @@ class AnswerSheet:
                     return await self._answer_once(ask)
                 except LostWorker as problem:
                     why = f"{problem}, as did {MOST_WORKERS - 1} before it"
+            # What the dead worker has paid is not paid again.
             self.earlier |= answered_for(self.run.folder, {ask.question.id})
         seconds = time.monotonic() - began
         row = error_row(ask.question, why, usage.to_dict(), seconds, ask.repeat)
@@ -248,15 +251,15 @@ class AnswerSheet:
             shown, own = in_another_order(question, order)
             with fresh(ask.repeat), dspy.context(lm=lm):
                 answered = await answer_row(program, shown, self.plan.metric)
-            row = with_own_labels(answered.row, question, own) | {"repeat": ask.repeat}
-            return answered._replace(row=row), None
+            row = with_own_labels(answered.row, question, own)
+            return answered._replace(row=row.but(repeat=ask.repeat)), None
 
     def take(self, row: ResultRow, seen: Seen | None = None) -> None:
         """Write a finished row. Raises UserError when the disk is full or too many questions have
         failed.
         """
         # The trace comes first: a question with a row on disk is never asked or traced again.
-        if not row["repeat"]:
+        if not row.repeat:
             self.traced.keep(row, seen)
         if program := row_program(self.run.about):
             row["program"] = program
@@ -271,19 +274,20 @@ class AnswerSheet:
             },
         )
         self.tell()
+        # A trial or a candidate may be this bad: then it loses, and its study goes on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
         own = self.alone and isinstance(self.plan.program, Foreign)
         if own and UNREADABLE <= self.state.done == self.state.errors:
             raise UserError(
                 f"all of the first {counted(self.state.done, 'question')} failed, the last because "
-                f"{row['error']}: fix the cause and run the same command with --retry-errors"
+                f"{row.error}: fix the cause and run the same command with --retry-errors"
             )
         most = self.plan.request.max_failures
-        if most is not None and self.state.errors >= most and row["error"]:
+        if most is not None and self.state.errors >= most and row.error:
             raise UserError(
                 f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
-                f"{row['error']}; finished rows are kept: fix the cause and run the same command "
+                f"{row.error}; finished rows are kept: fix the cause and run the same command "
                 f"with --retry-errors"
             )
 
@@ -305,6 +309,7 @@ class AnswerSheet:
         run, questions, path = self.run, self.plan.questions, self.rows.path
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
+            # Rows were written as answers came in: they are put into the order of the questions.
             rewrite(
                 path, [(question.id, repeat) for question in questions for repeat in range(most)]
             )
@@ -319,21 +324,25 @@ class AnswerSheet:
             summary.ending = self._ending(summary.stopped, problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
         except OSError as full:
+            # What ended the run says more than the full disk that came after it.
             raise problem or unwritable(full, run.folder, "make room and run it again") from None
         return summary
 
 
 def none_readable(row: ResultRow, rows: int) -> str:
     """A sentence that no answer could be read, with the last reply."""
-    last = row["transcript"][-1] if row["transcript"] else None
-    reply = row.get("raw") or (last and (last.get("raw") or last["text"])) or ""
+    last = row.transcript[-1] if row.transcript else None
+    reply = row.raw or (last and (last.raw or last.text)) or ""
     shown = (
         f"the last reply was {shortened(reply, 200)!r}"
         if reply.strip()
         else "the last reply was empty"
     )
-    advice = "check the LM, and that the questions have the right kind"
-    if row.get("truncated"):
+    advice = (
+        "check the LM, and that the questions have the right kind; replies are kept, so once the "
+        "LM is mended, give --no-cache and another --out"
+    )
+    if row.truncated:
         shown, advice = (
             f"{shown}, cut off at its token limit",
             "give a higher one, such as --max-tokens 2000",
@@ -353,6 +362,7 @@ def _why(problem: BaseException | None) -> str | None:
 
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:
     """Save the program beside its rows, so that `load_program` reads the folder of a run."""
+    # The folder of a trained network holds its program already; candidates and trials are many.
     named = plan.request.parent is None and not (folder / "network.json").exists()
     if named and (
         not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)

@@ -135,6 +135,7 @@ def forecast(request: ForecastRequest) -> Forecast:
             f"them have answered, and there are {len(agents)} and {len(answers)}: give more runs "
             "on the same questions"
         )
+    # With few options, agents that guess agree by chance.
     wrong = None if outcomes.options is None else outcomes.options - 1
     vote = forecast_vote(answers, wrong, sizes, one_lm=one_lm, seed=request.seed)
     return Forecast(agents, len(answers), left_out, vote, without_answers)
@@ -153,17 +154,18 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
         return _table(answers)
     if not answers:
         raise UserError("give the folders of runs, or a table with --outcomes FILE")
+    # Files are tables, folders are runs.
     files = all(isinstance(answer, str | Path) and Path(answer).is_file() for answer in answers)
     if files or isinstance(answers[0], Mapping):
         return _table(answers)
     runs = [load_run(run) for run in runs_in(answers)]
     names = distinct([run.folder.name for run in runs])
-    lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
+    lms = {lm.name for run in runs for lm in run.summary.run.lms.values()}
     table = outcomes_from(
-        RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
+        RecordedOutcome(row.id, row.question, None, name, None, row.answer, row.correct)
         for name, run in zip(names, runs, strict=True)
         for row in run.rows
-        if row["error"] is None and row["correct"] is not None and not row.get("repeat")
+        if row.error is None and row.correct is not None and not row.repeat
     )
     return table, len(lms) == 1
 
@@ -194,6 +196,7 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int, bool]:
     without_answer = 1 if outcomes_alone else ABSTAINED
     # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.
     answers = np.where(right, RIGHT, np.where(raw < 0, without_answer, raw + 1))
+    # Only who agrees with whom counts: the wrong answers to a question are numbered from 1.
     for row in answers:
         kinds = {code: place for place, code in enumerate(sorted(set(row[row > 0])), 1)}
         row[row > 0] = [kinds[code] for code in row[row > 0]]

@@ -106,6 +106,7 @@ class HttpEndpoint:
         or CallError.
         """
         chat = "messages" in payload
+        # OpenAI's client library merges these fields into the body; here nobody else does.
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
@@ -114,6 +115,7 @@ class HttpEndpoint:
             reply = read_completion(text, about) if chat else read_embeddings(text, self.name)
             self.answered = True
             return reply
+        # A 404 that speaks of the model came from the right path, so the address is right.
         if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
             raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
         raise failure_of(status, text, headers, about)
@@ -135,6 +137,7 @@ class HttpEndpoint:
         if status == 200:
             self.answered = True
             return read(text, "event-stream" in headers.get("Content-Type", ""))
+        # Servers refuse an unknown path by any of these, and an unknown model by a 404, too.
         if status in (404, 405, 501) and not self.has_path(path) and "model" not in text.casefold():
             raise NoSuchPathError(path)
         about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
@@ -195,11 +198,13 @@ class HttpEndpoint:
                 url,
                 data=to_json(body),
                 headers={**self._headers, **(headers or {})},
+                # a redirect would take key and prompt to a host that nobody named
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
                 begun = True
                 streams = response.content_type == "text/event-stream"
+                # An error is not passed on: the caller may still make another attempt.
                 passed = sink if response.status == 200 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
                 return (
@@ -207,6 +212,7 @@ class HttpEndpoint:
                     response.headers,
                     self._hide(content.decode("utf-8", "replace")),
                 )
+        # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(
                 f"the certificate of {self.name} is not trusted "
@@ -214,6 +220,7 @@ class HttpEndpoint:
                 "SSL_CERT_FILE"
             ) from None
         except aiohttp.ClientConnectorSSLError as problem:
+            # OpenSSL's words for an answer in plain HTTP.
             if "WRONG_VERSION_NUMBER" in str(problem):
                 raise FatalCallError(f"{self.name} speaks no TLS: write http://") from None
             raise self._broken(problem, "unreachable") from None
@@ -236,6 +243,7 @@ class HttpEndpoint:
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         number = getattr(problem, "errno", None) or 0
+        # a host that is not found has a negative number, which strerror does not know
         reason = (
             os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         )
@@ -244,6 +252,7 @@ class HttpEndpoint:
 
 def _is_tls(problem: aiohttp.ClientResponseError) -> bool:
     """Whether a server answered plain HTTP by an alert of TLS."""
+    # An alert is a record of type 0x15 and version 3; aiohttp shows its bytes raw or escaped.
     return re.search(r"\\x15\\x03|\x15\x03", problem.message) is not None
 
 
@@ -265,6 +274,7 @@ def _trusting(authorities: str) -> ssl.SSLContext:
 def _session(timeout: float, fresh: bool) -> aiohttp.ClientSession:
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
     trusted = _trusting(authorities) if authorities else True
+    # No limit here: the gate of the address decides how many calls are in flight.
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted, force_close=fresh)
     return aiohttp.ClientSession(
         connector=connector,

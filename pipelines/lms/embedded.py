@@ -43,8 +43,7 @@ WORKSPACE_BYTES = 300 << 20  # llama.cpp's own memory beside weights and context
 TOKENS_LIKE_WEIGHTS = 16_384
 
 HOST = "127.0.0.1"
-# Earlier prompts whose beginnings a later one may share, such as those of the other seats of a
-# dialogue.
+# Earlier prompts whose beginnings a later one may share, such as those of other agents.
 KEPT_PROMPTS_MIB = 512
 # Messages reach the model as they are, joined without anything in between.
 PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -132,6 +131,7 @@ class EmbeddedServer:
         params.model.path = str(path)
         params.model_alias = {name}
         params.hostnames = [HOST]
+        # The system picks a port, so that several processes do not meet at one.
         params.port = 0
         params.api_keys = [key]
         params.n_ctx = context
@@ -195,10 +195,12 @@ def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
     For a file that is not known by name, llama.cpp is asked. Raises UserError for a file that
     llama.cpp cannot load.
     """
+    # Starting a server to ask it would need weights that may not be fetched yet.
     if (file := weights.file) is None:
         return not weights.tuned, not weights.tuned
 
     def template_missing(path: Path) -> bool:
+        # The template does not depend on the context; a short one takes no memory.
         server = EmbeddedServer(weights, cache_dir=cache_dir, context=8)
         server.start()
         try:
@@ -290,8 +292,7 @@ class LocalEndpoint:
         except ContextLengthError as problem:
             raise ContextLengthError(
                 f"a prompt does not fit into the context of local/{self.model} ({problem}): give "
-                f"a larger "
-                "context, such as --lm-set context=16384, or shorter questions"
+                "a larger context, such as --lm-set context=16384, or shorter questions"
             ) from None
 
     async def aclose(self) -> None:
@@ -307,6 +308,7 @@ class LocalEndpoint:
         if server.running is None:
             # Loading takes a second or two, so it must not block the event loop.
             await asyncio.to_thread(server.start)
+        # A server that was started again listens at another port and takes another key.
         if self._http is None or self._key != server.key:
             self._key = server.key
             self._http = HttpEndpoint(
@@ -338,6 +340,8 @@ def _hang_up(port: int | None) -> None:
     for name in os.listdir("/dev/fd"):
         with suppress(OSError):  # closed in the meantime
             if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                # A copy of the descriptor: closing it must not close the server's or somebody
+                # else's socket.
                 end = socket.socket(fileno=os.dup(int(name)))
                 if end.family == socket.AF_INET and end.getsockname() == (HOST, port):
                     ends.append(end)

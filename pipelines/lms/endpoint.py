@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError
 from ...modules.base.fence import one_line
 from ...modules.base.usage import REFUSED
 from ...modules.reading.thoughts import without_thoughts
+from ..base.address import read_address
 from ..base.settings import settings
 from .failures import (
     AskedEndpoint,
@@ -153,6 +153,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
     """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not one,
     UnusableReplyError when it has no choices, and what `failure_of` gives for an error inside.
     """
+    # json.loads refuses a byte order mark at the beginning.
     text = text.removeprefix("\ufeff")
     try:
         body = json.loads(text)
@@ -166,11 +167,13 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         _raise_error_in(choices[0], endpoint)
         message = choices[0]["message"]
         reasons = [_reason_of(choice) for choice in choices]
-        reason = next((each for each in reasons if each not in KEEPABLE), reasons[0])
+        # of several choices, one that did not end well decides: such a reply is not kept
+        reason = next((ended for ended in reasons if ended not in KEEPABLE), reasons[0])
         if reason in _FAILED:
             raise TransientError(f"{endpoint.name} ended a reply by {reason!r}", "failed")
         spoken = without_thoughts(_text(message.get("content")))
         answer, thoughts = spoken.text, _thoughts_of(message) or spoken.thoughts
+        # Thoughts without an end met a token limit, though some servers say "stop".
         if spoken.unfinished:
             reason = "length"
         if not answer and message.get("refusal"):
@@ -260,6 +263,7 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     start, end = values[-1].span(values[-1].lastindex or 0)
     log_probability, place = 0.0, 0
     for token, logprob in tokens:
+        # Tokens need not end where the answer does: one that overlaps it counts whole.
         if place < end and place + len(token) > start:
             log_probability += logprob
         place += len(token)
@@ -376,6 +380,7 @@ def _first(usage: dict[str, object], places: Iterable[tuple[str | None, str]]) -
 def _tokens(count: Any) -> int | None:
     """A count of tokens, which some servers give as text or as a float."""
     if isinstance(count, str) and count.isdecimal():
+        # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
         count = int(count[:20])
     if isinstance(count, float) and count.is_integer():
         count = int(count)
@@ -416,12 +421,12 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
             secrets.update((password, parts.password))
     for name, value in parse_qsl(parts.query):
         if _SECRET_NAMES.search(name) and len(value) >= SECRET_CHARS:
+            # Servers repeat a key as it stood in the address, which is its quoted form.
             secrets.update((value, quote(value, safe="")))
     if not secrets:
-        return str
-    pattern = re.compile(
-        "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
-    )
+        return lambda text: text
+    # the longest first: a key may begin with another one, whose match would leave its rest
+    pattern = re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True))))
     return lambda text: pattern.sub("…", text)
 
 

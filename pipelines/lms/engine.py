@@ -76,18 +76,20 @@ CALL_SECONDS = 120.0  # seconds that one attempt may take
 _NUMBERS: dict[str, tuple[type, float, float, str]] = {
     "temperature": (float, 0, 2, "a number from 0 to 2"),
     "top_p": (float, 0, 1, "a number from 0 to 1"),
-    **dict.fromkeys(
-        ("max_tokens", "max_completion_tokens", "top_k"),
-        (int, 1, math.inf, "a whole number above 0"),
-    ),
+    "max_tokens": (int, 1, math.inf, "a whole number above 0"),
+    "max_completion_tokens": (int, 1, math.inf, "a whole number above 0"),
+    "top_k": (int, 1, math.inf, "a whole number above 0"),
     "seed": (int, -math.inf, math.inf, "a whole number"),
-    **dict.fromkeys(
-        ("frequency_penalty", "presence_penalty"), (float, -math.inf, math.inf, "a number")
-    ),
+    "frequency_penalty": (float, -math.inf, math.inf, "a number"),
+    "presence_penalty": (float, -math.inf, math.inf, "a number"),
 }
 _KINDS: dict[str, tuple[type, str]] = {
-    **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str, "a word")),
-    **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict, "an object")),
+    "reasoning_effort": (str, "a word"),
+    "verbosity": (str, "a word"),
+    "service_tier": (str, "a word"),
+    "thinking": (dict, "an object"),
+    "logit_bias": (dict, "an object"),
+    "extra_body": (dict, "an object"),
     "logprobs": (bool, "true, or leave it out"),
 }
 _SOMETIMES = {"body", "probability", "thoughts", "model", "cost_usd", "tier"}
@@ -286,13 +288,9 @@ class Engine:
         """The JSON state from which this LM can be rebuilt, without keys, which come from the
         loading environment.
         """
-        own = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
-        embedded = {
-            key: value
-            for key, value in own.items()
-            # the number of threads depends on the machine
-            if key != "threads" and value not in (None, 1)
-        }
+        own = dict(self.endpoint.settings) if isinstance(self.endpoint, LocalEndpoint) else {}
+        own.pop("threads", None)  # their number depends on the machine
+        embedded = {key: value for key, value in own.items() if value not in (None, 1)}
         return {
             "model": self.model,
             "identity": self.identity,
@@ -333,15 +331,13 @@ class Engine:
             meant = "" if close is None else f" (did you mean {names[close]!r}?)"
             raise UserError(
                 f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
-                f"openai/gpt-4o-mini or "
-                f"{DEFAULT_LM}"
+                f"openai/gpt-4o-mini or {DEFAULT_LM}"
             )
         if provider == "local":
             if api_base or api_key:
+                given = "--api-base" if api_base else "api_key"
                 raise UserError(
-                    f"{name} runs inside this process: drop "
-                    f"{'--api-base' if api_base else 'api_key'}, or "
-                    "name the model openai/…"
+                    f"{name} runs inside this process: drop {given}, or name the model openai/…"
                 )
             endpoint = local = LocalEndpoint(
                 model,
@@ -351,6 +347,8 @@ class Engine:
                 timeout=timeout or ATTEMPT_SECONDS,
             )
             own = local.profile
+            # A plain layout writes the whole prompt itself; a chat template would wrap it once
+            # more.
             local.plain |= profile(own).layout == "plain"
             concurrency, prices = server.get("slots") or 1, Prices(0.0, 0.0)
         elif provider != "openai":
@@ -363,11 +361,12 @@ class Engine:
         else:
             base, key = api_base or defaults.openai_base_url, api_key or defaults.openai_key()
             endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout or CALL_SECONDS)
+            # A server of one's own may call its model as OpenAI does, and costs something else.
             listed = endpoint.name == defaults.default_openai_base_url
             if key is None and api_base is None and base == defaults.default_openai_base_url:
                 raise UserError(
                     f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint "
-                    f"of your own"
+                    "of your own"
                 )
         made = cls(
             name,
@@ -442,6 +441,7 @@ class Engine:
         if config.stop:
             body["stop"] = list(config.stop)
         if "max_completion_tokens" in self.settings:
+            # OpenAI refuses a request with both limits.
             body.pop("max_tokens", None)
         body.update(self.settings)
         fields = extra.get("fields")
@@ -461,6 +461,7 @@ class Engine:
     def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
+        # A question may hold half of a surrogate pair, which UTF-8 cannot encode.
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
     async def _reply(
@@ -518,7 +519,7 @@ class Engine:
         """The records and the cache that may answer, and that keep what was answered."""
         books = books_around()
         cache = books.cache if self.cached else None
-        return [each for each in (self.store, *books.stores, cache) if each is not None]
+        return [store for store in (self.store, *books.stores, cache) if store is not None]
 
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""
@@ -550,8 +551,10 @@ class Engine:
                 # other troubles do not show how many calls the endpoint accepts
                 if problem.kind == "refused":
                     gate.limit.report(refused=True)
+                # Failures of others at this address count as ours: they lengthen the pause.
                 failed = max(attempt, gate.rounds - 1)
                 wait = back_off(failed, problem.retry_after)
+                # A server that was never there may be starting up right now: ask it more often.
                 if problem.kind == "unreachable" and gate.answered_at is None:
                     wait = min(wait, LONGEST_UNREACHED)
                 spent += clock() - began + wait
@@ -559,6 +562,8 @@ class Engine:
                 unreadable += problem.kind == "unreadable"
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
                 if problem.kind == "loading":
+                    # A server that is loading refuses at once, so attempts would be used up in no
+                    # time.
                     tired = spent > MOST_PAUSE
                 if tired or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
@@ -584,6 +589,7 @@ class Engine:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
             for change in habits.changes(problem, fitted.payload, number):
+                # The client of the meter would not learn that its setting was left out.
                 if call.whole and change.what != "renames":
                     continue
                 changed = habits.trying(change).fit(asked)
@@ -591,6 +597,8 @@ class Engine:
                     reply = await self._attempt(endpoint, replace(call, payload=changed), number)
                 except (TransientError, CallError):
                     continue
+                # One reply that missed the schema says nothing about the endpoint, so nothing is
+                # kept.
                 if not missed_schema(problem) and change.sentence not in self.habits.notes:
                     _LOG.warning("%s %s", self.model, self.habits.keep(change))
                 return reply
@@ -612,6 +620,7 @@ class Engine:
                 await account.admit()
                 booking.admitted.append(account)
             lost = self._entry(call, self._likely(call.payload), number) | {"lost": True}
+            # Booked as lost first: a process that is killed now may have paid for the call.
             booking.send(lost)
             booked = lost
             self._under_way += 1
@@ -622,6 +631,7 @@ class Engine:
             ) as time_budget:
                 cancelled = await _end_of(sending, time_budget.expired)
             booked = self._bill(call, sending, number, lost)
+            # The reply is paid for, so a resumed run has to find it.
             if cancelled is not None:
                 if not sending.exception():
                     self._keep(self._stores(), call.key, sending.result())
@@ -632,6 +642,7 @@ class Engine:
         except (TransientError, CallError) as problem:
             raise await self._settled(problem, endpoint) from None
         except TimeoutError:
+            # Only our own time budget is meant; a time-out of the endpoint is a TransientError.
             if time_budget.expired():
                 for account in booking.admitted:
                     account.check()
@@ -669,6 +680,8 @@ class Engine:
             return problem
         self._unsure += 1
         try:
+            # Calls that wait here themselves will never tell; once only those are left, it stays
+            # unclear.
             while not endpoint.answered and self._under_way > self._unsure:
                 await asyncio.sleep(POLL_SECONDS)
         finally:
@@ -693,8 +706,8 @@ class Engine:
         known = [ledger.typical_reply(self.model) for ledger in books_around().ledgers]
         likely = next((size for size in known if size is not None), LIKELY_REPLY)
         names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        limits = (payload.get(name) for name in names)
-        most = next((most for most in limits if most), likely)
+        limits = [payload[name] for name in names if payload.get(name)]
+        most = limits[0] if limits else likely
         # Nothing is ever booked below zero, whatever a caller asks for.
         whole = max(0, min(int(most), likely)) * max(1, int(payload.get("n") or 1))
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
@@ -704,6 +717,7 @@ class Engine:
         if reply.cost_usd is not None:
             return reply.cost_usd
         prices = self.prices
+        # Prices that the user has given hold for every tier.
         if reply.tier in TIERS and prices is not None and prices == price_per_token(self.model):
             prices = price_per_token(self.model, reply.tier) or prices
         return None if prices is None else Prices(*prices).cost(reply)
@@ -738,6 +752,7 @@ class Engine:
 
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
         for store in stores:
+            # a record shows all that happened; the cache must not repeat a reply that was cut off
             if not store.readonly and (reply.complete or isinstance(store, CallStore)):
                 fields = {
                     name: value
@@ -800,6 +815,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
             raise UserError(f"{name} does not accept {key}: leave it out")
         if key in _NUMBERS:
             kind, low, high, wanted = _NUMBERS[key]
+            # True and False are ints in Python, too.
             number = isinstance(value, (int, kind)) and not isinstance(value, bool)
             right = number and low <= value <= high
         else:
@@ -832,6 +848,8 @@ async def _end_of(
         cancelled = problem
     with finishing():
         while not sending.done():
+            # The only two ways to leave a call that is paid for: no time is left, or the user
+            # insists.
             if overdue() or finishing.left:
                 sending.cancel()
                 raise cancelled

@@ -111,6 +111,7 @@ _TOO_LONG = re.compile(
 )
 _LOADING = re.compile(r"\b(?:loading|starting up|warming up)\b")
 _STATED_WAIT = re.compile(
+    # "m" before "s" belongs to milliseconds, and is no minute
     r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
     r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)\s*(ms|s\b|sec|seconds?))?(?=\W|$)"
 )
@@ -156,12 +157,13 @@ def failure_of(
     """
     reason, words = error_in(text), text.casefold()
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    if status in (402, 429) and (status == 402 or _out_of_money(words)):
+    if status == 402 or (status == 429 and _out_of_money(words)):
         return BillingError(
             f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
         )
     if status in (400, 413, 422, 500) and _TOO_LONG.search(words):
         return ContextLengthError(f"{name} refused the request ({status}: {reason})")
+    # 498 is Groq's status for a flex tier without capacity.
     if status >= 500 or status in (408, 409, 425, 429, 498):
         return _of_the_moment(status, reason, words, headers, name)
     if status == 401 or (status == 403 and any(mark in words for mark in _REGION)):
@@ -176,11 +178,14 @@ def failure_of(
     unknown = status in (404, 410) or (status == 400 and _NO_MODEL.search(words))
     if endpoint.answered or not (unknown or status == 403):
         return refusal
-    account: EndpointDown = UnsupportedModelError(
-        f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
-    )
+    account: EndpointDown
     if status == 403:
         account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
+    else:
+        account = UnsupportedModelError(
+            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
+        )
+    # calls in flight may yet show that key and model are right: then only this request is at fault
     account.if_answered = refusal
     return account
 
@@ -197,8 +202,10 @@ def _host_of(location: str) -> str:
 
 def _out_of_money(words: str) -> bool:
     """Whether a rate limit is one that no waiting ends."""
+    # Google's word for a model that a key without billing never gets.
     if any(mark in words for mark in _QUOTA) or "limit: 0" in words:
         return True
+    # Providers say so of passing limits, too, but then with a limit above 0 or a time to wait.
     return "plan and billing" in words and not (
         _LIMIT_ABOVE_0.search(words) or _stated_wait(words) is not None
     )
@@ -212,6 +219,7 @@ def _of_the_moment(
     if wait is not None and wait > MOST_PAUSE:
         until = datetime.now().astimezone() + timedelta(seconds=wait)
         return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
+    # A gateway answers by these for a server behind it that does not answer.
     kind: Trouble = "down" if status in (502, 503, 504) else "failed"
     if status == 503 and _LOADING.search(words):
         kind = "loading"
@@ -250,6 +258,7 @@ def error_in(text: str) -> str:
     """The endpoint's own words in one short line, for an error message."""
     try:
         body = json.loads(text)
+        # Google's OpenAI-compatible endpoint answers with a list that holds the error.
         body = body[0] if isinstance(body, list) and body else body
         error = body.get("error", body)
         message = error.get("message", error) if isinstance(error, dict) else error
@@ -258,10 +267,8 @@ def error_in(text: str) -> str:
     return one_line(str(message))[:200] or "no message"
 
 
-# What is changed about a refused request -----------------------------------------------------
-
 OUR_SCHEMA = "reply"
-"""The name of the JSON schemas in the requests of seats."""
+"""The name of the JSON schemas in the requests of agents."""
 
 _OPTIONAL = (
     *("temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
@@ -269,6 +276,9 @@ _OPTIONAL = (
     *("verbosity", "service_tier", "logit_bias", "thinking"),
 )
 """Settings that a request can do without."""
+
+_SYSTEM = ("system", "developer")
+"""The roles of messages that no user wrote."""
 
 _NO_SYSTEM = re.compile(r"\b(?:system|developer)\b.{0,40}(?:role|instruction|message|not)", re.S)
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
@@ -299,8 +309,8 @@ class Habits:
     def changes(
         self, problem: Exception, payload: Mapping[str, Any], attempt: int
     ) -> Iterator[Change]:
-        """What to change about a request that was refused for this reason, the first first. A
-        server's error is taken for a refusal when the next attempt has it, too.
+        """What to change about a request that was refused for this reason, in the order in which
+        to try it. A server's error is taken for a refusal when the next attempt has it, too.
         """
         status, words = getattr(problem, "status", 0), getattr(problem, "text", "").casefold()
         if status in (400, 422):
@@ -309,17 +319,18 @@ class Habits:
                 yield Change("takes no system message: it stands in the first message", "folds")
             for name in _OPTIONAL:
                 if name in payload and re.search(rf"\b{name}\b", words):
+                    # OpenAI's refusal of one names the other, which must not be dropped as a
+                    # setting.
                     if name == "max_tokens" and "max_completion_tokens" in words:
                         yield Change(
                             "wants max_completion_tokens in place of max_tokens", "renames"
                         )
                     else:
                         yield Change(f"does not accept {name}: it is left out", "left_out", name)
-        if (
-            (status in (400, 422, 501) or (status == 500 and attempt > 1))
-            and asks_our_schema(payload)
-            and (self.schema is not True or missed_schema(problem))
-        ):
+        refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
+        # a schema that has worked is blamed only where the server says that this reply missed it
+        doubtful = self.schema is not True or missed_schema(problem)
+        if refused and doubtful and asks_our_schema(payload):
             yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
 
     def keep(self, change: Change) -> str:
@@ -362,17 +373,13 @@ def missed_schema(problem: Exception) -> bool:
 
 
 def _has_system(messages: Sequence[Mapping[str, Any]]) -> bool:
-    return any(message.get("role") in ("system", "developer") for message in messages)
+    return any(message.get("role") in _SYSTEM for message in messages)
 
 
 def _folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages with the system's words at the beginning of the first other message."""
-    system = [
-        message["content"] for message in messages if message.get("role") in ("system", "developer")
-    ]
-    others = [
-        dict(message) for message in messages if message.get("role") not in ("system", "developer")
-    ]
+    system = [message["content"] for message in messages if message.get("role") in _SYSTEM]
+    others = [dict(message) for message in messages if message.get("role") not in _SYSTEM]
     if system and others and isinstance(others[0].get("content"), str):
         others[0]["content"] = "\n\n".join([*system, others[0]["content"]])
     return others

@@ -95,7 +95,9 @@ class _Call:
         self.entry = Entry(
             endpoint="DSPy",
             model=model,
-            key=hashlib.sha256(call_id.encode()).hexdigest(),  # the same request is paid again
+            # No cache of ours answers such a call, so an equal request is another call with its
+            # own bill.
+            key=hashlib.sha256(call_id.encode()).hexdigest(),
             prompt_tokens=None,
             completion_tokens=None,
             cost_usd=None,
@@ -122,6 +124,7 @@ class _Call:
         self.settings = dspy.context(
             caller_modules=[self], disable_history=False, max_history_size=most
         )
+        # No `with`: the block begins in one callback of DSPy and ends in another.
         self.settings.__enter__()
 
     def settle(self, outputs: Any, problem: BaseException | None) -> None:
@@ -129,6 +132,7 @@ class _Call:
         if self.settings is not None:
             self.settings.__exit__(None, None, None)
         for noted in self.history:
+            # DSPy would keep the replies of a whole run in these lists.
             for history in (self.lm.history, GLOBAL_HISTORY):
                 with suppress(ValueError):  # another thread has dropped it
                     history.remove(noted)
@@ -173,6 +177,7 @@ class _Call:
         )
         tokens = tokens_in(plain, reply_text(noted.get("outputs")))
         spent = replace(ended, **tokens)
+        # LiteLLM computes a cost from the same counts, so it is no better than they are.
         contradictory = bool(usage) and spent.tokens is None
         if contradictory or not isinstance(cost, int | float):
             prices = price_per_token(self.entry["model"])
@@ -226,6 +231,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             call.booking.settle(None)
             _leave_run(restored)
             if not isinstance(problem, FatalCallError):
+                # DSPy would take any other error for the failure of this one call, and go on.
                 problem = FatalCallError(str(problem))
             raise RefusedCall(problem) from None
         self._count(call)
@@ -249,6 +255,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         until = time.monotonic() + LAST_SECONDS
         while self._calls and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
+        # A call that begins later belongs to no run any more.
         self.over = True
 
     def _count(self, call: _Call) -> None:
@@ -263,7 +270,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         carried: Context | None = dspy.settings.get(CARRIED)
         if carried is None:
             return [(OPEN_BOOKS, OPEN_BOOKS.set(self.books))]
-        return [(each, each.set(carried[each])) for each in OF_A_CALL if each in carried]
+        return [(known, known.set(carried[known])) for known in OF_A_CALL if known in carried]
 
     def _counted_by(self, instance: Any) -> ForeignMeter:
         """The meter that counts a call: the one of its run, else the innermost one."""
@@ -300,6 +307,7 @@ def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
     finally:
         meter.wait()
         for lm in metered.values():
+            # Only ours goes: a program may have added callbacks of its own meanwhile.
             lm.callbacks = [callback for callback in lm.callbacks if callback is not meter]
 
 

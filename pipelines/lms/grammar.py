@@ -9,14 +9,12 @@ MAX_TEXT_CHARS = 120
 MAX_SPAN_CHARS = 80
 
 # "<" is left out of free text because the texts of special tokens, such as <eos>, start with it and
-# would
-# match like any other text.
+# would match like any other text.
 _FIRST = r"[^ \t\r\n<]"
 _FURTHER = r"[^\t\r\n<]"
 _END = r'"\n"'
 # After free text an untuned LM may want a blank line, which is one token of its own: were it not
-# allowed, the
-# LM would go on talking.
+# allowed, the LM would go on talking.
 _FREE_END = r'("\n" | "\n\n")'
 
 BOOLEAN_RULE = '" " ("yes" | "no")'
@@ -57,7 +55,8 @@ def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
     the rule decides.
     """
     distinct = dict.fromkeys(tuple(sequence) for sequence in sequences)
-    return "(" + " | ".join(" ".join(f"<[{token}]>" for token in each) for each in distinct) + ")"
+    alternatives = (" ".join(f"<[{token}]>" for token in sequence) for sequence in distinct)
+    return f"({' | '.join(alternatives)})"
 
 
 def text_rule(max_chars: int) -> str:

@@ -81,8 +81,7 @@ class LiteLLMEndpoint:
         except litellm.exceptions.BadRequestError:
             raise UserError(
                 f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM does, such as "
-                f"openai/gpt-4o-mini "
-                "or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
+                "openai/gpt-4o-mini or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
             ) from None
         self.native = self._native(model, api_base, api_key or settings().anthropic_key())
         missing = litellm.validate_environment(model)
@@ -108,6 +107,7 @@ class LiteLLMEndpoint:
 
     def check_settings(self, settings: Iterable[str]) -> None:
         """Raise UserError for a setting that LiteLLM would silently drop."""
+        # `drop_params` below would leave it out without a word.
         supported = litellm_quiet().get_supported_openai_params(model=self.model) or ()
         for key in settings:
             if supported and key != "extra_body" and key not in supported:
@@ -143,6 +143,7 @@ class LiteLLMEndpoint:
                         model=self.model,
                         api_base=self.api_base,
                         api_key=self._key,
+                        # The engine retries: each attempt has to pass budget and ledger.
                         num_retries=0,
                         max_retries=0,
                         drop_params=True,
@@ -179,8 +180,10 @@ class LiteLLMEndpoint:
         if guard.connected and isinstance(problem, errors.Timeout):
             return self._unanswered()
         if guard.cut_off or isinstance(problem, errors.APIConnectionError):
-            kind: Trouble = "reset" if guard.connected and not guard.begun else "cut off"
-            kind = kind if guard.connected else "unreachable"
+            # Without a byte of an answer nothing was billed, so another attempt costs nothing.
+            kind: Trouble = "cut off" if guard.begun else "reset"
+            if not guard.connected:
+                kind = "unreachable"
             return TransientError(f"no connection to {self.model} ({reason[:200]})", kind)
         status = getattr(problem, "status_code", None) or 500
         headers = getattr(getattr(problem, "response", None), "headers", None) or {}
@@ -216,6 +219,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         if guard is None:
             return await self.inner.handle_async_request(request)
         request.headers["Accept-Encoding"] = "gzip, deflate"
+        # Until the whole answer is here: whoever raises meanwhile leaves it so.
         guard.cut_off = True
         try:
             response = await self.inner.handle_async_request(request)
@@ -240,6 +244,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             guard.status, guard.headers = response.status_code, dict(response.headers)
             guard.text = body.decode("utf-8", "replace")
         headers = response.headers.copy()
+        # The body is already decoded; httpx would decode it once more by these headers.
         for name in ("content-encoding", "content-length", "transfer-encoding"):
             headers.pop(name, None)
         return httpx.Response(
@@ -274,11 +279,13 @@ def _guard_clients(litellm: Any) -> None:
 
     def create_httpx_proxy_mounts(transport: Any, *arguments: Any, **options: Any) -> Any:
         inner = transport.inner if isinstance(transport, GuardedTransport) else transport
-        mounted = mounts(inner, *arguments, **options)
-        return mounted and {place: one and GuardedTransport(one) for place, one in mounted.items()}
+        mounted = mounts(inner, *arguments, **options) or {}
+        # httpx takes None for addresses that need no proxy
+        return {pattern: mount and GuardedTransport(mount) for pattern, mount in mounted.items()}
 
     create_async_transport.guarded = True  # type: ignore[attr-defined]
     handler.create_async_transport = staticmethod(create_async_transport)
     handler.create_httpx_proxy_mounts = staticmethod(create_httpx_proxy_mounts)
     litellm.in_memory_llm_clients_cache.flush_cache()  # clients that were made before
+    # LiteLLM makes this client on first use and keeps it; one from before is not guarded.
     vars(litellm).pop("module_level_aclient", None)

@@ -81,6 +81,7 @@ class Ledger:
         self._lock = threading.Lock()
         self._under_way: dict[int, Entry] = {}
         self._journal = Journal(folder / LEDGER)
+        # A deleted file can still be written to: what is paid would be lost with it.
         self._inode = os.fstat(self._journal.file).st_ino
         try:
             for entry in _lines(folder):
@@ -227,6 +228,7 @@ class _InFlight:
         """Overwrite the line of a call, which needs no further disk space. Raises OSError."""
         line = to_json(call)
         if len(line) >= SLOT:
+            # A longer line would run into the next call's.
             line = to_json({**call, "question": None, "seat": None})
         if os.pwrite(self._file, line.ljust(SLOT - 1) + b"\n", place * SLOT) < SLOT:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -234,6 +236,7 @@ class _InFlight:
     def end(self, place: int) -> None:
         """Blank the line of an ended call, after it was booked or found to cost nothing."""
         with suppress(OSError):
+            # Without its first brace the line is no record any more.
             os.pwrite(self._file, b" ", place * SLOT)
         self._free.append(place)
 
@@ -257,16 +260,19 @@ def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
     """The calls that dead processes left in flight and that are not yet on the ledger; with `take`,
     the files of those processes are deleted.
     """
+    # a new file is not locked yet, or never
     for path in sorted(path for path in folder.glob(f"{_PREFIX}*") if path.suffix != ".new"):
         with suppress(OSError):  # its process is alive, or another process is taking the file
             file = open_regular(path, links=False)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                ended = {
+                # a process may have died after it booked a call and before it blanked the line
+                booked = {
                     (line["key"], line["attempts"]): line.get("time", "") for line in _lines(folder)
                 }
                 for call in records(file, ("key", "attempts")):
-                    if ended.get((call["key"], call["attempts"]), "") < call.get("time", ""):
+                    booked_at = booked.get((call["key"], call["attempts"]), "")
+                    if booked_at < call.get("time", ""):
                         yield cast(Entry, call)
                 if take:
                     path.unlink(missing_ok=True)

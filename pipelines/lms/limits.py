@@ -60,6 +60,7 @@ class AdaptiveLimit:
             try:
                 await turn
             except asyncio.CancelledError:
+                # The slot was given before the cancellation came: nobody else would give it back.
                 if turn.done() and not turn.cancelled():
                     self._leave()
                 raise
@@ -89,7 +90,8 @@ class AdaptiveLimit:
         reduced stays.
         """
         if maximum > self.maximum:
-            self.limit += (maximum - self.maximum) * (self.limit == self.maximum)
+            if self.limit == self.maximum:
+                self.limit = float(maximum)
             self.maximum = maximum
 
     def _free(self, most: float) -> bool:
@@ -104,9 +106,12 @@ class AdaptiveLimit:
         self._wake()
 
     def _wake(self) -> None:
-        while self._waiting and (self._waiting[0][0].done() or self._free(self._waiting[0][1])):
-            turn, _ = self._waiting.popleft()
-            if not turn.done():
+        while self._waiting:
+            turn, most = self._waiting[0]
+            if not (turn.done() or self._free(most)):
+                break
+            self._waiting.popleft()
+            if not turn.done():  # a done one was cancelled while it waited
                 self._enter()
                 turn.set_result(None)
 
@@ -152,6 +157,8 @@ class Gate:
             if self.rounds >= SUSPECT:
                 waited = self._alone.locked()
                 await alone.enter_async_context(self._alone)
+                # Who waited has just seen another's attempt fail: to try once more would take as
+                # long again.
                 if self.given_up and (waited or clock() < self.next_try):
                     raise GivenUpError(f"{self._why}; given up after {MAX_RETRIES} retries")
                 if self.rounds < SUSPECT:
@@ -166,6 +173,8 @@ class Gate:
             except TransientError as problem:
                 if problem.kind not in SILENT:
                     self._answered()
+                # Attempts that began before the last round ended belong to it, and count once with
+                # it.
                 elif began >= self._round_ended:
                     self._failed(problem)
                 raise
@@ -186,6 +195,7 @@ class Gate:
         self.answered_at, self.rounds, self._spoken = asyncio.get_running_loop().time(), 0, True
 
     def _failed(self, problem: TransientError) -> None:
+        # Before the count: was the address given up already, or has the attempt itself taken long?
         late = self.given_up or problem.kind == "timed out"
         before = self.rounds
         self.rounds += TIMED_OUT if problem.kind == "timed out" else 1
@@ -221,6 +231,7 @@ def gate_to(address: str, concurrency: int) -> Gate:
     gate.used_at = now = asyncio.get_running_loop().time()
     if concurrency > gate.asked:
         gate.asked = concurrency
+        # the idle connections of an address that was used lately are still open
         others = sum(
             other.limit.maximum if other.limit.in_flight else other.limit.peak
             for other in gates.values()

@@ -84,9 +84,8 @@ def lm(
     unknown = [key for key in sampling if key not in SETTINGS]
     if unknown:
         raise UserError(
-            f"{name} has no setting {unknown[0]!r}{did_you_mean(unknown[0], SETTINGS)}: the "
-            f"settings are "
-            f"{', '.join(SETTINGS)}"
+            f"{name} has no setting {unknown[0]!r}{did_you_mean(unknown[0], SETTINGS)}: "
+            f"the settings are {', '.join(SETTINGS)}"
         )
     if concurrency < 1:
         raise UserError(f"concurrency is {concurrency}: give at least 1 call at a time")
@@ -148,6 +147,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         raise UserError(
             f"{folder} has no record for the agent {seat!r}: it has {', '.join(recorded)}"
         )
+    # The table has the prices of the providers; another endpoint's own are not in the record.
     public = f" at {settings_now().default_openai_base_url}", " at litellm"
     engine = Engine(
         identity["name"],
@@ -178,18 +178,18 @@ def lm_identity(language_model: Any) -> LMFields | None:
     if engine is None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
-    return {
-        "name": language_model.model,
-        "endpoint": engine.identity,
-        "profile": asdict(engine.profile),
-        "settings": kwargs | engine.settings,
-    }
+    return LMFields(
+        name=language_model.model,
+        endpoint=engine.identity,
+        profile=asdict(engine.profile),
+        settings=kwargs | engine.settings,
+    )
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:
-    each = price[:-1] if isinstance(price, Prices) else price
-    right = 2 <= len(each) < len(Prices._fields) and None not in each[:2]
-    if not right or not all(usd is None or 0 <= usd < float("inf") for usd in each):
+    given = price[:-1] if isinstance(price, Prices) else price  # its last field has the steps
+    right = 2 <= len(given) < len(Prices._fields) and None not in given[:2]
+    if not right or not all(usd is None or 0 <= usd < float("inf") for usd in given):
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
         )
@@ -234,6 +234,7 @@ def thinks(name: str) -> bool:
 
 def is_reasoning_model(name: str) -> bool:
     """Whether it is an OpenAI reasoning model, whose token limit has another name in DSPy."""
+    # DSPy knows them by their names; so this is right for models that come with a later DSPy.
     return "max_completion_tokens" in dspy.LM(name).kwargs
 
 

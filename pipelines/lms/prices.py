@@ -14,13 +14,13 @@ from ...modules.base.calls import Usage
 from .endpoint import Reply
 
 _NAMES = (
-    *("input_cost_per_token", "output_cost_per_token"),
-    *(
-        "cache_read_input_token_cost",
-        "cache_creation_input_token_cost",
-        "output_cost_per_reasoning_token",
-    ),
+    "input_cost_per_token",
+    "output_cost_per_token",
+    "cache_read_input_token_cost",
+    "cache_creation_input_token_cost",
+    "output_cost_per_reasoning_token",
 )
+"""The table's names of the first fields of `Prices`, in their order."""
 TIERS = ("flex", "priority", "batch")
 """Service tiers for which the table may have prices of their own."""
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
@@ -74,18 +74,18 @@ def _table() -> dict[str, Any]:
 
 def known_model(model: str) -> dict[str, Any]:
     """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
-    return next(
-        (rates for name in (model, model.partition("/")[2]) if (rates := _table().get(name))), {}
-    )
+    # the table lists OpenAI's and some other models without their provider
+    return _table().get(model) or _table().get(model.partition("/")[2]) or {}
 
 
 def full_names() -> dict[str, str]:
     """The full LiteLLM name of each chat model that the table lists without its provider."""
-    chats = {
-        name: of for name, of in _table().items() if "/" not in name and of.get("mode") == "chat"
-    }
+    bare = {name: rates for name, rates in _table().items() if "/" not in name}
+    # the table may name a provider's part, such as vertex_ai-language-models
     return {
-        name: f"{of['litellm_provider'].partition('-')[0]}/{name}" for name, of in chats.items()
+        name: f"{rates['litellm_provider'].partition('-')[0]}/{name}"
+        for name, rates in bare.items()
+        if rates.get("mode") == "chat"
     }
 
 
@@ -97,10 +97,14 @@ def price_per_token(model: str, tier: str | None = None) -> Prices | None:
     if tier in TIERS:
         own = {name: rates.get(f"{name}_{tier}") for name in _NAMES}
         rates = {**rates, **{name: value for name, value in own.items() if value is not None}}
-    tiers = rates.get("tiered_pricing") or ()
-    prices = _prices(tiers[0] if tiers else rates)
-    steps = ((tier["range"][0], _prices(tier)) for tier in tiers[1:]) if tiers else _steps(rates)
-    return prices and prices._replace(steps=tuple((above, step) for above, step in steps if step))
+    # the table has two ways to write prices that rise with the prompt
+    ranges = rates.get("tiered_pricing") or ()
+    prices = _prices(ranges[0] if ranges else rates)
+    if prices is None:  # ranges without a price for tokens count other things
+        return None
+    of_ranges = ((later["range"][0], _prices(later)) for later in ranges[1:])
+    steps = of_ranges if ranges else _steps(rates)
+    return prices._replace(steps=tuple((above, step) for above, step in steps if step))
 
 
 def _prices(rates: Mapping[str, Any]) -> Prices | None:
@@ -109,18 +113,16 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
         return None
     # an LM that searches has a fee for each request, by how much it searches
     fees = rates.get("search_context_cost_per_query") or {}
-    fee = fees.get("search_context_size_low") if _always_searches(rates) else None
+    searches = rates.get("litellm_provider") == "perplexity"
+    fee = fees.get("search_context_size_low") if searches else None
     known = Prices(*prices)  # type: ignore[arg-type]
     return known._replace(request=None if fee is None else float(fee))
-
-
-def _always_searches(rates: Mapping[str, Any]) -> bool:
-    return bool(rates.get("litellm_provider") == "perplexity")
 
 
 def _steps(rates: Mapping[str, Any]) -> Iterable[tuple[float, Prices | None]]:
     """The prices above each number of prompt tokens at which the table changes them."""
     for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):
         names = {name: rates.get(f"{name}_above_{thousands}k_tokens") for name in _NAMES}
+        # A price that a step does not name stays that of the step below.
         rates = {**rates, **{name: value for name, value in names.items() if value is not None}}
         yield 1000.0 * thousands, _prices(rates)

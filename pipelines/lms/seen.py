@@ -84,6 +84,7 @@ class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
             step.error = None if exception is None else said_by(exception)
 
     def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        # MLflow's words for kinds of spans, by which its pages draw them.
         kind = {"ReAct": "AGENT", "Retrieve": "RETRIEVER"}.get(type(instance).__name__, "CHAIN")
         self._begin(call_id, instance, inputs.get("kwargs", inputs), kind)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...modules.agents.profile import Profile
 from ...modules.base.context import OPEN_BOOKS, bound
@@ -33,6 +33,14 @@ _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
 
+class _Line(NamedTuple):
+    """Where a reply is in the file, and whether it ended well."""
+
+    start: int
+    length: int
+    ended_well: bool
+
+
 class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
@@ -47,7 +55,7 @@ class CallStore:
         self.readonly = readonly
         self._path = folder / CALLS
         self._lock = threading.Lock()
-        self._places: dict[bytes, tuple[int, int, bool]] = {}  # start, length, ended well
+        self._lines: dict[bytes, _Line] = {}
         self._written: set[bytes] = set()  # keys of replies that this store wrote
         self._read_to = 0
         self._file: int | None = None
@@ -59,7 +67,7 @@ class CallStore:
         if readonly and not self._path.is_file():
             raise UserError(
                 f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written "
-                f"by --record"
+                "by --record"
             )
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
@@ -71,29 +79,29 @@ class CallStore:
     def __len__(self) -> int:
         with self._lock:
             self._scan()
-            return sum(ended_well for _, _, ended_well in self._places.values())
+            return sum(line.ended_well for line in self._lines.values())
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The recorded reply, with the fields of `Reply`, or None."""
         name = bytes.fromhex(key)
         with self._lock:
-            place = self._places.get(name)
-            if place is None or not place[2]:
+            line = self._lines.get(name)
+            if line is None or not line.ended_well:  # another process may have added a better one
                 self._scan()
-                place = self._places.get(name)
-            if place is None or not (place[2] or self.readonly or name in self._written):
+                line = self._lines.get(name)
+            if line is None or not (line.ended_well or self.readonly or name in self._written):
                 return None
-            line = os.pread(self._descriptor(), place[1], place[0])
-        reply: dict[str, Any] = json.loads(line)["reply"]
+            text = os.pread(self._descriptor(), line.length, line.start)
+        reply: dict[str, Any] = json.loads(text)["reply"]
         return reply
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """The key and the line of every recorded call that ended well."""
         with self._lock:
             self._scan()
-            for key, (start, length, ended_well) in self._places.items():
-                if ended_well:
-                    yield key, os.pread(self._descriptor(), length, start)
+            for key, line in self._lines.items():
+                if line.ended_well:
+                    yield key, os.pread(self._descriptor(), line.length, line.start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key that ended well. Raises UserError when
@@ -103,8 +111,8 @@ class CallStore:
         with self._lock:
             try:
                 self._scan()
-                place, complete = self._places.get(name), Reply(**reply).complete
-                if place is not None and (place[2] or not complete):
+                line, complete = self._lines.get(name), Reply(**reply).complete
+                if line is not None and (line.ended_well or not complete):
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
@@ -112,7 +120,7 @@ class CallStore:
                 self._written.add(name)
                 if start == self._read_to:  # nobody else has written: it need not be read again
                     self._read_to = start + length
-                    self._places[name] = (start, length, complete)
+                    self._lines[name] = _Line(start, length, complete)
             except OSError as problem:
                 raise unwritten(self._path, problem) from None
 
@@ -145,8 +153,8 @@ class CallStore:
                 if record is not None and is_reply(record["reply"]):
                     name, reply = bytes.fromhex(record["key"]), Reply(**record["reply"])
                     # Of several replies for a key, the first one that ended well counts.
-                    if name not in self._places or not self._places[name][2]:
-                        self._places[name] = (start, len(line), reply.complete)
+                    if name not in self._lines or not self._lines[name].ended_well:
+                        self._lines[name] = _Line(start, len(line), reply.complete)
 
 
 class CallCache:
@@ -184,7 +192,7 @@ def is_reply(value: Any) -> bool:
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
-    """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same
+    """Note which LM answered for which agent (`*`: all others), so that `replay/DIR` asks the same
     way.
     """
     if (folder / LMS).exists() and read_lms(folder) != as_json(lms):
@@ -195,7 +203,7 @@ def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
 
 
 def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
-    """Seat → identity of its LM, as `write_lms` left it. Raises UserError when it is missing or
+    """Agent → identity of its LM, as `write_lms` left it. Raises UserError when it is missing or
     damaged.
     """
     try:
@@ -244,7 +252,7 @@ class BooksAround:
 
     Each ledger gets every paid call, which has to pass all accounts. The stores are read in order
     before a call is made, and all written after it. The cache is read after them, for LMs whose
-    answers do not depend on order. `meter` counts the calls of foreign LMs.
+    answers do not depend on order. `meter` counts the calls of LMs that folkmoot did not make.
     """
 
     ledgers: tuple[Ledger, ...] = ()

@@ -138,13 +138,14 @@ def list_weights(cache_dir: Path) -> list[Listed]:
     listed: list[Listed] = []
     for name, packed in KNOWN.items():
         joined = cache_dir.expanduser() / "weights" / packed.file
+        in_parts = "packages" if packed.parts else None
         listed.append(
             {
                 "name": f"local/{name}",
                 "bytes": packed.size,
                 "sha256": packed.sha256,
                 "licence": packed.licence,
-                "here": str(joined) if joined.exists() else "packages" if packed.parts else None,
+                "here": str(joined) if joined.exists() else in_parts,
                 "get": _how_to_get(name),
             }
         )
@@ -218,6 +219,7 @@ def _make(model: str, target: Path, fetch: bool) -> None:
                 f"the weights of local/{model} are damaged: fetch them anew: {_how_to_get(model)}"
             )
         os.replace(made, target)
+        # Its digest is known by now, so the next process need not read the whole file for it.
         read_once(target, target.parent, "sha256", lambda _: packed.sha256)
     finally:
         shutil.rmtree(scratch)
@@ -250,6 +252,7 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     repo, revision, file = place.groups()
     download = partial(hf_hub_download, repo, file, revision=revision, local_dir=folder)
     try:
+        # Here first: a hub that is down must not stop runs whose weights are on this machine.
         with suppress(LocalEntryNotFoundError):
             return Path(download(local_files_only=True))
         # Check the hub first, because a download from an unreachable hub is retried for half a

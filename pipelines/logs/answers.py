@@ -22,13 +22,14 @@ _RIGHT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 
 class LogAnswer(NamedTuple):
     """An answer to a question in a log; `where` is its file and line. None means that the log has
-    no value. `repeat` is which answer of the agent to the question this
-    is: a number from 0 on, or a text by which the log tells its repeats apart. `task` tells
-    questions with the same id in different tasks apart. `choices` are labelled. `turns` has the
-    dialogue of several agents as (round, agent, answer, text). Of a log whose answers are neither
-    right nor wrong, `metric`
-    says what gives the `score`, and `correct` is None. `left_out` says why it is no answer: it is
-    counted, and nothing else.
+    no value.
+
+    `repeat` is which answer of the agent to the question this is: a number from 0 on, or a text by
+    which the log tells its repeats apart. `task` tells questions with the same id in different
+    tasks apart. `choices` are labelled. `turns` has the dialogue of several agents as (round,
+    agent, answer, text). Of a log whose answers are neither right nor wrong, `metric` says what
+    gives the `score`, and `correct` is None. `left_out` says why it is no answer: it is counted,
+    and nothing else.
     """
 
     where: str
@@ -74,9 +75,8 @@ def log_left_out(where: str, why: str) -> LogAnswer:
 
 def log_name(value: Any, what: str, where: str) -> str:
     """A name on one line, from a text or a whole number. Raises UserError for anything else."""
-    text = (
-        str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
-    )
+    named = isinstance(value, str | int) and not isinstance(value, bool)
+    text = str(value).strip() if named else ""
     if not text:
         shown = "missing" if value is None else shortened(repr(value), 60)
         raise log_fault(where, f"{what!r} is {shown}; give a text that is not blank")
@@ -178,9 +178,10 @@ def lettered(choices: Any) -> dict[str, str] | None:
     """Options as A, B, …; None where there are none to label."""
     if isinstance(choices, Mapping) and isinstance(choices.get("text"), Sequence):
         choices = choices["text"]
+    # A text is a sequence of letters, too; beyond 26 options there are no letters left.
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not 2 <= len(choices) <= 26:
         return None
-    return {chr(ord("A") + place): log_text(one) or "" for place, one in enumerate(choices)}
+    return {chr(ord("A") + place): log_text(text) or "" for place, text in enumerate(choices)}
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -24,6 +24,11 @@ from .answers import (
 _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
 
+def _end_of(value: Any, place: int) -> Any:
+    """The first or last of a list, whatever else it is; None of an empty one."""
+    return (value[place] if value else None) if isinstance(value, list) else value
+
+
 def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
     """The answer is the last extracted value, or the last of what was said where nothing was
     extracted.
@@ -40,6 +45,7 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         epoch = str(metadata.get("epoch"))
         repeat = int(epoch) - 1 if _EPOCH.fullmatch(epoch) else 0
         metric = row.get("evaluation_result_id")
+        # A hash, since a log may have millions of samples.
         sample = hash((*evaluation, str(row.get("sample_id")), repeat))
         if metrics.setdefault(evaluation, metric) != metric and sample in asked_before:
             continue
@@ -50,17 +56,13 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             for name in ("input", "output", "evaluation", "token_usage", "performance")
         )
         values, talk = (
-            [log_object(each, name, where) for each in log_list(row.get(name), name, where)]
+            [log_object(item, name, where) for item in log_list(row.get(name), name, where)]
             for name in ("answer_attribution", "messages")
         )
         final = [value for value in values if value.get("is_terminal", True)]
-        replies = output.get("raw") or [
-            message.get("content") for message in talk if message.get("role") == "assistant"
-        ]
-        reference = asked.get("reference")
-        text = log_text(
-            (replies[-1] if replies else None) if isinstance(replies, list) else replies
-        )
+        # a dialogue has its replies among the messages
+        said = [message.get("content") for message in talk if message.get("role") == "assistant"]
+        text = log_text(_end_of(output.get("raw") or said, -1))
         error = log_text(row.get("error"))
         yield LogAnswer(
             where,
@@ -69,9 +71,7 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             log_text(final[-1].get("extracted_value")) if final else text,
             right(judged.get("is_correct"), "is_correct", where) and error is None,
             question=log_text(asked.get("raw")),
-            gold=log_text(
-                reference[0] if isinstance(reference, list) and reference else reference or None
-            ),
+            gold=log_text(_end_of(asked.get("reference"), 0)),
             choices=lettered(asked.get("choices")),
             group=log_name_if_any(metadata.get("subject"), "subject", where),
             task=log_name(row.get("evaluation_name"), "evaluation_name", where),

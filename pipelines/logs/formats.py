@@ -98,6 +98,7 @@ OTHERS: Registry[Format] = Registry("logs", _checked)
 
 def known_formats() -> list[Format]:
     """All formats in the order in which they are tried: those of other packages first."""
+    # Theirs first: a plain table of ours would take nearly every file.
     others = [OTHERS.find(name) for name in OTHERS.names()]
     return [*(kind for kind in others if kind is not None), *_FORMATS]
 
@@ -117,6 +118,7 @@ def format_of(path: Path) -> Format:
         first = next((row for _, row in json_lines(path)), {})
     elif suffix == ".json":
         with opened(path) as file:
+            # An array has no keys to tell it by, and need not be held in memory here.
             start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         first = json_document(path) if start.startswith(b"{") else {}
     else:
@@ -141,6 +143,7 @@ def logs_in(place: Path) -> list[Path]:
     if not place.is_dir():
         return [place]
     files = sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
+    # Their folders hold much other JSON, such as trajectories and settings.
     if runs := _runs_of_agents(files):
         return runs
     endings = {ending for kind in known_formats() for ending in kind.endings} - {".json"}

@@ -8,11 +8,11 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
@@ -20,7 +20,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
-from ..base.run_files import Manifest, MetricFields
+from ..base.run_files import LMFields, Manifest, MetricFields, RunSettings
 from ..base.wording import counted
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
@@ -82,16 +82,15 @@ def import_log(
             None writes to a temporary one.
         score: the score that says what is right, in logs of Inspect and MLflow with several.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores between
-    right and wrong makes a run of scores alone. A right answer without a text takes part in no
-    vote. Samples without a score or of a cancelled run are left out and counted; of several logs of
-    one task, the newest counts.
+    What a log does not say (tokens, cost, seconds, gold answers) is None. A log of scores makes a
+    run of scores alone. A right answer without a text takes part in no vote. Samples without a
+    score or of a cancelled run are left out and counted; of logs of one task, the newest counts.
 
     Raises UserError for no log, a damaged or unknown one, the same answer twice, an answer neither
     right nor wrong, and a folder that holds something else; with file and line.
     """
     logs = [log] if isinstance(log, str | Path) else list(log)
-    paths = list(dict.fromkeys(path for each in logs for path in logs_in(Path(each).expanduser())))
+    paths = list(dict.fromkeys(path for log in logs for path in logs_in(Path(log).expanduser())))
     if not paths:
         raise UserError("no log is given: name at least one file")
     paths, formats, older = _newest(paths)
@@ -105,11 +104,7 @@ def import_log(
         result = _earlier_import(folder, sources)
         if result is None:
             try:
-                answers = (
-                    each
-                    for path, kind in zip(paths, formats, strict=True)
-                    for each in (kind.read(path, score) if kind.scored else kind.read(path))
-                )
+                answers = _answers(paths, formats, score)
                 result = _written(folder, answers, sources, older)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
@@ -127,6 +122,14 @@ def import_log(
         result.get("read_as") or [],
         keep,
     )
+
+
+def _answers(
+    paths: Sequence[Path], formats: Sequence[Format], score: str | None
+) -> Iterator[LogAnswer]:
+    """The answers of all logs, one at a time, since they may not fit into memory."""
+    for path, kind in zip(paths, formats, strict=True):
+        yield from kind.read(path, score) if kind.scored else kind.read(path)
 
 
 def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
@@ -212,7 +215,7 @@ class _Run:
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
         self.metric = self.metric or answered.metric
         self.clustered = self.clustered or answered.cluster is not None
-        self.done.add((place, row["repeat"]))
+        self.done.add((place, row.repeat))
         if place not in self.questions:
             self.questions.add(place)
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
@@ -229,23 +232,23 @@ class _Run:
     def finish(self, sources: Sequence[Mapping[str, object]]) -> None:
         self._flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
-        run: Manifest = {
-            "program": {"program": "imported", "agent": self.agent},
-            "program_hash": hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
-            "prompt_hash": "",
-            "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
-            "data_fingerprint": f"{self.asked:064x}",
-            "questions": len(self.questions),
-            "metric": cast(MetricFields | None, self.metric),
-            "settings": {
-                "run_name": " ".join(filter(None, (self.agent, self.strategy))),
-                "cluster": "cluster" if self.clustered else None,
-            },
-            "versions": dict(versions()),
-            "git_commit": git_commit(),
-            "mlflow_run_id": None,
-            "imported": origin,
-        }
+        run = Manifest(
+            program={"program": "imported", "agent": self.agent},
+            program_hash=hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
+            prompt_hash="",
+            lms={"*": LMFields(name=self.agent, endpoint="", profile={}, settings={})},
+            data_fingerprint=f"{self.asked:064x}",
+            questions=len(self.questions),
+            metric=None if self.metric is None else MetricFields.of(self.metric),
+            settings=RunSettings(
+                run_name=" ".join(filter(None, (self.agent, self.strategy))),
+                cluster="cluster" if self.clustered else None,
+            ),
+            versions=dict(versions()),
+            git_commit=git_commit(),
+            mlflow_run_id=None,
+            imported=origin,
+        )
         write_json(self.folder / MANIFEST, run)
         summary = summarise(
             read_rows(self.folder / RESULTS), len(self.questions), lambda rows: {}, run
@@ -275,12 +278,13 @@ def _written(
                 left_out[f"samples {answered.left_out}"] += 1
                 continue
             first_task = first_task or answered.task
-            own = answered.task not in (None, first_task)
-            name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
+            # ids repeat between tasks; those of the first one stay as they are
+            of_first = answered.task in (None, first_task)
+            name = answered.question_id if of_first else f"{answered.task}/{answered.question_id}"
             run = runs.get((answered.agent, answered.strategy))
             if run is None:
-                home = stage / _folder_name(answered.agent, answered.strategy, taken)
-                run = runs[answered.agent, answered.strategy] = _Run(home, answered)
+                own = stage / _folder_name(answered.agent, answered.strategy, taken)
+                run = runs[answered.agent, answered.strategy] = _Run(own, answered)
             row = _row(answered, name)
             asked = _asked(row, answered)
             place, text = questions.setdefault(name, (len(questions), asked))
@@ -290,7 +294,7 @@ def _written(
                     "answer or group than before; give each question its own id"
                 )
             row["repeat"] = run.repeat_of(answered, place)
-            if (place, row["repeat"]) in run.done:
+            if (place, row.repeat) in run.done:
                 raise UserError(
                     f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
                     "row, or say which repeat of the question each is"
@@ -315,6 +319,7 @@ def _written(
         "sources": list(sources),
     }
     write_json(stage / IMPORT, result)
+    # From here on the import counts as done: a later one only moves what is staged.
     os.replace(stage / IMPORT, folder / IMPORT)
     _put_in_place(folder)
     return result
@@ -323,7 +328,9 @@ def _written(
 def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
     """The name of a run's folder, which differs from those taken on any file system."""
     name = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
+    # File systems limit a name's bytes, and the cut may split a letter.
     name = name.encode()[:100].decode(errors="ignore") or "agent"
+    # Windows and macOS take A and a for the same folder.
     if name.casefold() in taken:
         name += f"-{hashlib.sha256(json.dumps([agent, strategy]).encode()).hexdigest()[:8]}"
     taken.add(name.casefold())
@@ -332,30 +339,29 @@ def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:
     """A hash of the question's text, options and gold answer, the same in every process."""
-    content = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
+    content = [row.id, row.question, row.choices, row.gold, answered.group]
     return int.from_bytes(hashlib.sha256(to_json(content)).digest(), "big")
 
 
 def _row(answered: LogAnswer, name: str) -> ResultRow:
-    turns: list[TurnFields] = [
-        {"agent": agent, "round": round, "answer": answer, "text": text}
+    turns = [
+        TurnFields(agent=agent, round=round, answer=answer, text=text)
         for round, agent, answer, text in answered.turns
     ]
-    alone: TurnFields = {
-        "agent": answered.agent,
-        "round": 0,
-        "answer": answered.answer,
-        "text": answered.text or "",
-    }
+    if not turns:
+        said = answered.text or ""
+        alone = TurnFields(agent=answered.agent, round=0, answer=answered.answer, text=said)
+        turns = [alone.but(strategy=answered.strategy) if answered.strategy else alone]
+    decided_by = CHECK if answered.outcome else None
     choices = answered.choices
     # An answer took a call at least; how many an agent made to act is known from its log alone.
-    usage: UsageFields = {
-        "calls": answered.calls or len(turns) or (None if answered.outcome else 1),
-        "prompt_tokens": answered.prompt_tokens,
-        "completion_tokens": answered.completion_tokens,
-        "cached_calls": 0,
-        "cost_usd": answered.cost,
-    }
+    usage = UsageFields(
+        calls=answered.calls or len(answered.turns) or (None if answered.outcome else 1),
+        prompt_tokens=answered.prompt_tokens,
+        completion_tokens=answered.completion_tokens,
+        cached_calls=0,
+        cost_usd=answered.cost,
+    )
     meta = {
         "topic": answered.group,
         "task": answered.task,
@@ -363,27 +369,26 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "cluster": answered.cluster,
     }
     kind: Kind = "choice" if choices and answered.gold in choices else "span"
-    row: ResultRow = {
-        "id": name,
-        "repeat": 0,
-        "kind": kind,
-        "question": answered.question or name,
-        "choices": choices if choices and answered.gold in choices else None,
-        "answer": answered.answer,
-        "gold": answered.gold,
-        "correct": answered.correct,
-        "em": None,
-        "f1": None,
-        "decided_by": "error" if answered.error else CHECK if answered.outcome else None,
-        "rounds": len({turn["round"] for turn in turns}) or 1,
-        "consensus_round": None,
-        "transcript": turns
-        or [alone | ({"strategy": answered.strategy} if answered.strategy else {})],
-        "usage": usage,
-        "seconds": answered.seconds,
-        "error": answered.error,
-        "meta": {key: value for key, value in meta.items() if value is not None},
-    }
+    row = ResultRow(
+        id=name,
+        repeat=0,
+        kind=kind,
+        question=answered.question or name,
+        choices=choices if choices and answered.gold in choices else None,
+        answer=answered.answer,
+        gold=answered.gold,
+        correct=answered.correct,
+        em=None,
+        f1=None,
+        decided_by="error" if answered.error else decided_by,
+        rounds=len({turn.round for turn in turns}),
+        consensus_round=None,
+        transcript=turns,
+        usage=usage,
+        seconds=answered.seconds,
+        error=answered.error,
+        meta={key: value for key, value in meta.items() if value is not None},
+    )
     if answered.metric is not None or (answered.outcome and answered.score is not None):
         row["score"] = None if answered.error else answered.score
     return row
@@ -394,14 +399,14 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     if answered.outcome:
         return _task_outcome(answered, row)
     return {
-        "question_id": row["id"],
-        "question": row["question"],
+        "question_id": row.id,
+        "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
         "strategy": answered.strategy,
         "answer": answered.answer,
         "correct": answered.correct,
-        **({"repeat": row["repeat"]} if row["repeat"] else {}),
+        **({"repeat": row.repeat} if row.repeat else {}),
     }
 
 
@@ -417,12 +422,12 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
         "cluster": answered.cluster,
     }
     return {
-        "question_id": row["id"],
-        "question": row["question"],
+        "question_id": row.id,
+        "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
         "correct": answered.score == 1 if answered.correct is None else answered.correct,
-        "trial": row["repeat"],
+        "trial": row.repeat,
         **{name: value for name, value in known.items() if value is not None},
     }
 

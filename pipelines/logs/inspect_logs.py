@@ -156,10 +156,11 @@ def _sample(
         return text
 
     named = log_list(about.get("scorers"), "scorers", where)
-    scorers = [each.get("name") for each in named if isinstance(each, Mapping)]
+    scorers = [scorer.get("name") for scorer in named if isinstance(scorer, Mapping)]
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
     error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)
+    # Somebody stopped the run: the model has neither answered nor failed.
     if error is not None and "CancelledError" in error:
         return log_left_out(where, "cancelled")
     scorer = next((name for name in scorers if name in scores), next(iter(scores), None))
@@ -173,11 +174,12 @@ def _sample(
     score = log_object(scores.get(str(scorer)), "scores", where)
     output = log_object(row.get("output"), "output", where)
     reply = text_of(output.get("completion"))
-    options, target = lettered(row.get("choices")), row.get("target")
+    options, target = lettered(row.get("choices")), row.get("target") or None
     answer = text_of(score.get("answer"))
+    # Without an answer of its own a score was given to the reply; N says that there was none.
     answer = reply if answer is None and score.get("value") != NO_ANSWER else answer
     usages = _own_usage(row, about, where)
-    costs = [usage.get("total_cost") for usage in usages]
+    costs = [log_amount(usage.get("total_cost"), "total_cost", where) for usage in usages]
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     graded = score.get("value")
     if error is None and isinstance(graded, float) and math.isnan(graded):
@@ -191,15 +193,14 @@ def _sample(
         None if error else answer,
         None if between else value == 1.0,
         question=_asked(row.get("input"), text_of),
-        gold=log_text(target[0] if isinstance(target, list) and target else target or None),
+        gold=log_text(target[0] if isinstance(target, list) else target),
         choices=options if options and answer in (None, *options) else None,
         task=log_name(about.get("task"), "task", where),
         text=reply,
         prompt_tokens=_sum(usages, "input_tokens", where),
         completion_tokens=_sum(usages, "output_tokens", where),
-        cost=math.fsum(log_amount(cost, "total_cost", where) or 0.0 for cost in costs)
-        if costs and None not in costs
-        else None,
+        # a sum without the cost of one of them would be too small
+        cost=math.fsum(filter(None, costs)) if costs and None not in costs else None,
         strategy=log_name_if_any(about.get("solver"), "solver", where),
         seconds=log_amount(row.get("total_time"), "total_time", where),
         error=error,
@@ -228,6 +229,7 @@ def _own_usage(
             continue  # it is not in this model's usage
         for field, amount in log_object(usage, "role_usage", where).items():
             if isinstance(amount, int | float) and isinstance(own.get(field), int | float):
+                # A grader that is the same model is counted among its usage, too.
                 own[field] = max(0, own[field] - amount)
     return [own]
 
@@ -247,13 +249,11 @@ def _graded(value: Any, scorer: Any, where: str) -> float:
 def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
     if not isinstance(asked, list):
         return text_of(asked)
-    contents = [log_object(message, "input", "input").get("content") for message in asked]
-    parts = [
-        part
-        for content in contents
-        for part in (content if isinstance(content, list) else [content])
-    ]
-    texts = [text_of(part.get("text") if isinstance(part, Mapping) else part) for part in parts]
+    texts = []
+    for message in asked:
+        content = log_object(message, "input", "input").get("content")
+        for part in content if isinstance(content, list) else [content]:
+            texts.append(text_of(part.get("text") if isinstance(part, Mapping) else part))
     return "\n".join(filter(None, texts)) or None
 
 

@@ -38,6 +38,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
     """
     named = _FILE.fullmatch(path.name)
     task = named["task"] if named else path.stem.removeprefix("samples_")
+    # lm-eval writes a model's slashes as two underscores.
     model = log_name(path.absolute().parent.name.replace("__", "/"), "the folder's name", str(path))
     times: Counter[tuple[str, str]] = Counter()
     replies: Counter[tuple[str, str]] = Counter()
@@ -51,6 +52,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
         answer, options = _answered(row, doc, where)
         target = row.get("target")
+        # Of options, the target is often the number of the right one.
         place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
         if options and place is not None and place < len(options):
             target = list(options)[place]
@@ -91,6 +93,8 @@ def _answered(
     if not isinstance(kept[0], list):
         return None if kept[0] == _UNREAD else log_text(kept[0]), None
     try:
+        # Of a question with options a reply is a pair: log-likelihood, and whether it is the
+        # greedy one.
         scores = [float(value[0]) for value in kept]
     except (TypeError, ValueError, IndexError):
         return log_text(kept[0]), None

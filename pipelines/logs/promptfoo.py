@@ -38,18 +38,18 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
         yield from _results(lambda: json_lines(path))
         return
     results: Any = json_document(path)
-    for _ in range(2):
+    for _ in range(2):  # the list stands one or two levels deep, by version
         results = results.get("results") if isinstance(results, dict) else results
     if not isinstance(results, list):
         raise log_fault(
             str(path), "there is not a list of 'results'; write it with promptfoo eval --output"
         )
-    yield from _results(
-        lambda: (
-            (f"{path}, result {place}", dict(log_object(one, "results", str(path))))
-            for place, one in enumerate(results, 1)
-        )
-    )
+
+    def rows() -> Iterator[tuple[str, dict[str, object]]]:
+        for number, result in enumerate(results, 1):
+            yield f"{path}, result {number}", dict(log_object(result, "results", str(path)))
+
+    yield from _results(rows)
 
 
 def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Iterator[LogAnswer]:
@@ -67,7 +67,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
     numbers = {
         prompt: number for number, prompt in enumerate(sorted(columns, key=columns.__getitem__), 1)
     }
-    if len(places) > len(tests):
+    if len(places) > len(tests):  # some tests are repeats, whose numbers would leave gaps
         tests = {test: number for number, test in enumerate(sorted(tests, key=tests.__getitem__))}
     for where, row in rows():
         provider: Any = row.get("provider")
@@ -87,25 +87,21 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
         agent = log_name(provider, "provider", where)
         answer = log_text(response.get("output"))
         cost = response.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
+        # a provider that counts no tokens leaves 0 of each
+        read = log_count(usage.get("prompt"), "prompt", where)
+        said = log_count(usage.get("completion"), "completion", where)
+        texts = (values[name] for name in _QUESTIONS if isinstance(values.get(name), str))
         yield LogAnswer(
             where,
             str(tests[_test(row, where)]),
             agent if number == 1 else f"{agent} prompt {number}",
             None if failed else answer,
             right(row.get("success"), "success", where) and not failed,
-            question=next(
-                (values[name] for name in _QUESTIONS if isinstance(values.get(name), str)), None
-            )
-            or log_text(values)
-            or log_text(asked),
+            question=next(texts, None) or log_text(values) or log_text(asked),
             gold=next((log_text(values[name]) for name in _GOLDS if name in values), None),
             text=answer,
-            prompt_tokens=log_count(usage.get("prompt"), "prompt", where)
-            if usage.get("prompt")
-            else None,
-            completion_tokens=log_count(usage.get("completion"), "completion", where)
-            if usage.get("prompt")
-            else None,
+            prompt_tokens=read or None,
+            completion_tokens=said if read else None,
             cost=log_amount(cost, "cost", where),
             seconds=log_seconds(row.get("latencyMs"), "latencyMs", where),
             error=log_text(row.get("error") or response.get("error") or "the call failed")

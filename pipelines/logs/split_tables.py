@@ -49,6 +49,7 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         raise log_fault(
             str(path), "there are no 'columns' and 'data'; give an eval_results_table.json"
         )
+    # of columns with the same name the first one counts, which is set last
     places = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
     score = next((name for name in _SCORES if name in places), None)
     if scorer is not None:
@@ -66,8 +67,8 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
                 str(path), f"which column says what is right? Give it as --score; there is {found}"
             )
         score = rated[0]
-    home = path.absolute().parent
-    folder = home.parent.name if home.name == "artifacts" else home.name
+    above = path.absolute().parent
+    folder = above.parent.name if above.name == "artifacts" else above.name
     for number, cells in enumerate(data, 1):
         where = f"{path}, row {number}"
         if not isinstance(cells, list) or len(cells) != len(columns):
@@ -107,20 +108,17 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
 
 def _expected(data: list[Any], place: int | None, where: str) -> set[str]:
     """Columns of what was expected, which stand beside those of scores under the same ending."""
-    cells_there = (
-        []
-        if place is None
-        else [cells[place] for cells in data if isinstance(cells, list) and place < len(cells)]
-    )
+    if place is None:
+        return set()
+    # a row with too few cells is refused when it is read
+    cells_there = [cells[place] for cells in data if isinstance(cells, list) and place < len(cells)]
     assessments = [
-        log_object(each, "assessments", where)
+        log_object(assessment, "assessments", where)
         for cell in cells_there
-        for each in log_list(cell, "assessments", where)
+        for assessment in log_list(cell, "assessments", where)
     ]
     return {
-        f"{assessment.get('assessment_name')}/value"
-        for assessment in assessments
-        if "expectation" in assessment
+        f"{about.get('assessment_name')}/value" for about in assessments if "expectation" in about
     }
 
 

@@ -85,7 +85,7 @@ def leaderboards(path: Path) -> Iterator[LogAnswer]:
     """`leaderboards.json` of SWE-bench's site: its entries that say what became of each task."""
     document = json_document(path)
     where = str(path)
-    told: set[str] = set()
+    seen: set[str] = set()
     for board in log_list(document.get("leaderboards"), "leaderboards", where):
         entries = log_object(board, "leaderboards", where).get("results")
         for entry in log_list(entries, "results", where):
@@ -93,8 +93,8 @@ def leaderboards(path: Path) -> Iterator[LogAnswer]:
             agent = log_name(fields.get("name"), "name", where)
             details = log_object(fields.get("per_instance_details"), "per_instance_details", where)
             # The same entry stands on several boards.
-            if details and agent not in told:
-                told.add(agent)
+            if details and agent not in seen:
+                seen.add(agent)
                 yield from _details(details, agent, where)
 
 
@@ -155,6 +155,7 @@ def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
 def _trajectory(folder: Path, task: str) -> Mapping[str, Any]:
     """The `info` of a task's trajectory; empty where there is none."""
     for place in (folder / task / f"{task}.traj.json", folder / f"{task}.traj.json"):
+        # A task's name comes from the log, and must not lead out of its folder.
         if place.is_file() and folder.resolve() in place.resolve().parents:
             return log_object(json_document(place).get("info"), "info", str(place))
     return {}

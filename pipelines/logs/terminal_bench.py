@@ -72,6 +72,7 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
         failure = log_text(result.get("failure_mode")) or "unset"
         resolved = result.get("is_resolved")
         used = log_count(result.get("total_input_tokens"), "total_input_tokens", where)
+        # Without a single token the agent never asked its LM: its set-up failed.
         failed_at_once = failure in _UNKNOWN_ERRORS and counts_tokens and not used
         not_begun = "agent_started_at" in result and result["agent_started_at"] is None
         if resolved is not True and (
@@ -102,12 +103,11 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
     """`result.json` of one trial. The reward is the score."""
     trial = json_document(path)
     where = str(path)
-    told = log_object(trial.get("agent_info"), "agent_info", where)
-    model = log_object(told.get("model_info"), "model_info", where)
-    asked = log_object(
-        log_object(trial.get("config"), "config", where).get("agent"), "agent", where
-    )
-    name = told.get("name") or asked.get("name")
+    about = log_object(trial.get("agent_info"), "agent_info", where)
+    model = log_object(about.get("model_info"), "model_info", where)
+    config = log_object(trial.get("config"), "config", where)
+    asked = log_object(config.get("agent"), "agent", where)
+    name = about.get("name") or asked.get("name")
     lm = model.get("name") or asked.get("model_name")
     names = [log_text(name), log_text(lm)]
     agent = " ".join(text for text in names if text) or path.absolute().parents[1].name
@@ -118,6 +118,7 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
         yield log_left_out(where, _NEVER_BEGAN)
         return
     problem = log_text(fault.get("exception_type"))
+    # Harbor's errors name whose they are, such as AgentTimeoutError and VerifierTimeoutError.
     if verdict is None and "Agent" not in (problem or ""):
         yield log_left_out(where, "that their harness could not judge")
         return

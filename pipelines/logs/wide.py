@@ -70,14 +70,13 @@ def wide(path: Path) -> Iterator[LogAnswer]:
                 if answer is None:
                     continue
                 raise log_fault(where, "an answer is marked neither right nor wrong; give 0 or 1")
+            same = answer is not None and answer == gold
             yield LogAnswer(
                 where,
                 log_name(row.get("question_id"), "question_id", where),
                 log_name(name, "agent", where),
                 answer,
-                answer is not None and answer == gold
-                if marks is None
-                else right(marks[place], "correct", where),
+                same if marks is None else right(marks[place], "correct", where),
                 question=log_text(row.get("question")),
                 gold=gold,
                 group=log_name_if_any(dataset, "dataset", where),
@@ -138,12 +137,8 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
     """
     rows = [(f"{path}, {row.where}", row.fields) for row in read(path).rows]
     name = _agents_column(rows[0][1])
-    cells = [
-        text
-        for _, fields in rows
-        for column, value in fields.items()
-        if column != name and (text := _tried(value)) is not None
-    ]
+    texts = [_tried(fields[task]) for _, fields in rows for task in fields if task != name]
+    cells = [text for text in texts if text is not None]
     figures = [number for text in cells if (number := _figure(text)) is not None]
     most = max(figures, default=0.0)
     whole = all(number.is_integer() for number in figures)

@@ -146,11 +146,13 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
     calls: dict[int, dict[str, str]] = {}
     for event in events:
         usage = event.get("usage") or usage
+        # Of several choices a transcript shows one; the client has got all of them.
         for choice in (event.get("choices") or [])[:1]:
             delta = choice.get("delta") or {}
             content += delta.get("content") or choice.get("text") or ""
             reason = choice.get("finish_reason") or reason
             for call in delta.get("tool_calls") or ():
+                # Name and arguments of a call come in pieces, of several calls in turn.
                 own = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
                 function = call.get("function") or {}
                 for name in own:
@@ -204,6 +206,7 @@ def _message_joined(events: Iterable[Whole]) -> Whole:
     usage: dict[str, Any] = {}
     reason = None
     for event in events:
+        # The first event has the prompt's tokens in its message, a late one those of the reply.
         usage |= (event.get("message") or event).get("usage") or {}
         delta = event.get("delta") or {}
         reason = delta.get("stop_reason") or reason
@@ -220,8 +223,8 @@ def _embedded(whole: Whole) -> str:
 
 
 PATHS: dict[str, NativePath] = {
-    each.path: each
-    for each in (
+    native.path: native
+    for native in (
         NativePath(
             CHAT,
             "max_tokens",

@@ -90,7 +90,7 @@ class Metered(Foreign):
     """A function of the user's own with a parameter `endpoint`, which gets an `Endpoint`.
 
     It is asked like other functions, and its LM calls are the requests that it sends to the
-    endpoint. The names that it sends as `model` are seats; a name without its own LM means the
+    endpoint. The names that it sends as `model` are its agents; a name without its own LM means the
     run's LM.
     """
 
@@ -105,7 +105,7 @@ class Metered(Foreign):
         return dict(self.models)
 
     def with_seats(self, names: Iterable[str]) -> Metered:
-        """The program with seats of these names, since it does not declare which models it asks
+        """The program with agents of these names, since it does not declare which models it asks
         for.
         """
         models = [name for name in names if name != "*"]
@@ -127,11 +127,11 @@ class Metered(Foreign):
         """
         silent = refused = 0
         last = ""
-        for row in rows:
-            failures = [turn["failed"] for turn in row["transcript"] if "failed" in turn]
+        for row in map(ResultRow.of, rows):
+            failures = [turn.failed for turn in row.transcript if turn.failed is not None]
             refused += len(failures)
             last = failures[-1] if failures else last
-            silent += row["error"] is None and row["usage"]["calls"] == 0 and not failures
+            silent += row.error is None and row.usage.calls == 0 and not failures
         report: dict[str, object] = {"unmetered": silent} if silent else {}
         return report | ({"refused_calls": refused, "last_refusal": last} if refused else {})
 
@@ -159,6 +159,7 @@ class Metered(Foreign):
         if FOLDER not in fields:
             return await super()._call(*arguments, **fields)
         place = place_around()
+        # A worker imports the function by its name: its code is not sent.
         module = self.spec if place.host and self.spec else self.module
         return await place.run(acted, place, module, self.inputs, arguments, fields)
 
@@ -190,8 +191,8 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
     """
     task = asyncio.ensure_future(call)
     over = asyncio.ensure_future(session.over.wait())
-    accounts = [each for each in books_around().accounts if each.seconds_left is not None]
-    left = min((each.seconds_left or 0.0 for each in accounts), default=None)
+    accounts = [account for account in books_around().accounts if account.seconds_left is not None]
+    left = min((account.seconds_left or 0.0 for account in accounts), default=None)
     try:
         await asyncio.wait([task, over], timeout=left, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait([task], timeout=None if task.done() else ENDING_SECONDS)
@@ -201,6 +202,7 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
             raise session.ended or CommandError("it did not end")
         return task.result()
     finally:
+        # Whatever has ended the question: nothing of it goes on asking.
         over.cancel()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -218,7 +220,7 @@ class Command(Metered):
     Args:
         command: such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take.
-        pass_env: names of further environment variables that it gets, beside those of `PASSED`.
+        pass_env: further environment variables that it gets, beside `PASSED`.
         cwd: the folder that it is started in; by default this one.
 
     Raises UserError for a command that is empty or cannot be started.
@@ -247,6 +249,7 @@ class Command(Metered):
         """
         start: Start = self.module
         digest = hashlib.sha256()
+        # A changed script is another program: its answers must not join those of the old one.
         for path in ((start.cwd or Path()) / word for word in start.words):
             if path.is_file():
                 digest.update(read_regular(path))
@@ -262,8 +265,7 @@ class Command(Metered):
     ) -> None:
         raise UserError(
             "a command is not saved, since loading a file must not start programs: name it again, "
-            "as "
-            f"{COMMAND}{self.command}"
+            f"as {COMMAND}{self.command}"
         )
 
 
@@ -287,6 +289,7 @@ class Start:
             ExitStack() as held,
         ):
             given = json.dumps(_fields_of(question), ensure_ascii=False, default=str).encode()
+            # The meter may be on another machine, and its socket is no file of this one.
             if folder is not None and place_around().relays:
                 endpoint = held.enter_context(endpoint.near(Path(cache)))
             how = self._how(endpoint, cache) if folder is None else self._how_in(folder, endpoint)
@@ -381,6 +384,7 @@ def own_program(
 
 def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
     """The command that a user names as `cmd:COMMAND`. Raises UserError where a file names it."""
+    # A file of somebody else's must not start programs.
     refuse_from_file(f"the command {text!r}")
     unknown = sorted(parameters.keys() - {"timeout", "pass_env", "cwd"})
     if unknown:
@@ -393,8 +397,10 @@ def runs_on_workers(program: Program) -> bool:
     know by its name.
     """
     modules = [part.module for _, part in program.parts(Metered) if part.spec]
-    named = [each for each in modules if inspect.isroutine(each)]
-    acting = [each for each in named if _takes(each, FOLDER) and _takes(each, ENDPOINT)]
+    named = [module for module in modules if inspect.isroutine(module)]
+    acting = [
+        function for function in named if _takes(function, FOLDER) and _takes(function, ENDPOINT)
+    ]
     return bool(acting or program.parts(Command))
 
 

@@ -1,8 +1,9 @@
 """An OpenAI-compatible endpoint, on loopback unless it is for workers of a cluster, with one
-address for each question in flight. A
-request to a question's address goes to the run's LM like every other call: ledger, budget, records,
-cache, retries and prices are the engine's. `http://127.0.0.1:PORT/q/TOKEN/v1` works only while its
-question is in flight; no other request reaches an LM.
+address for each question in flight.
+
+A request to a question's address goes to the run's LM like every other call: ledger, budget,
+records, cache, retries and prices are the engine's. `http://127.0.0.1:PORT/q/TOKEN/v1` works only
+while its question is in flight; no other request reaches an LM.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ MOST_BYTES = 64 * 2**20
 """The longest request body."""
 
 LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
+"""The request fields that limit the length of a reply."""
+
 HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
 """The headers of a request that are passed on with it, since they change what its fields mean."""
 
 COUNTS = (*sorted(LIMITS), "max_output_tokens", "n", "best_of")
 """What a request may say of how much comes back."""
-"""The request fields that limit the length of a reply."""
 
 GRACE_SECONDS = 10.0
 """The time that calls may still take which are in flight when their question ends."""
@@ -134,6 +136,7 @@ class Client:
 
     def events(self, hides: bool) -> Sink:
         """What passes on the events of a stream as they come, perhaps without that of its usage."""
+        # A piece of a stream may end within a character.
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
         async def sink(piece: bytes) -> None:
@@ -186,8 +189,8 @@ class MeteredQuestion:
 
     @property
     def model(self) -> str:
-        lms = [*([self.rest] if self.rest else []), *self.lms.values()]
-        return str(lms[0].model) if lms else ""
+        first = self.rest or next(iter(self.lms.values()), None)
+        return "" if first is None else str(first.model)
 
     async def ask(self, path: str, body: Json, client: Client) -> MeterReply:
         """The reply to a request. One whose client has gone away before it was answered is the
@@ -206,6 +209,7 @@ class MeteredQuestion:
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
         try:
+            # A client that hangs up must not cancel a call that is paid for.
             answered = await asyncio.shield(task)
         except Exception:
             self.flights[text].remove(flight)
@@ -226,6 +230,7 @@ class MeteredQuestion:
     def _engine(self, name: str, path: str) -> Engine:
         """The engine of the LM that a program asks for by a name."""
         lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
+        # The run's LM answers every other name, but no chat model embeds.
         if lm is None and path == "embeddings":
             raise BadRequest(
                 f"embeddings need an embedding model: give --lm {name or 'MODEL'}=openai/MODEL"
@@ -245,9 +250,9 @@ class MeteredQuestion:
     async def _call(self, path: str, body: Json, client: Client) -> MeterReply:
         name = str(body.get("model") or "")
         engine = self._engine(name, path)
-        most, limits = self._most(name), LIMITS
-        limit = PATHS[path].limit
-        if most is not None and limit and not (limits | {limit}) & body.keys():
+        limit, most = PATHS[path].limit, self._most(name)
+        limited = (LIMITS | {limit}) & body.keys()
+        if limit and most is not None and not limited:
             body = {**body, limit: most}
         # A streamed request is the same sample as one that is not.
         asked = {key: value for key, value in body.items() if not key.startswith("stream")}
@@ -265,6 +270,7 @@ class MeteredQuestion:
                         pass  # unless it was translated when it was recorded
                 return await self._translated(engine, path, body, number)
         except FatalCallError as problem:
+            # The first one is the cause; later calls fail because of it.
             self.ended = self.ended or problem
             self.over.set()
             raise
@@ -281,6 +287,7 @@ class MeteredQuestion:
         if path == CHAT and body.get("stream"):
             options = body.get("stream_options") or {}
             hides = not options.get("include_usage")
+            # A stream has no usage unless it is asked for, and a call without one has no price.
             sent = {**body, "stream_options": {**options, "include_usage": True}}
 
         def read(text: str, streams: bool) -> Reply:
@@ -329,19 +336,22 @@ class MeteredQuestion:
         """Add a call to the transcript: what tools gave back before it, what it said and called,
         and the reason where it was refused.
         """
-        returned = [f"← {given}" for given in PATHS[path].tools(body)]
-        turn: TurnFields = {
-            "agent": str(body.get("model") or engine.model),
-            "round": len(self.turns) + 1,
-            "answer": None,
-            "text": "\n".join([*returned, *([text] if text else [])]),
-            "usage": usage.to_dict(),
-            "step": "call",
-        }
+        fields = usage.to_dict()  # the very object that its calls are counted in
+        lines = [f"← {given}" for given in PATHS[path].tools(body)]
+        if text:
+            lines.append(text)
+        turn = TurnFields(
+            agent=str(body.get("model") or engine.model),
+            round=len(self.turns) + 1,
+            answer=None,
+            text="\n".join(lines),
+            usage=fields,
+            step="call",
+        )
         if failed is not None:
             turn["failed"] = failed
         self.turns.append(turn)
-        note_transcribed(self.turns[-1]["usage"], usage)
+        note_transcribed(fields, usage)
 
     async def settle(self) -> None:
         """Wait for calls in flight, which are paid for anyway, and cancel those that take too
@@ -399,6 +409,7 @@ class _Server:
                 self._runner = runner
             if host not in self.ports:
                 await web.TCPSite(self._runner, host, 0).start()
+                # Port 0 lets the system pick one.
                 self.ports[host] = self._runner.addresses[-1][1]
         return token
 
@@ -414,6 +425,7 @@ class _Server:
                 self._held.close()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        # The token is the only key: a program that outlives its question reaches no LM.
         session = self.sessions.get(request.match_info["token"])
         if session is None:
             return _problem(401, "this address was for a question that has ended or never began")
@@ -421,6 +433,8 @@ class _Server:
         if path.partition("/")[0] == "models" and request.method == "GET":
             return web.json_response(_models(session, path.removeprefix("models").strip("/")))
         if request.method == "POST" and path == "messages/count_tokens":
+            # An estimate, four bytes a token: the provider's count would be a request beside the
+            # books.
             return web.json_response({"input_tokens": len(await request.read()) // 4})
         native = PATHS.get(path)
         if native is None or request.method != "POST":
@@ -445,6 +459,7 @@ class _Server:
             response: web.StreamResponse = web.json_response(answered.body)
         else:
             response = await client.begin()
+            # A stream may end without the blank line that would have sent its last event.
             await client.write(client.rest)
             for event in answered.events:
                 await client.write(event.decode())
@@ -466,7 +481,7 @@ def path_in(path: str) -> str:
 def _models(session: MeteredQuestion, name: str) -> Json:
     """The models that a program may ask for, or one of them."""
     names = [session.model, *session.lms]
-    models = [{"id": each, "object": "model", "owned_by": "folkmoot"} for each in names]
+    models = [{"id": model, "object": "model", "owned_by": "folkmoot"} for model in names]
     return {**models[0], "id": name} if name else {"object": "list", "data": models}
 
 
@@ -566,5 +581,6 @@ async def metered_endpoint(
         except asyncio.CancelledError:
             await closing
             raise
+    # A program may have caught the error, and answered without the LM.
     if session.ended is not None:
         raise session.ended

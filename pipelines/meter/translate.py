@@ -114,6 +114,7 @@ def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
         delta = {name: value for name, value in choice["message"].items() if value is not None}
         if calls := delta.get("tool_calls"):
             delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
+        # As providers do: clients take the chunk with a reason for the last one.
         ends = {"index": choice.get("index", 0), "finish_reason": None}
         logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
         yield event(None, {**head, "choices": [{**ends, "delta": delta, **logprobs}]})
@@ -182,9 +183,10 @@ async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Ev
     """OpenAI's responses; state is that of this question's own replies."""
     if body.get("input") is None:
         raise BadRequest("the request has no 'input'")
+    # Some clients send these fields with their defaults, which ask for nothing.
     if body.get("truncation") in (None, "disabled") and not body.get("background"):
         body = {
-            key: value for key, value in body.items() if key not in ("truncation", "background")
+            name: value for name, value in body.items() if name not in ("truncation", "background")
         }
     _refuse_others(body, _RESPONSE_FIELDS | _SAME_NAME | _RESPONSE_SILENT, "responses")
     _refuse_tools(body.get("tools") or (), ("function",))
@@ -225,8 +227,8 @@ def _response_events(answer: Any) -> Iterator[bytes]:
     from litellm.responses.streaming_iterator import build_synthetic_response_events
 
     made = build_synthetic_response_events(transformed=answer, logging_obj=None, chunk_size=1000)
-    for number, one in enumerate(made):
-        data = one.model_dump(mode="json", exclude_none=True)
+    for number, streamed in enumerate(made):
+        data = streamed.model_dump(mode="json", exclude_none=True)
         yield event(data["type"], {**data, "sequence_number": number})
 
 
@@ -236,6 +238,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
         raise BadRequest("the request has no list of 'messages'")
     _refuse_others(body, _MESSAGE_FIELDS | _MESSAGE_SILENT, "messages")
     _refuse_tools(body.get("tools") or (), ("function", "custom"))
+    # In a thread: the import takes seconds, in which other questions would stand still.
     _, translator = await asyncio.to_thread(_translators)
     left_out = {"thinking", "metadata", *_MESSAGE_SILENT}
     kept = {key: value for key, value in _uncached(body).items() if key not in left_out}
@@ -259,7 +262,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
 def _uncached(value: Any) -> Any:
     """A request without marks for the provider's cache, which change no reply."""
     if isinstance(value, dict):
-        return {key: _uncached(one) for key, one in value.items() if key != "cache_control"}
+        return {key: _uncached(held) for key, held in value.items() if key != "cache_control"}
     return [_uncached(item) for item in value] if isinstance(value, list) else value
 
 
@@ -296,7 +299,7 @@ def _tool_call(call: Json) -> Json:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
+        return {key: _without_nulls(held) for key, held in value.items() if held is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
@@ -310,10 +313,10 @@ def stream_of(path: str, whole: Json) -> Events:
     """A whole reply as the events of a stream, for one that comes from a record."""
     if path == "messages":
         return _message_events(whole)
-    return _chunks(whole, {"stream_options": {"include_usage": True}}) if path in _CHAT else []
+    if path == "chat/completions":
+        return _chunks(whole, {"stream_options": {"include_usage": True}})
+    return []
 
-
-_CHAT = ("chat/completions",)
 
 PROTOCOLS: dict[str, Callable[[Json, Ask, Conversation], Awaitable[tuple[Json, Events]]]] = {
     "chat/completions": chat_completions,

@@ -33,6 +33,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.sentences = list(result["sentences"])
         card.program = result["winner"]
         card.tags = {"folkmoot.winner": str(result["winner"])}
+        # The step that ended last has judged the winner.
         last = next(kind.card(card.children[-1]) for kind in kinds_in(card.children[-1]))
         card.scores, card.costs = last.scores, last.costs
         asked = last.run()  # the questions that the winner was judged on

@@ -141,6 +141,7 @@ def carry_out_pipeline(
         if name is not None and result.registered != name:
             log_program(run.folder / WINNER, name)
             result.registered = name
+        # The folder may be moved or sent to somebody, so that its file does not say where it is.
         note({**result.to_dict(), "folder": "."})
         run.end(None if show is None else lambda: show(result))
     return result
@@ -157,6 +158,7 @@ def _share(plan: PipelinePlan, number: int, folder: Path, seconds: float) -> Bud
     to_come = len(plan.steps) - number
 
     def left(name: str, limit: float) -> float:
+        # A budget of 0 is not one: a step for which nothing is left ends with its first call.
         return max(limit - spent.get(name, 0), limit / 1e6) / to_come
 
     share: Budget = budget.each(left)
@@ -189,6 +191,7 @@ def _carry_out(
         stopped, said, result.paused = compiled.stopped, compiled.verdict, compiled.paused
         place = "program"
     else:
+        # The space is that of the program which the step before has made.
         space = {**request.space, "program": str(made[step.program])}
         sets = parse_sets(request.sets)
         if isinstance(made[step.program], Path):
@@ -210,6 +213,7 @@ def _take(
 ) -> None:
     """Note how a step ended, in this attempt or an earlier one."""
     stopped = ended["stopped"]
+    # A step that its share of the budget ended has a result, and the next one begins with it.
     note = f" (stopped: {stopped})" if stopped else ""
     result.sentences.append(f"{step.title}: {ended['said']}{note}")
     if stopped:
@@ -232,6 +236,7 @@ def _hand_over(program: Path | str, folder: Path) -> None:
         raise UserError(
             f"no program came out of the steps in {folder}: give it a step to carry out"
         )
+    # A copy: the step's folder stays what that step has made, and the winner's can be moved alone.
     shutil.rmtree(folder / WINNER, ignore_errors=True)
     shutil.copytree(program, folder / WINNER)
 

@@ -168,7 +168,9 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         asked = replace(step.request, budget=share)
         if step.name == "contest":
             asked = entered(asked, {each: _planned(each, steps) for each in programs})
+        # All are planned at once: a mistake in the last step is found before the first one is paid.
         plans.append(PLANS[step.name](asked))
+    # With more money, or another name for the winner, it is the same pipeline.
     kept = {key: value for key, value in document.items() if key not in ("budget", "register")}
     about = _about(name, kept, str(document["data"].get("test") or document["data"].get("train")))
     return PipelinePlan(request, name, programs, steps, plans, register, about, notes)
@@ -225,6 +227,7 @@ def _data(document: Mapping[str, Any], home: Path) -> dict[str, Any]:
     if learns and "validation" not in parts:
         columns, kind = document.get("columns"), document.get("kind")
         questions = load(parts["train"], columns=columns, kind=kind)
+        # Files are often sorted by topic or answer: the last part would be another population.
         random.Random(document.get("seed", 0)).shuffle(questions)
         held_out = round(HELD_OUT * len(questions))
         parts |= {"validation": questions[:held_out], "train": questions[held_out:]}
@@ -243,6 +246,7 @@ def _steps(
     for name in ("compile", "tune"):
         if name in document:
             for number, program in enumerate(programs, start=1):
+                # Specs have colons, and may be paths.
                 slug = re.sub(r"[^\w.=+-]+", "-", program).strip("-")[:60]
                 given = {"train": data["train"], "validation": data["validation"]}
                 options = _options(document, name, read=isinstance(data["train"], list))

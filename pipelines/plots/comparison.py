@@ -22,6 +22,7 @@ def interval_plot(
         return False
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(differences))
     axes.axvline(0, color=GREY, linewidth=1)
+    # The first name is drawn at the bottom, and a reader begins at the top.
     for name, ends in reversed([*differences.items()]):
         value, low, high = ((100 if rate else 1) * end for end in ends)
         axes.plot([low, high], [name, name], color=BLUE)
@@ -57,6 +58,7 @@ def price_plot(
         points.append((price, value, name, BLUE))
     best = sorted((price, value) for price, value, name, _ in points if name in front)
     axes.plot([price for price, _ in best], [value for _, value in best], color=BLUE, alpha=0.5)
+    # On a linear axis, one dear program would push all others together.
     if max(priced.values()) > 10 * min(priced.values()) > 0:
         axes.set_xscale("log")
     axes.margins(x=0.4)

@@ -1,4 +1,4 @@
-"""The course of a contest: how far each program was from the reference at each look."""
+"""The course of a contest: how far each program was from the reference as questions were asked."""
 
 from __future__ import annotations
 

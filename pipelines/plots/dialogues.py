@@ -26,24 +26,23 @@ def most_informative(rows: Iterable[ResultRow], most: int = MOST_DIALOGUES) -> l
     right, then the other disagreements and the other wrong ones; among equals the one with more
     changes of mind. Holds at most `most` rows at a time.
     """
-    return heapq.nlargest(most, (row for row in rows if row["transcript"]), key=_interest)
+    return heapq.nlargest(most, (row for row in rows if row.transcript), key=_interest)
 
 
 def _interest(row: ResultRow) -> tuple[int, bool, int]:
-    kind = row["kind"]
-    # the others give no answer
-    turns = [turn for turn in row["transcript"] if not turn.get("step")]
-    answers = [turn["answer"] for turn in turns]
+    kind = row.kind
+    # Turns with a step, such as a supervisor's, give no answer of their own.
+    turns = [turn for turn in row.transcript if not turn.step]
+    answers = [turn.answer for turn in turns]
     argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
-    had_it = not row["correct"] and any(
-        same_answer(answer, gold, kind) for answer in answers for gold in golds_of(row["gold"])
+    had_it = not row.correct and any(
+        same_answer(answer, gold, kind) for answer in answers for gold in golds_of(row.gold)
     )
-    held = {
-        turn["agent"]: {other["answer"] for other in turns if other["agent"] == turn["agent"]}
-        for turn in turns
-    }
+    held: dict[str, set[str | None]] = {}
+    for turn in turns:
+        held.setdefault(turn.agent, set()).add(turn.answer)
     changes = sum(len(own) - 1 for own in held.values())
-    return argued + (not row["correct"]), had_it, changes
+    return argued + (not row.correct), had_it, changes
 
 
 def dialogues_page(rows: Sequence[ResultRow], title: str, total: int) -> str:

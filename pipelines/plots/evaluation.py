@@ -43,12 +43,14 @@ def agreement_plot(report: Mapping[str, Any], path: Path) -> bool:
 
     Returns False, and writes nothing, when the report has no two agents.
     """
+    # Ensembles report members, deliberations roles.
     names = list(report.get("member_accuracy") or report.get("role") or ())
     shares = report.get("agreement") or {}
     if len(names) < 2:
         return False
     size = 3 + 0.5 * len(names)
     figure, [axes] = new_figure(size, 0.8 * size)
+    # A report has each pair once, in one of two orders.
     grid = [
         [shares.get(f"{name}-{other}", shares.get(f"{other}-{name}", nan)) for other in names]
         for name in names
@@ -120,6 +122,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
         ylim=(0, 1.05),
         title="Done within a number of steps",
     )
+    # The labels of more steps would run into each other.
     curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
     curve.legend(frameon=False)
     return saved(figure, path)

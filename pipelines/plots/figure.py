@@ -36,10 +36,12 @@ def write_names(axes: Any, points: Iterable[tuple[float, float, str, str]]) -> N
     bottom, top = axes.get_ylim()
     height = bottom
     for x, y, name, colour in sorted(points, key=lambda point: point[1]):
+        # From the bottom up; one that would cover the name below it is moved up.
         height = max(y, height + APART * (top - bottom))
-        axes.annotate(
+        written = axes.annotate(
             f"  {name}", (x, y), (x, height), color=colour, va="center", fontsize=9
-        ).set_in_layout(False)
+        )
+        written.set_in_layout(False)  # a long name would squeeze the axes to make room
 
 
 def saved(figure: Any, path: Path) -> bool:

@@ -28,6 +28,7 @@ def drawings(program: str, report: Mapping[str, object]) -> dict[str, Drawing]:
     protocol = PROTOCOLS.find(program)
     if protocol is not None and protocol.plot is not None:
         draw = protocol.plot.draw
+        # Protocols stand on a lower floor, and name plots of ours by text.
         if isinstance(draw, str):
             draw = getattr(evaluation, draw)
         pictures[program] = Drawing(draw, protocol.plot.caption)

@@ -89,6 +89,7 @@ def draw_trials(report: StudyReport, name: str, path: Path) -> bool:
 def _evaluator() -> Any:
     from optuna.importance import PedAnovaImportanceEvaluator
 
+    # Optuna would measure it around the best trials alone, of which a study has few.
     return PedAnovaImportanceEvaluator(evaluate_on_local=False)
 
 

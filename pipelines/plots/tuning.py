@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 
 from ..base.run_files import StudyReport, TrialEntry
@@ -27,13 +28,10 @@ def history_plot(report: StudyReport, path: Path) -> bool:
         if own:
             values = [entry.value(goal) for entry in own]
             axes.scatter([entry.trial for entry in own], values, s=14, color=colour, label=label)
-    best: list[float] = []
-    for entry in scored:
-        value = entry.value(goal) if entry.state != "pruned" else 0.0
-        best.append(max([value, *best[-1:]]))
-    axes.step(
-        [entry.trial for entry in scored], best, where="post", color=BLUE, label="best so far"
-    )
+    # The score of one that was stopped is over fewer questions, and may be high by chance.
+    whole = [entry for entry in scored if entry.state != "pruned"]
+    best = list(accumulate((entry.value(goal) for entry in whole), max))
+    axes.step([entry.trial for entry in whole], best, where="post", color=BLUE, label="best so far")
     axes.set(xlabel="trial", ylabel=f"{goal} in training", title="How the study went")
     axes.legend(frameon=False, fontsize=8)
     return saved(figure, path)
@@ -60,7 +58,7 @@ def front_plot(report: StudyReport, path: Path) -> bool:
         for name, value in ((second, x), (first, y)):
             low, high = scores[name].get("low", value), scores[name].get("high", value)
             ends.append([[max(0.0, value - low)], [max(0.0, high - value)]])
-        label = "" if place else "the front, with 95% intervals: none is better in both"
+        label = "" if place else "Pareto-optimal, with 95% intervals: none is better in both"
         axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2, label=label)
         axes.annotate(
             f"trial {entry.trial}", (x, y), (5, 5), textcoords="offset points", fontsize=8
@@ -68,7 +66,7 @@ def front_plot(report: StudyReport, path: Path) -> bool:
     axes.set(
         xlabel=f"{second} a question",
         ylabel=f"{first} in training",
-        title=f"What more {first} takes",
+        title=f"What more {first} costs",
     )
     axes.legend(frameon=False, fontsize=8)
     return saved(figure, path)

@@ -51,6 +51,7 @@ def made(
     except (TypeError, ValueError, AttributeError) as problem:
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
     program: Program = made_of if isinstance(made_of, Program) else own_program(made_of, spec=name)
+    # An environment that nobody asks is a mistake, since the score would be that without it.
     given: Any = parameters.get("environment")
     used = {place.fingerprint for place in environments_in(program)}
     if given is not None and given.fingerprint not in used:
@@ -122,7 +123,8 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
 
     def make(*rest: str) -> Any:
         wanted = inspect.signature(maker).parameters.values() if inspect.isfunction(maker) else ()
-        if not rest and sum(each.default is each.empty for each in wanted) == 1:
+        needed = [parameter for parameter in wanted if parameter.default is parameter.empty]
+        if not rest and len(needed) == 1:
             return FunctionEnvironment(maker)  # of a query
         try:
             environment = maker(*rest)
@@ -189,5 +191,5 @@ def environment_of(value: Any) -> Any:
             + (f", or {', '.join(others)} of installed packages" if others else "")
         )
     if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
-        refuse_from_file(f"the wiki {value}, a foreign address")
+        refuse_from_file(f"the wiki {value}, an address other than Wikipedia's")
     return named.thing(*[named.rest] if named.rest else [])

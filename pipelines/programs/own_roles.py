@@ -37,7 +37,7 @@ def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     try:
         with names_from(file, INSTEAD):
             if isinstance(document, Mapping):
-                document = {name: _made(name, one, make_lm) for name, one in document.items()}
+                document = {name: _made(name, said, make_lm) for name, said in document.items()}
             return roles_given(document)
     except UserError as problem:
         if file is None or file in str(problem):

@@ -45,7 +45,7 @@ def program_of(
     Args: spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
         `deliberation:intuitive,reasoner:strongest=intuitive`), a saved program's folder, the path
         of a YAML file, or what such a file holds: `program` (a protocol's name or a short spec),
-        any constructor parameter, `lms` (seat, then LM name or the arguments of `lm`) and, for an
+        any constructor parameter, `lms` (agent, then LM name or the arguments of `lm`) and, for an
         ensemble, `members` (specs of either form) or, for a router, `cheap` and `team`.
         sets: constructor parameters that go before those of the spec; `environment` is
             `corpus:PATH`, `wikipedia`, `wikipedia:HOST`, `record:PATH:ENVIRONMENT` or
@@ -61,6 +61,7 @@ def program_of(
         return _build(file or "the program", spec, sets or {}, make_lm, file, untrained)
     text = str(spec)
     protocol = PROTOCOLS.find(text.partition(":")[0])
+    # A program's name goes before a file or folder that happens to be called so.
     named = isinstance(spec, str) and (
         text.startswith(COMMAND) or (protocol is not None and bool(protocol.example))
     )
@@ -165,8 +166,9 @@ def _build(
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
         fields = {**protocol.read(parts), **fields}
         inner, sets = dict[str, Any](), dict(sets)
-        if "own_roles" not in takes(protocol):  # one file of roles may serve many programs
-            inner = {key: sets.pop(key) for key in ("own_roles",) if key in sets}
+        # one file of roles may serve many programs, some of which hold those that take roles
+        if "own_roles" in sets and "own_roles" not in takes(protocol):
+            inner["own_roles"] = sets.pop("own_roles")
         check_names(protocol, {**fields, **sets})
         fields = {key: value for key, value in fields.items() if key not in sets}
         fields = _made(fields, protocol, make_lm, inner)
@@ -195,7 +197,7 @@ def _made(
     for part in {*protocol.holds} & made_of.keys():
         held = made_of[part]
         made_of[part] = (
-            [_member(each, make_lm, inner) for each in held]
+            [_member(member, make_lm, inner) for member in held]
             if isinstance(held, list)
             else _member(held, make_lm, inner)
         )
@@ -231,8 +233,8 @@ def _member(member: Any, make_lm: MakeLM, inner: Mapping[str, Any]) -> str | Pro
 def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
-            f"{where} has lms that are not a mapping: write agents and LM names, such as {{judge: "
-            "openai/gpt-4o}"
+            f"{where} has lms that are not a mapping: write agents and LM names, such as "
+            "{judge: openai/gpt-4o}"
         )
     seated = {}
     for seat, wanted in (lms or {}).items():

@@ -98,7 +98,7 @@ def saved_program(
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
     _check_lms(lms)
-    lms = {seat: make_lm(one) if isinstance(one, str) else one for seat, one in (lms or {}).items()}
+    lms = {name: make_lm(own) if isinstance(own, str) else own for name, own in (lms or {}).items()}
     place = program_folder(Path(folder).expanduser())
     if place.suffix in (".pkl", ".pickle"):
         raise UserError(
@@ -113,14 +113,12 @@ def saved_program(
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
         changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
-        changed = {key: one for key, one in changed.items() if one is not None}
+        changed = {key: value for key, value in changed.items() if value is not None}
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
-    fixed = {
-        "prompts",
-        *(name for value in PROTOCOLS.values() for name in (*value.holds, *value.fixed)),
-    }
+    inside = [{*protocol.holds, *protocol.fixed} for protocol in PROTOCOLS.values()]
+    fixed = {"prompts"}.union(*inside)
     if wrong := fixed & changed.keys():
         raise UserError(
             f"{min(wrong)} cannot be set on the saved program {folder}: its prompts belong to what "
@@ -146,6 +144,7 @@ def saved_program(
         ) from None
     described, elsewhere = program.describe(), environment is not None
     kept = {key: value for key, value in saved.program.items() if key not in changed}
+    # Somebody may have edited the file: prompts of one program do not fit another.
     other = [key for key in kept if not _same(described, {key: kept[key]}, elsewhere)]
     if other:
         raise UserError(
@@ -249,8 +248,7 @@ def saved_module(
     ) as problem:
         raise UserError(
             f"the {name} in {folder} cannot be made here ({said_by(problem)}): name its class "
-            f"with --set "
-            f"program={name} (protocols={{{name!r}: …}}), or make it in Python and call "
+            f"with --set program={name} (protocols={{{name!r}: …}}), or make it in Python and call "
             f"module.load({str(folder / STATE)!r})"
         ) from None
 
@@ -259,6 +257,7 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
     """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
+    # DSPy's own take their signature, which a class of the user's has in itself.
     if there in (dspy.Predict, dspy.ChainOfThought):
         return there(signature)
     make = protocols.get(name) or (protocol and protocol.make)
@@ -275,10 +274,10 @@ def _check_lms(lms: Any) -> None:
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by agent, such as lms={{'judge': fm.lm('…')}}"
         )
-    for seat, one in (lms or {}).items():
-        if one is not None and not isinstance(one, str | dspy.BaseLM):
+    for seat, wanted in (lms or {}).items():
+        if wanted is not None and not isinstance(wanted, str | dspy.BaseLM):
             raise UserError(
-                f"lms has a {type(one).__name__} for the agent {seat!r}: pass fm.lm('…')"
+                f"lms has a {type(wanted).__name__} for the agent {seat!r}: pass fm.lm('…')"
             )
 
 
@@ -406,8 +405,7 @@ class _Builder:
         if now != fingerprint:
             raise UserError(
                 f"{text} is no longer what {self.where} was saved with ({now}, not "
-                f"{fingerprint}): give "
-                f"{elsewhere}, to use it all the same"
+                f"{fingerprint}): give {elsewhere}, to use it all the same"
             )
         return self.opened[text]
 
@@ -495,13 +493,13 @@ def check_address(name: str, seat: str) -> None:
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
-    packages = {
-        each.name: each.version for name in saved.versions for each in distributions(name=name)
+    installed = {
+        found.name: found.version for name in saved.versions for found in distributions(name=name)
     }
     other = [
-        f"{package} {then} (now {packages.get(package, 'none')})"
+        f"{package} {then} (now {installed.get(package, 'none')})"
         for package, then in saved.versions.items()
-        if packages.get(package) != then
+        if installed.get(package) != then
     ]
     if other:
         warnings.warn(

@@ -29,8 +29,7 @@ T = TypeVar("T")
 
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
-# An LM name has a slash before any equals sign, an address a colon, so neither can be read as a
-# seat.
+# An LM name has a slash before any equals sign, an address a colon, so neither is read as an agent.
 _SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
@@ -63,7 +62,7 @@ class Seating:
 
     @cached_property
     def seated(self) -> dict[str, Any]:
-        """`lm` as seat → name, or LM; `*` stands for every seat. Raises UserError, as the next
+        """`lm` as agent → name, or LM; `*` stands for every agent. Raises UserError, as the next
         three do.
         """
         return _lms_by_seat(self._of("lm"))
@@ -86,6 +85,7 @@ class Seating:
     def chosen_for(self, seat: str) -> dict[str, object]:
         """The --lm-set settings of a seat, which override those of all seats."""
         settings: dict[str, Any] = {}
+        # From the general to the particular: later ones override.
         for name in (EVERY, *reversed(_called(seat))):
             settings |= self.chosen.get(name, {})
         return settings
@@ -151,10 +151,9 @@ class Seating:
         names, bases = self.seated, self.addresses
         if "own_roles" in parse_sets(self._of("sets")):  # for this program alone
             program.refuse_idle_role()
-        lms, addresses = (
-            _lms_by_seat(self.asked("lm")),
-            by_seat(self.asked("api_base"), "--api-base"),
-        )
+        # what was given for this run has to be of use; a default may be for other programs
+        lms = _lms_by_seat(self.asked("lm"))
+        addresses = by_seat(self.asked("api_base"), "--api-base")
         program = program.with_seats([*names, *bases, *self.chosen])
         seats = program.seats()
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
@@ -170,18 +169,15 @@ class Seating:
             return self._replay(program, self.replays)
         fallback = lms.get(EVERY) or saved.lm_of_its_own() or names.get(EVERY)
         fallback = fallback or dspy.settings.lm or settings_now().lm
-        used = [getattr(each, "model", each) for each in (fallback, *names.values())]
+        used = [getattr(wanted, "model", wanted) for wanted in (fallback, *names.values())]
         used += _models(program)
         if EVERY in addresses and not any(map(_has_address, used)):
             raise UserError(
                 "--api-base is for an LM behind an address: name it, such as --lm openai/MODEL"
             )
+        asked: tuple[Mapping[str, Any], ...] = (names, bases, self.chosen)
         changed = [
-            name
-            for name in seats
-            if _find(names, name) is not None
-            or _find(bases, name) is not None
-            or any(each in self.chosen for each in _called(name))
+            name for name in seats if any(_find(values, name) is not None for values in asked)
         ]
         if changed:
             program = program.deepcopy()
@@ -192,12 +188,8 @@ class Seating:
             kept = {} if own is None else _kept(own)
             predict.lm = self._made_for(name, model, _find(bases, name), kept)
         rest = None
-        if (
-            isinstance(program, Foreign)
-            and EVERY not in lms
-            and EVERY not in bases
-            and dspy.settings.lm
-        ):
+        own_module = isinstance(program, Foreign) and EVERY not in (*lms, *bases)
+        if own_module and dspy.settings.lm:
             rest = dspy.settings.lm  # its module has set it
         elif (
             isinstance(names.get(EVERY), dspy.BaseLM)
@@ -262,10 +254,10 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     if isinstance(program, Metered):
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
-    free = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
-    for name in free.keys() & recorded.keys():
-        free[name].predict.lm = replayed(folder, name)
-    others = [name for name in free if name not in recorded]
+    without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
+    for name in without.keys() & recorded.keys():
+        without[name].predict.lm = replayed(folder, name)
+    others = [name for name in without if name not in recorded]
     return replayed(folder, others[0]) if others else None
 
 

@@ -95,7 +95,7 @@ class ContestResult:
         places: the standings, the reference first and free entrants last.
         asked: the lines of the table, without free entrants.
         winning: the standing of the winner; None where it was compiled after the race.
-        course: how far each program was from the reference at each look.
+        course: how far each program was from the reference, each time answers were tested.
         folders: the folders of the programs' runs by name.
         paid: what the contest paid, over all attempts.
         sentences: the outcome in three sentences at most.
@@ -111,6 +111,7 @@ class ContestResult:
             (place for place in self.places if place.name == self.winner_name), None
         )
         self.course = _COURSE.validate_python(result["course"])
+        # By name below the folder that is read: a file from elsewhere must not lead out of it.
         self.folders = {
             name: folder / RUNS / Path(place).name
             for name, place in result[RUNS].items()
@@ -132,6 +133,7 @@ def contest_in(folder: Path | None, kind: type[ContestKind]) -> ContestKind | No
         return None
     try:
         return kind(folder, result)
+    # The file may be edited, or of another version.
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{folder / CONTEST} is damaged: run the contest again") from None
 

@@ -65,32 +65,30 @@ class ShownDialogue:
 
 
 def question_name(row: ResultRow) -> str:
-    """A question's id, with its place in the data if nobody gave it one."""
-    place = (row.get("meta") or {}).get("row")
-    return str(row["id"]) if place is None else f"{row['id']} (row {place})"
+    """A question's id, with its row in the data if nobody gave it one."""
+    place = (row.meta or {}).get("row")
+    return str(row.id) if place is None else f"{row.id} (row {place})"
 
 
 def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
     """A row as a report shows it; texts of turns are cut after `longest` characters."""
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row, reading)}
-    choices = row.get("choices") or {}
-    gold = answer_text(gold_text(row["gold"]) or None, choices)
-    transcript = list(row["transcript"])
-    repeat = row.get("repeat")
+    choices = row.choices or {}
+    gold = answer_text(gold_text(row.gold) or None, choices)
+    transcript = list(row.transcript)
+    repeat = row.repeat
     return ShownDialogue(
         id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
-        question=cut_text(
-            row.get("question") or "(the question is not in the row)", LONGEST_QUESTION
-        ),
+        question=cut_text(row.question or "(the question is not in the row)", LONGEST_QUESTION),
         options=[
-            (str(label), cut_text(text, 300), label == row["gold"])
+            (str(label), cut_text(text, 300), label == row.gold)
             for label, text in list(choices.items())[:20]
         ],
         gold=gold,
-        answer=answer_text(row["answer"], choices),
-        correct=bool(row["correct"]),
-        decided_by=str(row.get("decided_by") or ""),  # an imported log does not say
+        answer=answer_text(row.answer, choices),
+        correct=bool(row.correct),
+        decided_by=str(row.decided_by or ""),  # an imported log does not say
         turns=[
             _turn(turn, turned.get(place), reading, choices, longest)
             for place, turn in enumerate(transcript[:MOST_TURNS])
@@ -106,21 +104,23 @@ def _turn(
     choices: Mapping[str, str],
     longest: int,
 ) -> ShownTurn:
-    step, answer = turn.get("step"), turn.get("answer")
-    trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]
+    step, answer = turn.step, turn.answer
+    # An imported log may have a trace of another form.
+    trace = [step for step in turn.trace or () if isinstance(step, Mapping)]
     note = turned = None
     if move is not None:
-        turned = "to right" if move.now else "to wrong" if move.was else "to another wrong answer"
-        note = _moved(move, choices, handed=isinstance(turn.get("examined"), Mapping))
-    elif turn.get("worker"):
+        wrong = "to wrong" if move.was else "to another wrong answer"
+        turned = "to right" if move.now else wrong
+        note = _moved(move, choices, handed=isinstance(turn.examined, Mapping))
+    elif turn.worker:
         sent = f"sends {turn['worker']} back: {turn.get('suggestion', '')}"
         note = sent if step == "retry" else f"accepts the answer of {turn['worker']}"
     return ShownTurn(
-        agent=str(turn.get("agent")),
-        round=turn["round"] if isinstance(turn.get("round"), int) else 0,
+        agent=str(turn.agent),
+        round=turn.round if isinstance(turn.round, int) else 0,
         answer=str(step) if step and answer is None else answer_text(answer, choices),
         state="none" if step and answer is None else reading.state(answer),
-        text="" if trace else cut_text(turn.get("text"), longest),
+        text="" if trace else cut_text(turn.text, longest),
         turned=turned,
         note=None if note is None else shortened(clean(note), LONGEST_NOTE),
         steps=[

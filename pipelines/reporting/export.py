@@ -17,6 +17,7 @@ from .plots import Picture
 
 ANSWER = ("id", "repeat", "question", "gold", "answer", "correct", "score", "decided_by", "error")
 PAID = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
+# A negative number is none, but "-cmd" is: spreadsheets run what such a cell says.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+](?![\d.]))")
 
 
@@ -59,7 +60,8 @@ def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
         standings = pd.DataFrame(map(asdict, group.contest.places))
         tables = {"standings": standings, "course": pd.DataFrame(group.contest.course)}
     else:
-        scores = [{"name": name, **one} for name, one in group.runs[0].summary.scores.items()]
+        named = group.runs[0].summary.scores.items()
+        scores = [{"name": name, **score} for name, score in named]
         tables = {"scores": pd.DataFrame(scores)}
     files = {folder / f"{start}{name}.csv": table for name, table in tables.items()}
     for file, table in files.items():
@@ -74,7 +76,7 @@ def _answers(group: RunGroup, file: Path) -> Path:
         table.writerow(("run", *ANSWER, *PAID))
         for name, run in zip(group.names, group.runs, strict=True):
             for row in run.rows:
-                usage = row["usage"]
+                usage = row.usage
                 cells = [name, *map(row.get, ANSWER), *map(usage.get, PAID)]
                 table.writerow(map(_harmless, cells))
     return file

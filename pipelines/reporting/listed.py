@@ -42,6 +42,8 @@ def card_of(folder: Path, kind: Kind) -> Card:
     files = [folder / name for name in (kind.file, RESULTS, SUMMARY)]
     changed = max(path.lstat().st_mtime for path in files if os.path.lexists(path))
     card.when = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
+    # An unfinished folder looks the same whether its process was killed or is still at work: only
+    # the lock tells them apart.
     if card.state == State.STOPPED and _is_held(folder):
         card.state = State.RUNNING
     return card
@@ -50,6 +52,7 @@ def card_of(folder: Path, kind: Kind) -> Card:
 def _places(folder: Path) -> Iterator[tuple[Path, Kind]]:
     for root, within, _ in os.walk(folder):
         tracked = _TRACKED.fullmatch(Path(root).name)  # the tracking store keeps copies
+        # In place, as `os.walk` wants it: what is left out here is not gone into.
         within[:] = sorted(
             name
             for name in within

@@ -147,6 +147,7 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
     """
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
+    # With many runs, the page would be too large for a browser.
     most = FEW if len(evaluations) > 2 else MOST
     shown_runs = []
     for place, group in enumerate(groups):
@@ -163,8 +164,8 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
 def _facts(group: RunGroup, questions: int) -> str:
     """How many questions of which data were answered by which LMs, in a line."""
     manifests = [run.summary.run for run in group.runs]
-    lms = dict.fromkeys(str(lm["name"]) for run in manifests for lm in run["lms"].values())
-    named = manifests[0]["settings"].get("data")
+    lms = dict.fromkeys(lm.name for run in manifests for lm in run.lms.values())
+    named = manifests[0].settings.data
     data = f" of {experiment_name(manifests[0])}" if named else ""
     return str(scrubbed(" · ".join([f"{counted(questions, 'question')}{data}", *lms])))
 
@@ -183,6 +184,7 @@ def page_of(
     return _template().render(
         headline=headline,
         groups=list(zip(groups, runs, strict=True)),
+        # Our own file, and the one text of the page that is not escaped.
         script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
         table_of=table_of,
         cited=cited,
@@ -253,7 +255,7 @@ def _template() -> Template:
         "tokens": lambda used: (
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
         ),
-        "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
+        "money": _money,
         "json": json_in_page,
         "hash": _hashed,
         "gains": _gains,
@@ -262,6 +264,12 @@ def _template() -> Template:
     }
     text = (TEMPLATES / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
+
+
+def _money(cost: float | None) -> str:
+    if cost is None:
+        return "unknown"
+    return f"${cost:,.4f}" if cost else "$0"
 
 
 def _hashed(text: str) -> Markup:

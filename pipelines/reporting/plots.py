@@ -37,7 +37,7 @@ def price_picture(comparison: Comparison) -> list[Picture]:
     if not runs or len({run.metric for run in runs}) > 1:
         return []
     is_rate = runs[0].is_rate
-    scores = {run.name: (run.score["value"], run.score["low"], run.score["high"]) for run in runs}
+    scores = {run.name: (run.score.value, run.score.low, run.score.high) for run in runs}
     caption = f"Up is {'more often right' if is_rate else 'better'}, left is cheaper."
     if front:
         caption += (
@@ -68,6 +68,7 @@ def pictures_of(folder: Path) -> list[Picture]:
     found = []
     for file, caption in pictures.items():
         with suppress(OSError):
+            # The folder may be somebody else's: no other kind of file goes into the page.
             image = file.read_bytes()
             if image.startswith(_PNG) and len(image) <= _MOST_BYTES:
                 found.append(Picture(_uri(image, "png"), caption))
@@ -83,8 +84,11 @@ def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
     """The course of a contest, where its folder has it."""
     reference = result.asked[0].name
     draw = partial(course_plot, result.course, reference=reference, rate=rate)
-    caption = f"The distance of each program from {reference} after each look, with "
-    return _picture(draw, f"{caption}95% intervals that hold at every look.")
+    caption = (
+        f"The distance of each program from {reference}, each time the answers so far were tested, "
+        "with 95% intervals that hold at all these times."
+    )
+    return _picture(draw, caption)
 
 
 def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
@@ -99,6 +103,7 @@ def _of_training(run: Mapping[str, Any]) -> list[Picture]:
     """The pictures of a network's training, where the network is still where the run found it."""
     folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
     place = Path(folder).expanduser()
+    # Another network may have been trained there since.
     learned = (read_object(place / "network.json") or {}).get("learned")
     if not folder or learned != run["program"].get("learned"):
         return []

@@ -70,6 +70,7 @@ class QuestionTable:
 def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     """Every question that any of the runs has a row of, in the order of the first that has one."""
     rows = [run.rows for run in runs]
+    # The page is one file, with all dialogues in it: it has to stay small enough to be opened.
     size = sum(row.path.stat().st_size for row in rows)
     longest = max(SHORTEST_TEXT, min(LONGEST_TEXT, LONGEST_TEXT * MOST_BYTES // max(1, size)))
     questions: list[str] = []
@@ -85,10 +86,11 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
 
 def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
     """The rows of each run for each question: one for each repeat."""
+    # Numbers of rows only: all rows of all runs would not fit into memory.
     places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
     for rows, own in zip(runs, places, strict=True):
         for place, row in enumerate(rows):
-            own[row["id"]].append(place)
+            own[row.id].append(place)
     for name in dict.fromkeys(chain(*places)):
         yield [
             [rows[place] for place in own.get(name, ())]
@@ -98,16 +100,16 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
 
 def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
     row = next(rows[0] for rows in runs if rows)
-    choices = row["choices"] or {}
-    about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
+    choices = row.choices or {}
+    about = [f"{name}: {value}" for name, value in scrubbed(row.meta or {}).items()]
     return [
         clean(question_name(row)),
-        cut_text(row.get("question"), LONGEST_QUESTION),
+        cut_text(row.question, LONGEST_QUESTION),
         [
             [clean(str(label)), cut_text(text, MOST_ANSWER)]
             for label, text in list(choices.items())[:20]
         ],
-        clean(gold_text(row["gold"])),
+        clean(gold_text(row.gold)),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[_answer(rows) if rows else None for rows in runs],
     ]
@@ -117,10 +119,10 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     """What became of a question; where its repeats differ in that, the mean of their scores."""
     states = {row_state(row) for row in rows}
     state = states.pop() if len(states) == 1 else "scored"
-    scores = [row.get("score") if len(rows) == 1 else score_in(row) for row in rows]
+    scores = [row.score if len(rows) == 1 else score_in(row) for row in rows]
     return [
         STATES.index(state),
-        shortened(clean(answers_text([row["answer"] for row in rows]) or ""), MOST_ANSWER),
+        shortened(clean(answers_text([row.answer for row in rows]) or ""), MOST_ANSWER),
         None if None in scores else round(sum(filter(None, scores)) / len(scores), 4),
     ]
 
@@ -129,11 +131,11 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
     """The dialogue of a question; of its repeats, that of the first."""
     row = rows[0]
     one = shown(row, longest)
-    took, more = row["seconds"], f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
+    took, more = row.seconds, f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
     return [
         clean(one.decided_by),
-        more + used(row["usage"]) + ("" if took is None else f", {duration(took)}"),
-        shortened(clean(scrubbed(row["error"] or "")), MOST_ANSWER),
+        more + used(row.usage) + ("" if took is None else f", {duration(took)}"),
+        shortened(clean(scrubbed(row.error or "")), MOST_ANSWER),
         [_turn(turn) for turn in one.turns],
         one.more_turns,
     ]
@@ -143,6 +145,7 @@ def _turn(turn: ShownTurn) -> list[Any]:
     """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
     `TURNED`), note, and steps (thought, action, observation) with how many there are more.
     """
+    # Lists and numbers instead of names: a page of 10,000 questions repeats them as often.
     shown_turn = [
         clean(turn.agent),
         turn.round,
@@ -156,6 +159,7 @@ def _turn(turn: ShownTurn) -> list[Any]:
 def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
     """Lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
+    # The None after the last line closes the last pack.
     for line in chain(lines, [None]):
         if line is not None:
             held.append(line)

@@ -34,8 +34,6 @@ REPORT = "report.html"
 MOST_NOTED = 10
 """Of more runs, only the pairs with the first have their notes on the page."""
 
-"""The runs that a compilation or a study leaves in its folder."""
-
 
 @dataclass(repr=False)
 class Report:
@@ -78,9 +76,9 @@ def report(
     Raises UserError for no run, something that is not a run, a folder without a run, no finished
     row, names that do not fit, and a file that cannot be written.
     """
-    sources = (
-        list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
-    )
+    sources: list[Any] = [runs]
+    if isinstance(runs, Iterable) and not isinstance(runs, str | Path):
+        sources = list(runs)
     if not sources:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     contests = {place: _contest(run) for place, run in enumerate(sources)}
@@ -98,10 +96,11 @@ def report(
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups)
     shown = runs_of(groups)
-    cited = bibtex(protocols_in([run.summary.run["program"] for run in evaluations]))
+    cited = bibtex(protocols_in([run.summary.run.program for run in evaluations]))
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []
+    # The page is written first, since the store may be down.
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
             f"MLflow did not take the report ({problem}): {path} has it",
@@ -141,6 +140,7 @@ def _opened(
             earlier(run)  # raises UserError
         folder = run.folder if isinstance(run, Evaluation) else Path(run).expanduser()
         rows = folder / RESULTS
+        # A run that has only begun has an empty file of rows.
         if (folder / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
             empty.append(folder)
         else:
@@ -168,19 +168,20 @@ def _grouped(
                 continue
             names_in.append(name)
             members.append(run)
+            # The group shrinks to what all of its runs share, as a comparison does.
             for other in shared.keys() - set(ids):
                 del shared[other]
             break
         else:
             groups.append(([name], [run], asked))
-    return [
-        RunGroup(
-            names_in,
-            members,
-            compare(*members, names=names_in, **how) if len(members) > 1 else None,
-        )
+    together = [
+        compare(*members, names=names_in, **how) if len(members) > 1 else None
         for names_in, members, _ in groups
-    ], apart
+    ]
+    found = [
+        RunGroup(*group[:2], comparison) for group, comparison in zip(groups, together, strict=True)
+    ]
+    return found, apart
 
 
 def _headline(groups: Sequence[RunGroup]) -> str:
@@ -206,9 +207,8 @@ def _warnings(group: RunGroup) -> list[str]:
             notes += run_notes(name, counts, run.summary.finished)
         if counts.unreadable:
             notes.append(
-                f"{counts.unreadable:,} of the {counted(counts.rows, 'answer')} of {name} "
-                f"could not be "
-                f"read and {'counts' if counts.unreadable == 1 else 'count'} as wrong."
+                f"{counts.unreadable:,} of the {counted(counts.rows, 'answer')} of {name} could "
+                f"not be read and {'counts' if counts.unreadable == 1 else 'count'} as wrong."
             )
         if silent := unmetered_line(run.summary):
             notes.append(f"{name}: {silent}.")
@@ -219,8 +219,8 @@ def _warnings(group: RunGroup) -> list[str]:
         causes = [f"{pair.cause}." for pair in against]
         # Of many runs, only the pairs with the first have their notes on the page.
         pairs = against if len(group.runs) > MOST_NOTED else group.comparison.pairs
-        for note in (note for pair in pairs for note in pair.notes):
-            notes += [] if note in notes or note in causes else [note]
+        for pair in pairs:
+            notes += [note for note in pair.notes if note not in notes and note not in causes]
     return notes
 
 

@@ -27,17 +27,19 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
     `how` has the arguments of `compare`. Returns what went wrong, in a line, or None.
     """
     folders = [Path(run.folder) for run in comparison.runs]
+    # The same runs in the same order are the same comparison, whatever they are called.
     key = hashlib.sha256(
         "\n".join(str(folder.resolve()) for folder in folders).encode()
     ).hexdigest()
     tests = [None, *comparison.against]
+    figures = [(pair.difference, pair.p_adjusted) if pair else (None, None) for pair in tests]
     rows = [
         [
-            *(run.name, run.score["value"], run.score["low"], run.score["high"]),
-            *((pair.difference, pair.p_adjusted) if pair else (None, None)),
+            *(run.name, run.score.value, run.score.low, run.score.high),
+            *test,
             comparison.verdict.prices[run.name],
         ]
-        for run, pair in zip(comparison.runs, tests, strict=True)
+        for run, test in zip(comparison.runs, figures, strict=True)
     ]
     lead = comparison.lead
     gap = Score(DIFFERENCE, lead.difference, lead.low, lead.high).figures() if lead else {}

@@ -49,6 +49,7 @@ def row_pairs(table: Table) -> Iterator[tuple[Row, Row]]:
     by_id = {row.id: row for row in table.rows}
     for row in table.rows:
         parts = row.id.split(".")
+        # Once each: a name of one part is that part, too.
         for word in dict.fromkeys([row.id, *parts]):
             for other in table.against.get(word, ()):
                 name = ".".join(other if part == word else part for part in parts)
@@ -65,9 +66,10 @@ def differences(table: Table, answered: Mapping[str, Answered]) -> list[Between]
     for row, rival in row_pairs(table):
         runs = [answered.get(each.name, {}) for each in (rival, row)]
         for figure, attribute in _OF_QUESTION.items():
-            # a network's consensus stands against one LM's accuracy
+            # A network's consensus stands against one LM's accuracy.
             rivals = rival.published.get(figure, rival.published.get(_INSTEAD.get(figure, "")))
             published = (row.published.get(figure), rivals)
+            # Rows may share a run, which does not differ from itself.
             if runs[0] is runs[1] or None in published:
                 continue
             scores = [
@@ -85,6 +87,7 @@ def differences(table: Table, answered: Mapping[str, Answered]) -> list[Between]
 
 def unanimous(answered: Mapping[str, Answered]) -> dict[str, list[str]]:
     """The ids of the questions that all runs solve, and that all fail; none with one run alone."""
+    # Rows may share a run: one that agrees with itself says nothing.
     runs = list({id(run): run for run in answered.values()}.values())
     found: dict[str, list[str]] = {"all_solve": [], "all_fail": []}
     for name in dict.fromkeys(name for run in runs for name in run):

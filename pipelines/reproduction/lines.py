@@ -50,6 +50,7 @@ class Line:
         self.measured = 100 * score["value"]
         self.low, self.high = 100 * score["low"], 100 * score["high"]
         self.n = score["n"]
+        # Failed questions count as wrong: many of them would be taken for a worse program.
         if self.counts and self.counts.errors > MOST_FAILED * self.counts.rows:
             self.why = "more than 2% of the questions failed: --retry-errors asks them again"
         elif self.published is not None:

@@ -36,7 +36,8 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
     if figure in _GROUPS:
         field, group = _GROUPS[figure]
         return run.summary.groups.get(field, {}).get(group)
-    by_row = [_OF_ROW[figure](row) for row in run.rows]
+    by_row = [_OF_ROW[figure](row) for row in map(ResultRow.of, run.rows)]
+    # Some figures are of some rows alone, such as those that a judge decided.
     values = [value for value in by_row if value is not None]
     if not values:
         return None
@@ -46,9 +47,9 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
 
 def _judge(row: ResultRow) -> float | None:
     """Whether the judge is right, where it was asked; one that could not be read is not."""
-    if not any(turn["agent"] == JUDGE for turn in row["transcript"]):
+    if not any(turn.agent == JUDGE for turn in row.transcript):
         return None
-    return float(row["decided_by"] == JUDGE and bool(row["correct"]))
+    return float(row.decided_by == JUDGE and bool(row.correct))
 
 
 def _individual(row: ResultRow) -> float:
@@ -59,9 +60,9 @@ def _individual(row: ResultRow) -> float:
 
 _OF_ROW: dict[str, Callable[[ResultRow], float | None]] = {
     "judge_accuracy": _judge,
-    "consensus_in_round_1": lambda row: float(row["consensus_round"] == 1),
+    "consensus_in_round_1": lambda row: float(row.consensus_round == 1),
     "individual": _individual,
-    "improvement": lambda row: float(bool(row["correct"])) - _individual(row),
+    "improvement": lambda row: float(bool(row.correct)) - _individual(row),
 }
 
 

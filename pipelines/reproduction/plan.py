@@ -62,6 +62,7 @@ class ReproductionPlan:
         engines, ledgers = list[Any](), list[Path]()
         for folder, run in self.runs.items():
             engines += run.engines
+            # A training pays in a folder of its own, below that of its test.
             ledgers += [folder, folder / CALLS]
         return account_of(self.request.budget, engines, *ledgers)
 
@@ -106,6 +107,7 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
             run = plan_training(recorded_training(row, request, plan.out, *answers))
         assert run.out is not None
         plan.folders[row.name] = run.out
+        # Rows that ask the same share a folder, and so a run.
         plan.runs.setdefault(run.out, run)
     plan.account()  # a budget that cannot hold is refused now rather than after a question
     return plan
@@ -158,7 +160,9 @@ def _asking(row: Row, request: ReproduceRequest) -> dict[str, Any]:
     """How LMs are asked: by the user's for every seat, or on top of the paper's models."""
     lms = Seating(request).seated
     if EVERY not in lms:
+        # An LM that is named for one agent replaces the paper's there alone.
         lms = {seat: models()[model]["name"] for seat, model in row.models.items()} | lms
+    # Some of the papers' models are no longer offered: LiteLLM has no name for them.
     for seat, name in lms.items():
         if name is None:
             raise UserError(

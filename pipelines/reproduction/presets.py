@@ -92,6 +92,7 @@ def select(spec: str | None) -> tuple[Table, list[Row]]:
 
     Raises UserError, with what was probably meant, for a table or row that there is not.
     """
+    # Padded, since what is left out is empty.
     paper, table_id, wanted = (*(spec or "").strip("/").split("/", 2), "", "")[:3]
     name = f"{paper}/{table_id}"
     if name not in tables():

@@ -31,10 +31,12 @@ def divided(request: ReproduceRequest, networks: Sequence[Row]) -> tuple[Outcome
         if request.asked(option):
             raise UserError(f"--{option.replace('_', '-')} is for asking LMs: drop it or outcomes")
     outcomes = outcomes_in(request.outcomes)
+    # Fewer questions than the paper's are divided as the paper divides its own.
     learnt = min(TRAIN, len(outcomes) * TRAIN // (TRAIN + TEST))
     tested = min(TEST, len(outcomes) - learnt, request.limit or TEST)
     if not learnt or not tested:
         raise UserError(f"the outcomes have {len(outcomes)} questions: give more of them")
+    # One order whatever the row's seed, so that all rows are tested on the same questions.
     order = np.random.default_rng(0).permutation(len(outcomes)).tolist()
     return outcomes.take(order[:learnt]), outcomes.take(order[learnt : learnt + tested])
 

@@ -44,6 +44,7 @@ def reproduce_as_planned(plan: ReproductionPlan) -> Reproduction:
                 result = train_as_planned(run).evaluation
             if result is not None and result.stopped:  # None: tested on recorded answers
                 stopped = f"{plan.rows_of(folder)[0]}: {result.stopped}"
+                # Failed questions do not keep the next run from being asked; a spent budget does.
                 if result.summary.stopped:
                     break
     return reproduced_so_far(plan, stopped)
@@ -55,6 +56,7 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
     for row in plan.rows:
         folder = plan.folders.get(row.name)
         run = left_in(folder)
+        # Rows may share a run, whose answers are read once.
         if folder is not None and run is not None and folder not in answers:
             answers[folder] = answered_in(run)
         scores = None if folder is None else read_object(folder / SCORES)
@@ -77,7 +79,7 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
 
 def _measure(line: Line, run: Evaluation) -> None:
     line.counts, line.run = run.summary.counts, str(run.folder)
-    line.lm = ", ".join(dict.fromkeys(lm["name"] for lm in run.summary.run["lms"].values()))
+    line.lm = ", ".join(dict.fromkeys(lm.name for lm in run.summary.run.lms.values()))
     score = None if run.empty else measured(line.figure, run)
     if score is not None:
         line.measure(score)

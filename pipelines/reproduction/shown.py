@@ -43,7 +43,8 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     console().print(table)
     if view.quiet:
         return
-    show_lines(f"{d.row} less {d.against}, {d.figure}: {d.words}" for d in result.differences)
+    for gap in result.differences:
+        show_lines([f"{gap.row} less {gap.against}, {gap.figure}: {gap.words}"])
     show_lines(
         f"{name.replace('_', ' ')} {counted(len(ids), 'question')}: {shorten(', '.join(ids), 60)}"
         for name, ids in result.unanimous.items()
@@ -51,6 +52,7 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     )
     notes = [(line.row, line.note) for line in result.lines]
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
+    # All figures of a row have its note.
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
     lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
     show_lines([f"asked: {', '.join(lms)}"] if lms else [])

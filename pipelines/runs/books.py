@@ -98,6 +98,7 @@ def open_books(
     """
     outer = books_around()
     if not outer.ledgers and not outer.accounts:  # no other run is around this one
+        # An endpoint that an earlier run has given up may be back.
         try_all_again()
     with ExitStack() as held:
         try:
@@ -110,6 +111,7 @@ def open_books(
                     "counts instead",
                     *(ledger, book.total.calls),
                 )
+            # A replay has to know which LM gave the answers.
             for store in stores if lms is not None else ():
                 write_lms(store.folder, lms or {})
         except OSError as problem:
@@ -131,6 +133,7 @@ def open_books(
 
 def _paid_by_rows(folder: Path) -> Usage:
     """The bill of the rows in a folder, and in those of its parts."""
+    # Runs of a contest or of a study lie one or two folders deeper.
     files = [each for part in ("", "*/", "*/*/") for each in folder.glob(part + RESULTS)]
     rows = (row for file in files for row in records(file, ("usage",)))
     usages = (row["usage"] for row in rows if isinstance(row["usage"], dict))
@@ -139,4 +142,5 @@ def _paid_by_rows(folder: Path) -> Usage:
 
 def _before(own: tuple[T, ...], outer: tuple[T, ...]) -> tuple[T, ...]:
     """Inner ones first, without duplicates."""
+    # By identity: two accounts may hold the same figures, and each has to be charged.
     return (*own, *(each for each in outer if not any(each is mine for mine in own)))

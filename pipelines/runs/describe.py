@@ -27,19 +27,17 @@ def manifest_of(
     metric: Metric | None = None,
 ) -> Manifest:
     """Describe a run, as `run.json` does."""
-    manifest: Manifest = as_json(
-        {
-            "program": program.describe(),
-            **hashes(program),
-            "lms": lms_of(program, lm),
-            "data_fingerprint": fingerprint(questions),
-            "questions": len(questions),
-            "metric": metric.identity() if metric is not None else None,
-            "settings": {"loaded_from": origin_of(questions), **settings},
-            **made_with(),
-        }
-    )
-    return manifest
+    manifest = {
+        "program": program.describe(),
+        **hashes(program),
+        "lms": lms_of(program, lm),
+        "data_fingerprint": fingerprint(questions),
+        "questions": len(questions),
+        "metric": metric.identity() if metric is not None else None,
+        "settings": {"loaded_from": origin_of(questions), **settings},
+        **made_with(),
+    }
+    return Manifest.of(as_json(manifest))
 
 
 def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
@@ -58,12 +56,11 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
             raise UserError(
                 f"the LM of the agent {name!r} is {what}, not an LM: pass lm=fm.lm('…')"
             )
-        described: LMFields = lm_identity(used) or {
-            "name": used.model,
-            "endpoint": used.model,
-            "profile": {},
+        identities[name if own is not None else "*"] = lm_identity(used) or LMFields(
+            name=used.model,
+            endpoint=used.model,
+            profile={},
             # Only settings that cannot hold a secret; headers and client settings could.
-            "settings": settings_of(used),
-        }
-        identities[name if own is not None else "*"] = described
+            settings=settings_of(used),
+        )
     return identities

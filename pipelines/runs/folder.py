@@ -41,6 +41,7 @@ class TemporaryFolder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="folkmoot-"))
+        # Not `__del__`, which Python may leave out at the end of the process.
         self.delete = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 

@@ -58,7 +58,7 @@ def score_line(summary: Summary) -> str:
 
 def _limit_advice(summary: Summary) -> str:
     limits = {"max_tokens", "max_completion_tokens"}
-    if any(limits & set(lm["settings"]) for lm in summary.run["lms"].values()):
+    if any(limits & set(lm.settings) for lm in summary.run.lms.values()):
         return ": raise --max-tokens"
     return " at the server's own limit: give --max-tokens 2000"
 
@@ -113,20 +113,19 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     earlier.
     """
     usage = summary.paid or summary.usage
-    parts = [f"paid {money(usage['cost_usd'])} for {calls_used(usage['calls'])}"]
+    parts = [f"paid {money(usage.cost_usd)} for {calls_used(usage.calls)}"]
     parts[0] += unanswered(summary.lost)
-    if summary.lost and summary.lost["calls"]:
+    if summary.lost and summary.lost.calls:
         parts[0] += _calls_left(summary)
-    if cached := summary.usage["cached_calls"]:
+    if cached := summary.usage.cached_calls:
         parts[0] += f" ({cached:,} more from records or the cache)"
     takes = summary.takes
     answered = summary.answered
     if takes and answered:
         tokens = tokens_of(takes)
-        if takes["cost_usd"]:
-            parts.append(
-                f"{rounded_money(1000 * takes['cost_usd'] / answered)} for 1,000 questions"
-            )
+        # An LM of one's own costs 0 dollars: then tokens say more.
+        if takes.cost_usd:
+            parts.append(f"{rounded_money(1000 * takes.cost_usd / answered)} for 1,000 questions")
         elif tokens is not None:
             each = float(f"{1000 * tokens / answered:.2g}")
             parts.append(f"{each:,.0f} tokens for 1,000 questions")
@@ -137,11 +136,11 @@ def _calls_left(summary: Summary) -> str:
     """How many calls of the run's budget are left; empty without such a budget."""
     from ..base.budget import Budget  # imports DSPy, which a comparison does not need
 
-    budget = summary.run["settings"].get("budget")
+    budget = summary.run.settings.budget
     calls = Budget.parse(budget).calls if budget else None
     if calls is None or summary.paid is None or summary.lost is None:
         return ""
-    left = calls - (summary.paid["calls"] or 0) - (summary.lost["calls"] or 0)
+    left = calls - (summary.paid.calls or 0) - (summary.lost.calls or 0)
     return f", {max(0, left):,} left"
 
 
@@ -164,15 +163,15 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
     if summary.requests:
         lines["requests"] = "; ".join(summary.requests)
     lines["used"] = used(usage)
-    if summary.takes and usage["cached_calls"]:
+    if summary.takes and usage.cached_calls:
         lines["takes without cache"] = used(summary.takes)
     if summary.metric_usage:
         lines["used by the metric"] = used(summary.metric_usage)
-    if "judge" in summary.run:
-        lines["the judge"] = judge_words(summary.run["judge"])
+    if summary.run.judge is not None:
+        lines["the judge"] = judge_words(summary.run.judge)
     if lost := unanswered(summary.lost):
         lines["used"] += lost
-    if paid and (usage["calls"] is None or paid["calls"] != usage["calls"] - usage["cached_calls"]):
+    if paid and (usage.calls is None or paid.calls != usage.calls - usage.cached_calls):
         lines["paid in all"] = used(paid)
     times = [] if seconds is None else [duration(seconds)]
     if summary.seconds:
@@ -188,13 +187,13 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
 
 def judge_words(judge: JudgeFields) -> str:
     """The agreement of a judge with people, in words."""
-    if not judge.get("checked"):
-        return f"{judge['lm']}, not checked against people: give a sample that people graded"
-    agreement, kappa = judge["agreement"], judge["kappa"]
+    agreement, kappa = judge.agreement, judge.kappa
+    if agreement is None or kappa is None:
+        return f"{judge.lm}, not checked against people: give a sample that people graded"
     return (
-        f"{judge['lm']}, which agrees with people on {percent(agreement)} of {agreement['n']:,} "
+        f"{judge.lm}, which agrees with people on {percent(agreement)} of {agreement.n:,} "
         f"answers "
-        f"(Cohen's kappa {kappa['value']:.2f} [{kappa['low']:.2f}, {kappa['high']:.2f}])"
+        f"(Cohen's kappa {kappa.value:.2f} [{kappa.low:.2f}, {kappa.high:.2f}])"
     )
 
 
@@ -216,6 +215,7 @@ def highlights(report: Mapping[str, object]) -> dict[str, str]:
 
 def _figure(value: Any) -> str | None:
     if isinstance(value, Mapping):
+        # Figures without an interval are details of a report, which `summary.json` has.
         has_interval = isinstance(value.get("value"), int | float) and value.get("low") is not None
         return percent(cast(ScoreFields, value)) if has_interval else None
     if isinstance(value, str):
@@ -242,12 +242,12 @@ class Progress:
 
     def count(self, row: ResultRow, *, resumed: bool = False) -> None:
         self.done += 1
-        self.correct += bool(row["correct"])
+        self.correct += bool(row.correct)
         self.score += score_in(row)
-        self.errors += bool(row["error"])
-        self.unreadable += row["error"] is None and row["answer"] is None
+        self.errors += bool(row.error)
+        self.unreadable += row.error is None and row.answer is None
         if not resumed:
-            self.usage.add(Usage.of(row["usage"]))
+            self.usage.add(Usage.of(row.usage))
 
 
 def evaluation_line(label: str, state: Progress) -> ProgressLine:

@@ -109,6 +109,7 @@ class RunFolder:
                 written = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
+            # A run that goes on does so in its own run of MLflow.
             run_id = written.get("mlflow_run_id")
             cast(dict[str, object], about)["mlflow_run_id"] = (
                 run_id if isinstance(run_id, str) else None
@@ -136,14 +137,14 @@ def read_run(folder: Path) -> Manifest:
         raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged)")
     if wrong := misfit(manifest, _RUN):
         raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not valid)")
-    return cast(Manifest, manifest)
+    return Manifest.of(manifest)
 
 
 def name_of_run(run: Manifest) -> str:
     """Name a run in a few words: by the user's own name for it, else by its program."""
-    settings = run["settings"]
-    own = settings.get("run_name") or settings.get("label")
-    return own or short_name(run["program"], settings.get("demos") or 0)
+    run = Manifest.of(run)
+    settings = run.settings
+    return settings.run_name or settings.label or short_name(run.program, settings.demos or 0)
 
 
 class MadeWith(TypedDict):
@@ -174,7 +175,12 @@ def git_commit() -> str | None:
     """The commit of the user's working folder, or None outside a repository."""
     try:
         answer = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
+            # On a slow network disk, git may take longer than a run should wait.
+            ["git", "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -190,12 +196,14 @@ def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
         beside = [path.parent for path in out.parent.glob(f"*/{MANIFEST}") if path.parent != out]
         beside.sort(key=lambda folder: -(folder / MANIFEST).stat().st_mtime)
     runs = [(folder, read_object(folder / MANIFEST) or {}) for folder in [out, *beside]]
+    # Each manifest is read: the latest few are enough.
     return [(folder, run) for folder, run in runs if "lms" in run][:MOST_RUNS]
 
 
 def rival_of(folder: Path, run: Manifest) -> Path | None:
     """The latest run beside a folder with the same questions and another program or LM."""
     for other, manifest in former_runs(folder):
+        # The same program with the same LMs would be compared with itself.
         same = [manifest.get(name) == run.get(name) for name in ("program_hash", "lms")]
         asked_the_same = manifest.get("data_fingerprint") == run["data_fingerprint"]
         if other != folder and asked_the_same and not all(same):

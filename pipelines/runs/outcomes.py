@@ -171,6 +171,7 @@ class Outcomes:
 
         def spread(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
             shape = (len(self), len(agents), len(ways))
+            # What the table lacks is no answer (-1), and neither right nor present.
             wide = np.full(shape, False if cells.dtype == bool else -1, dtype=cells.dtype)
             wide[columns] = cells
             return wide
@@ -206,6 +207,7 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     for file in files:
         path = _file_of(file)
         before = table.rows
+        # A results file and an outcome table are both lines of JSON: the first one tells.
         if "transcript" in next((line for _, line in _lines(path)), {}):
             _add_results(path, table)
         else:
@@ -240,6 +242,7 @@ def outcomes_in(source: Any) -> Outcomes:
 
 def _texts(row: Mapping[str, object]) -> dict[str, object]:
     named = ("question_id", "agent", "answer", "group")
+    # Not isinstance: True is an int to Python, and no id to anybody.
     return {
         name: str(value) if name in named and type(value) is int else value
         for name, value in row.items()
@@ -335,6 +338,7 @@ class _Table:
             )
         self._seen.add((cell, outcome.repeat))
         answered = outcome.repeat, code, outcome.correct
+        # The first repeat counts, in whatever order the rows come.
         self._cells[cell] = min(self._cells.get(cell, answered), answered)
         self.rows += 1
 
@@ -345,6 +349,7 @@ class _Table:
         for cell, (_, code, right) in self._cells.items():
             answers[cell], correct[cell], present[cell] = code, right, True
         texts = {answer for asked in self._questions.values() for answer in asked.codes}
+        # Only a closed list of answers says how often two that guess agree.
         closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
         return Outcomes(
             ids=tuple(self._questions),
@@ -395,7 +400,7 @@ def _add_results(path: Path, table: _Table) -> None:
     run: Any = read_object(path.parent / MANIFEST) or {}
     for number, row in enumerate(read_rows(path), start=1):
         where = f"{path}, line {number}"
-        if row["error"]:
+        if row.error:
             table.errors += 1
             continue
         if run.get("metric"):
@@ -408,7 +413,7 @@ def _add_results(path: Path, table: _Table) -> None:
         except (TypeError, ValueError, AttributeError) as problem:
             raise UserError(f"{where} is not a result row ({problem!r}): delete the line") from None
         for outcome in outcomes:
-            table.add(outcome, where, row["id"])
+            table.add(outcome, where, row.id)
 
 
 def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
@@ -422,17 +427,18 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
     right against the row's gold answer; equal answers get one spelling. Questions are identified by
     id, text and options. `run` is the content of `run.json`, as far as known.
     """
-    kind, choices = row["kind"], row["choices"]
-    content = json.dumps([row["question"], choices], ensure_ascii=False)
+    kind, choices = row.kind, row.choices
+    # Data sets count from 1 each: an id alone does not say which question it is.
+    content = json.dumps([row.question, choices], ensure_ascii=False)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
-    last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
+    last = {turn["agent"]: turn for turn in row.transcript if turn.step is None}
     alone = len(last) == 1 and "imported" in run  # scored by the tool that wrote the log
     outcomes: dict[tuple[str, str | None], RecordedOutcome] = {}
     for name, turn in last.items():
-        answer = row["answer"] if len(last) == 1 else turn["answer"]
-        right = bool(row["correct"])
+        answer = row.answer if len(last) == 1 else turn.answer
+        right = bool(row.correct)
         if not alone:
-            right = score(answer, row["gold"] or "", kind, choices).correct
+            right = score(answer, row.gold or "", kind, choices).correct
             answer = None if answer is None else answer_key(answer, kind)
         own, strategy = _agent(name, turn, run)
         agent, number = own, 1
@@ -440,22 +446,23 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
             number += 1
             agent = f"{own} #{number}"
         outcomes[agent, strategy] = RecordedOutcome(
-            f"{row['id']} {digest[:8]}",
-            row["question"],
+            f"{row.id} {digest[:8]}",
+            row.question,
             _group(row, run),
             agent,
             strategy,
             answer,
             right,
-            row["repeat"],
+            row.repeat,
         )
     return list(outcomes.values())
 
 
 def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]:
     """The agent of a turn, and its strategy."""
-    if turn.get("strategy") is not None or "imported" in run:
-        return name, turn.get("strategy")
+    if turn.strategy is not None or "imported" in run:
+        return name, turn.strategy
+    # Several agents with one strategy are told apart by a number, such as `cot.1`.
     strategy = re.sub(r"\.\d+$", "", name)
     if STRATEGIES.find(strategy) is None:
         return name, None

@@ -9,7 +9,7 @@ import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, cast, overload
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, overload
 
 from pydantic import Field
 
@@ -17,7 +17,14 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_LINE, cut_torn_line, lines_in, open_regular, opened
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, gold_text, golds_of, read_number
-from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
+from ...modules.reading.grading import (
+    Graded,
+    MetricError,
+    MetricFields,
+    Scale,
+    grader_of,
+    row_fault,
+)
 from ...modules.reading.row import (
     CheckFields,
     Examined,
@@ -109,7 +116,7 @@ def row_of(
     if (raw := prediction.get("raw")) is not None:
         row["raw"] = str(raw)[:MOST_RAW]
     if question.kind == "number":
-        row["strict"] = bool(row["correct"]) and _strict(prediction)
+        row["strict"] = bool(row.correct) and _strict(prediction)
     return row
 
 
@@ -126,38 +133,36 @@ def error_row(
 def _row(
     question: Question, seconds: float, error: str | None, usage: UsageFields, repeat: int
 ) -> ResultRow:
-    return {
-        "id": question.id,
-        "repeat": repeat,
-        "kind": question.kind,
-        "question": question.question,
-        "choices": question.choices,
-        "answer": None,
-        "gold": question.gold,
-        "correct": False,
-        "score": None,
-        "em": None,
-        "f1": None,
-        "decided_by": "error" if error else None,
-        "rounds": 0,
-        "consensus_round": None,
-        "transcript": [],
-        "usage": usage,
-        "seconds": round(seconds, 4),
-        "error": error,
-        "meta": {
-            key: value
-            for key, value in question.meta.items()
-            if isinstance(value, (str, int, float))
-        },
-    }
+    plain = str | int | float
+    return ResultRow(
+        id=question.id,
+        repeat=repeat,
+        kind=question.kind,
+        question=question.question,
+        choices=question.choices,
+        answer=None,
+        gold=question.gold,
+        correct=False,
+        score=None,
+        em=None,
+        f1=None,
+        decided_by="error" if error else None,
+        rounds=0,
+        consensus_round=None,
+        transcript=[],
+        usage=usage,
+        seconds=round(seconds, 4),
+        error=error,
+        meta={key: value for key, value in question.meta.items() if isinstance(value, plain)},
+    )
 
 
 def _strict(prediction: dspy.Prediction) -> bool:
     """Whether the winning answer was stated in GSM8K's strict form (or as a bare number)."""
+    # The last turn with the winning answer is the one that decided.
     for turn in reversed(prediction.transcript):
-        if turn["answer"] == prediction.answer:
-            return read_number(str(turn.get("raw") or turn["answer"]), strict=True) is not None
+        if turn.answer == prediction.answer:
+            return read_number(str(turn.raw or prediction.answer), strict=True) is not None
     return False
 
 
@@ -173,8 +178,9 @@ class RowFile:
     ) -> None:
         self.path = folder / RESULTS
         if retry_errors and self.path.exists():
+            # A kill may have left half a line, which is no row to be read.
             cut_torn_line(self.path)
-            rewrite(self.path, [row_key(row) for row in read_rows(self.path) if not row["error"]])
+            rewrite(self.path, [row_key(row) for row in read_rows(self.path) if not row.error])
         self._journal = Journal(self.path, alone=True)
         self.done: set[RowKey] = set()
         for row in read_rows(self.path):
@@ -215,14 +221,14 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
             first = lines.setdefault(row_key(row), number)
             if first != number:
                 raise UserError(
-                    f"{path}, line {number}: the question {row['id']!r} has its repeat "
-                    f"{row['repeat']} on "
+                    f"{path}, line {number}: the question {row.id!r} has its repeat "
+                    f"{row.repeat} on "
                     f"line {first}, too: keep one of the two"
                 )
             asked = question_hash(row)
-            if questions.setdefault(row["id"], asked) != asked:
+            if questions.setdefault(row.id, asked) != asked:
                 raise UserError(
-                    f"{path}, line {number}: the question {row['id']!r} has another text, other "
+                    f"{path}, line {number}: the question {row.id!r} has another text, other "
                     f"options or "
                     "another gold answer than before: keep the rows of one of the two"
                 )
@@ -244,8 +250,8 @@ def question_hash(row: ResultRow) -> int:
     """A hash of the question's text, options and gold answer, stable only within this process. A
     question without a text, as in some logs, is that of its id.
     """
-    choices = frozenset((row["choices"] or {}).items())
-    return hash((row["kind"], row["question"] or row["id"], choices, *golds_of(row["gold"])))
+    choices = frozenset((row.choices or {}).items())
+    return hash((row.kind, row.question or row.id, choices, *golds_of(row.gold)))
 
 
 def row_program(run: Mapping[str, Any]) -> str:
@@ -259,7 +265,8 @@ class _RowCheck:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._run = read_object(path.parent / MANIFEST)
-        metric = (self._run or {}).get("metric")
+        described = (self._run or {}).get("metric")
+        metric = MetricFields.of(described) if described else None
         self._scale, self._grader = Scale.of(metric), grader_of(metric)
         self._program = row_program(self._run or {})
 
@@ -267,6 +274,7 @@ class _RowCheck:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
         try:
             row = json.loads(line)
+        # Thousands of nested brackets end Python's parser, and are no row either.
         except (ValueError, RecursionError):
             row = None
         if wrong := misfit(row, _ROW):
@@ -274,26 +282,27 @@ class _RowCheck:
                 f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
                 "the line and run again"
             )
+        row = ResultRow.of(row)
         row.setdefault("repeat", 0)
         if self._run is not None:  # without a manifest, the metric is unknown
             measured = "imported" not in self._run
             named = row.get("program", self._program)
             if self._program and named != self._program:
                 raise UserError(
-                    f"{self.path}, line {number}: the question {row['id']!r} was answered by "
+                    f"{self.path}, line {number}: the question {row.id!r} was answered by "
                     "another program: restore the row, or delete the line and run again"
                 )
             grader = self._grader if measured else None
             try:
                 wrong = row_fault(row, self._scale, grader, measured=measured)
             except MetricError as problem:
-                wrong = f"the question {row['id']!r} cannot be graded again ({problem})"
+                wrong = f"the question {row.id!r} cannot be graded again ({problem})"
             if wrong:
                 raise UserError(
                     f"{self.path}, line {number}: {wrong}: restore the row, or delete the line "
                     f"and run again"
                 )
-        return cast(ResultRow, row)
+        return row
 
 
 class Rows(Sequence[ResultRow]):
@@ -331,8 +340,7 @@ class Rows(Sequence[ResultRow]):
     def _repr_html_(self) -> str:
         shown = self[:SHOWN_ROWS]
         cells = [
-            [row["question"], row["answer"], gold_text(row["gold"]), row["correct"], row["error"]]
-            for row in shown
+            [row.question, row.answer, gold_text(row.gold), row.correct, row.error] for row in shown
         ]
         title = f"{counted(len(self), 'row')}, the first {len(shown)}:"
         return html_result(
@@ -352,6 +360,7 @@ class Rows(Sequence[ResultRow]):
     def _places(self) -> array[int]:
         """The byte offset of each row, computed again when the file has changed."""
         stat = self.path.stat()
+        # `rewrite` puts another file in its place, perhaps of the same size within one tick.
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen != self._seen:
             starts, at = array("q"), 0
@@ -379,12 +388,14 @@ def rewrite(path: Path, order: Iterable[RowKey]) -> None:
     with opened(path) as source:
         at = 0
         for line in _lines_of(path, source):
-            row = json.loads(line)
-            places[row["id"], row.get("repeat", 0)] = (at, len(line))
+            row = ResultRow.of(json.loads(line))
+            places[row_key(row)] = (at, len(line))
             at += len(line)
         temporary = path.with_suffix(".tmp")
         fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
+            # A link that somebody left under this name would be written through, to wherever it
+            # leads.
             with open(open_regular(temporary, fresh, links=False), "wb") as target:
                 for key in order:
                     if key in places:

@@ -54,23 +54,23 @@ class Summary:
     """`summary.json`: scores, counts, the bill and the manifest of a run.
 
     Attributes:
-        scores: by name, the run's metric first, over questions by the mean of their repeats. Rates,
-            such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with repeats;
-            other scores have a bootstrap interval.
+        scores: by name, the run's metric first; a question counts once, by its repeats' mean.
+            Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's with
+            repeats; others have a bootstrap interval.
         usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
             nothing.
         takes: as `usage`, but with these answers at their original price.
         paid: what was spent in this folder, also by killed attempts.
         lost: what calls without an answer may have cost besides.
         seconds: mean and percentiles of the time per question.
-        groups: the score by the values of `meta.subject` and other fields.
+        groups: the score by `meta.subject` and other fields.
         report: the protocol's own report.
         run: the manifest, as in `run.json`.
         spent: the budget that ended it.
-        refused: how many replies an LM or its provider refused, by the reason.
+        refused: how many replies were refused, by the reason.
         models: the names under which endpoints answered.
         requests: what was changed about requests, since an endpoint refused it as it was.
-        flaky: questions that are right in some repeats and wrong in others, the worst first.
+        flaky: questions that are right in some repeats alone, the worst first.
         spread: the variances of scores `within` a question and `between` questions, or None.
         forensics: how dialogues changed answers.
     """
@@ -104,7 +104,7 @@ class Summary:
     @property
     def default_metric(self) -> bool:
         """Whether answers were scored by accuracy, the default."""
-        return not self.run.get("metric")
+        return not self.run.metric
 
     @property
     def main(self) -> ScoreFields:
@@ -116,7 +116,7 @@ class Summary:
         """The share of right answers, 0 to 1. Raises UserError for scores that are not rates."""
         if not self.is_rate:
             raise UserError(f"{self.metric} scores are neither right nor wrong: read score instead")
-        return float(self.main["value"])
+        return float(self.main.value)
 
     @property
     def is_rate(self) -> bool:
@@ -131,7 +131,7 @@ class Summary:
     @property
     def finished(self) -> int:
         """How many questions have a row."""
-        return int(self.main["n"])
+        return self.main.n
 
     @property
     def failures(self) -> str:
@@ -152,7 +152,7 @@ class Summary:
         return fields
 
     def __float__(self) -> float:
-        return self.main["value"]
+        return self.main.value
 
     def __repr__(self) -> str:
         if not self.counts.rows:
@@ -177,7 +177,8 @@ def summarise(
     `report` and `forensics` describe right and wrong answers, so they are empty for metrics other
     than accuracy.
     """
-    tally, forensic = _Tally(run.get("metric")), ForensicTally()
+    run = Manifest.of(run)
+    tally, forensic = _Tally(run.metric), ForensicTally()
     seen = tally.through(rows, forensic)
     protocol = report(seen) if tally.default else {}
     for _ in seen:  # a report may stop early or look at nothing
@@ -210,7 +211,7 @@ def summarise(
 def rate(successes: int, n: int) -> ScoreFields:
     """A share with its Wilson interval."""
     low, high = wilson(successes, n)
-    return {"value": successes / n if n else 0.0, "low": low, "high": high, "n": n}
+    return score_fields((successes / n if n else 0.0, low, high), n)
 
 
 def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
@@ -221,12 +222,13 @@ def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
     n = len(scores)
     if not n or (is_rate and set(scores) <= {0.0, 1.0}):
         return rate(sum(map(bool, scores)), n)
+    # One question has no variance to make an interval of.
     if is_rate and n == 1:
-        return {"value": scores[0], "low": 0.0, "high": 1.0, "n": n}
+        return score_fields((scores[0], 0.0, 1.0), n)
     if is_rate:
         mean, low, high, *_ = clustered_mean(scores, range(n))
-        return {"value": mean, "low": max(0.0, low), "high": min(1.0, high), "n": n}
-    return {**score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), n), "rate": False}
+        return score_fields((mean, max(0.0, low), min(1.0, high)), n)
+    return score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), n).but(rate=False)
 
 
 class QuestionMeans:
@@ -271,7 +273,7 @@ class _Tally:
     def __init__(self, metric: MetricFields | None) -> None:
         self.default = not metric
         scale = Scale.of(metric)
-        self.name = metric["name"] if metric else ACCURACY
+        self.name = metric.name if metric else ACCURACY
         self._rate, self._least = scale.rate, scale.least
         self._whole = True
         self._questions: dict[str, int] = {}
@@ -293,7 +295,7 @@ class _Tally:
         return self._rate if self._rate is not None else self._whole
 
     def through(self, rows: Iterable[ResultRow], forensic: ForensicTally) -> Iterator[ResultRow]:
-        for row in rows:
+        for row in map(ResultRow.of, rows):
             self._count(row)
             if self.default:
                 forensic.count(row)
@@ -301,32 +303,33 @@ class _Tally:
 
     def _count(self, row: ResultRow) -> None:
         scored = score_in(row, self._least)
-        question = self._questions.setdefault(row["id"], len(self._questions))
+        question = self._questions.setdefault(row.id, len(self._questions))
         self._scored.add(question, scored)
+        # A metric that does not say what its scores are is taken by what they turn out to be.
         self._whole = self._whole and scored in (0, 1)
         self.rows += 1
         self.right += bool(scored)
-        if row["seconds"] is not None:
-            self.seconds.append(row["seconds"])
-        self.usage.add(Usage.of(row["usage"]))
+        if row.seconds is not None:
+            self.seconds.append(row.seconds)
+        self.usage.add(Usage.of(row.usage))
         self.takes.add(taken(row))
-        if "metric_usage" in row:
-            self.judging.add(Usage.of(row["metric_usage"]))
-        self.errors += row["error"] is not None
+        if row.metric_usage is not None:
+            self.judging.add(Usage.of(row.metric_usage))
+        self.errors += row.error is not None
         # an imported log may call right what it has no text of
-        unread = row["answer"] is None and row["decided_by"] != CHECK
-        self.unreadable += unread and not (row["error"] or row["correct"])
-        self.truncated += bool(row.get("truncated"))
-        if (reason := row.get("finish_reason")) in REFUSED:
+        unread = row.answer is None and row.decided_by != CHECK
+        self.unreadable += unread and not (row.error or row.correct)
+        self.truncated += bool(row.truncated)
+        if (reason := row.finish_reason) in REFUSED:
             self.refused[str(reason)] += 1
-        if model := row.get("model"):
+        if model := row.model:
             self.models.add(model)
-        if row["kind"] == "span" and row["em"] is not None:
-            self._em.add(question, row["em"])
-            self._f1.add(question, row["f1"] or 0.0)
-        if row["kind"] == "number":
-            self._strict.add(question, bool(row.get("strict")))
-        meta = row.get("meta") or {}
+        if row.kind == "span" and row.em is not None:
+            self._em.add(question, row.em)
+            self._f1.add(question, row.f1 or 0.0)
+        if row.kind == "number":
+            self._strict.add(question, bool(row.strict))
+        meta = row.meta or {}
         for name in GROUPS:
             value = grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
@@ -361,6 +364,7 @@ class _Tally:
             return []
         names, flaky = list(self._questions), list[Flaky]()
         for name, mean, n in zip(names, *self._scored.means_and_counts(), strict=True):
+            # The sum of zeros and ones, but for rounding errors of the mean.
             right = round(mean * n)
             if 0 < right < n:
                 flips = min(right, n - right) / n
@@ -388,11 +392,6 @@ def grade_band(meta: Mapping[str, object]) -> str | None:
 
 def _percentiles(seconds: list[float]) -> Latency:
     if not seconds:
-        return {}
+        return Latency()
     p50, p90, p99 = np.percentile(seconds, [50, 90, 99])
-    return {
-        "mean": float(np.mean(seconds)),
-        "p50": float(p50),
-        "p90": float(p90),
-        "p99": float(p99),
-    }
+    return Latency(mean=float(np.mean(seconds)), p50=float(p50), p90=float(p90), p99=float(p99))

@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, cast
+from typing import Any
 
 import dspy
 
 from ...modules.base.context import WATCHED, bound
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
+from ...modules.base.keyed import Keyed
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import Journal, as_json, parsed
@@ -27,13 +28,14 @@ DEFAULT_TRACES = 200
 _NEEDED = ("row", "began", "ended", "calls")
 
 
-class TracedCall(TypedDict):
+class TracedCall(Keyed):
     """An LM call of a traced question. Times are in nanoseconds.
 
     `turn` is the same number for calls that a seat made at the same time; `transcript_turn` is the
     index of its turn in the row's transcript, None if there is none.
     """
 
+    __slots__ = ()
     turn: int
     transcript_turn: int | None
     seat: str | None
@@ -44,12 +46,13 @@ class TracedCall(TypedDict):
     began: int
     ended: int
     error: str | None
-    step: NotRequired[int | None]
+    step: int | None = None
 
 
-class TracedStep(TypedDict):
+class TracedStep(Keyed):
     """A step of a DSPy module; `above` is the place of the step that it belongs to."""
 
+    __slots__ = ()
     name: str
     kind: str
     above: int | None
@@ -60,14 +63,15 @@ class TracedStep(TypedDict):
     ended: int
 
 
-class Trace(TypedDict):
+class Trace(Keyed):
     """A line of `traces.jsonl`: a question's row and LM calls, and the steps of a DSPy module."""
 
+    __slots__ = ()
     row: ResultRow
     began: int
     ended: int
     calls: list[TracedCall]
-    steps: NotRequired[list[TracedStep]]
+    steps: list[TracedStep] | None = None
 
 
 def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
@@ -80,6 +84,7 @@ def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
     elif isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
         raise UserError(f"traces is {rate!r}: give the share of questions to trace, from 0 to 1")
     else:
+        # 0.07 of 100 is 7.000000000000001 to Python, which must not become 8.
         most = math.ceil(rate * len(ids) - 1e-9)
     if most >= len(ids):
         return frozenset(ids)
@@ -87,6 +92,7 @@ def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
 
 
 def _place(name: str) -> bytes:
+    # An id from a file may hold half of a surrogate pair, which UTF-8 cannot write.
     return hashlib.sha256(name.encode("utf-8", "backslashreplace")).digest()
 
 
@@ -110,9 +116,9 @@ class TraceFile:
         path = books_of(folder) / TRACES
         path.parent.mkdir(exist_ok=True)
         self._journal = Journal(path, alone=True)
-        traced = frozenset(record["row"]["id"] for record, _ in read_traces(path))
+        traced = frozenset(record.row.id for record, _ in read_traces(path))
         for row in read_rows(rows) if wanted - traced else ():
-            if row["id"] not in traced:
+            if row.id not in traced:
                 self.keep(row)
 
     @contextmanager
@@ -121,6 +127,7 @@ class TraceFile:
         parts of a DSPy module at work.
         """
         if question not in self.wanted:
+            # Without this, the calls would go to the trace of a question around this one.
             with bound(WATCHED, None):
                 yield None
             return
@@ -138,14 +145,12 @@ class TraceFile:
 
     def keep(self, row: ResultRow, seen: Seen | None = None) -> None:
         """Write the trace of an answered or failed question, if it is traced."""
-        if self._journal is None or row["id"] not in self.wanted:
+        if self._journal is None or row.id not in self.wanted:
             return
         ended = time.time_ns()
         # The row's seconds are rounded, so the start is clamped: no call precedes its question.
-        began = min(
-            [ended - int((row["seconds"] or 0.0) * 1e9), *(call.began for call in seen or ())]
-        )
-        calls = _calls(seen or [], row["transcript"])
+        began = min([ended - int((row.seconds or 0.0) * 1e9), *(call.began for call in seen or ())])
+        calls = _calls(seen or [], row.transcript)
         record: dict[str, object] = {"row": row, "began": began, "ended": ended, "calls": calls}
         if seen is not None and seen.steps:
             record["steps"] = _steps(seen, calls)
@@ -160,7 +165,9 @@ class TraceFile:
 def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, object]]:
     """The calls as JSON; `turn` is the same number for calls that a seat made at the same time."""
     turns: dict[int, int] = {}
-    places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}
+    # A turn keeps the very object that its calls were counted in: two with equal figures are not
+    # confused.
+    places = {id(turn.usage): place for place, turn in enumerate(transcript)}
     return [
         {
             "turn": turns.setdefault(id(call.asker), len(turns)),
@@ -188,6 +195,7 @@ def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, obj
     def place_of(step: str | None) -> int | None:
         while step is not None and step not in places:
             above = seen.steps.get(step)
+            # Steps of LMs are not shown: their calls belong to the step around them.
             step = None if above is None else above.above
         return None if step is None else places[step]
 
@@ -212,4 +220,4 @@ def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[Trace, int]]:
     """Read the lines from an offset on, each with the offset after it; skip damaged lines."""
     for start, line in whole_lines(path, offset):
         if (record := parsed(line, _NEEDED)) is not None:
-            yield cast(Trace, record), start + len(line)
+            yield Trace.of(record), start + len(line)

@@ -17,9 +17,11 @@ TOKEN = "FOLKMOOT_SERVE_TOKEN"
 class ServeRequest(LMs, Spending):
     """Answer questions over HTTP: POST /answer takes a question's fields and returns its answer.
 
-    The reply has `answer`, `decided_by` and `cost_usd`, or status 202 and no answer where a
-    calibrated router hands the question to a person. GET /health says that the server runs. Every
-    call is in the folder's ledger. Ctrl-C ends the server.
+    The body is such as {"question": "…", "choices": ["bank", "mall"]}: give the choices if the
+    program was measured with choices. The reply has `answer` (of a choice, its label, such as A),
+    `decided_by` and `cost_usd`, or status 202 and no answer where a calibrated router hands the
+    question to a person. GET /health says that the server runs. Every call is in the folder's
+    ledger. Ctrl-C ends the server.
     """
 
     example: ClassVar[str] = "serve runs/ens --lm openai/gpt-4o-mini --port 8080"
@@ -33,7 +35,7 @@ class ServeRequest(LMs, Spending):
             help="Address to listen on; other machines can only connect with --token.",
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 lets the system choose.")] = 8080
     token: Annotated[
         str | None,
         Option(

@@ -89,6 +89,8 @@ class Service:
             )
         if self.token is not None and request.path != "/health":
             scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+            # An ordinary comparison takes longer the more of the token is right, which can be
+            # measured.
             same = hmac.compare_digest(shown.encode(errors="replace"), self.token.encode())
             if scheme.casefold() != "bearer" or not same:
                 return _problem(401, "give the header Authorization: Bearer TOKEN")
@@ -159,6 +161,7 @@ def service_of(request: ServeRequest) -> Service:
     """The service that a request describes. Raises UserError; no LM is called."""
     if request.token is not None and not request.token.strip():
         raise UserError("the token is empty, so that anybody could ask: give it a word")
+    # Whoever can ask spends the owner's money.
     if request.token is None and not _loopback(request.host):
         raise UserError(
             f"--host {request.host} can be reached from other machines: give --token WORD, too"
@@ -213,6 +216,7 @@ async def _listen(
                 f"cannot listen at {request.host}:{request.port} ({problem.strerror}): choose "
                 "another --port"
             ) from None
+        # --port 0 lets the system pick one.
         port = runner.addresses[0][1]
         host = f"[{request.host}]" if ":" in request.host else request.host  # IPv6
         ready(f"http://{host}:{port}", lm_names(service.program, service.lm))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
 from ...modules.base.sync import in_thread
-from ...modules.reading.grading import Graded, MetricError
+from ...modules.reading.grading import Graded, MetricError, MetricFields
 from ...modules.reading.metrics import Metric, code_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
@@ -78,6 +78,7 @@ class Check(Metric):
         self.command = check if isinstance(check, str) else None
         self.words = words_of(check, "check", CHECK_SUCH) if isinstance(check, str) else []
         self.sandbox = Sandbox.of(sandbox)
+        # A container has commands of its own, which cannot be looked for from here.
         if self.words and self.sandbox.name in (BWRAP, NONE) and _is_missing(self.words[0]):
             raise UserError(f"--check: there is no command {self.words[0]!r}: install it")
         if answer_file is not None:
@@ -97,10 +98,10 @@ class Check(Metric):
         how: dict[str, Any] = {"answer_file": self.answer_file, "sandbox": self.sandbox.name}
         return partial(Check, **how, seconds=self.seconds)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> MetricFields:
         asked = self.command or code_of(self.function)
         code = hashlib.sha256(repr([asked, self.answer_file]).encode()).hexdigest()[:16]
-        return {"name": CHECK, "spec": None, "code": code, "low": 0.0, "high": 1.0, "rate": None}
+        return MetricFields(name=CHECK, spec=None, code=code, low=0.0, high=1.0, rate=None)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
         """The score of an answer. Raises MetricError where the check cannot be run; UserError where
@@ -133,7 +134,7 @@ class Check(Metric):
         except Exception as problem:
             raise MetricError(f"the check raised {type(problem).__name__} ({problem})") from problem
         score, feedback = said if isinstance(said, tuple) else (said, None)
-        fields: CheckFields = {"exit_code": None, "lines": [], "seconds": _since(began)}
+        fields = CheckFields(exit_code=None, lines=[], seconds=_since(began))
         return _Ran(score, feedback, fields)
 
     def _note(self, code: int | None, lines: list[str]) -> None:
@@ -144,6 +145,7 @@ class Check(Metric):
             return
         self._failures += 1
         why = lines[-1] if lines else f"it ended with code {code}"
+        # Without this, a misspelt command would pay for all questions before anybody sees it.
         if not self._runs and self._failures >= TRIES:
             raise UserError(
                 f"the check {self.command!r} has not run on any of the first {TRIES} tasks, the "
@@ -164,6 +166,7 @@ async def checked_in(
     """What a check says of an answer in a task's folder."""
     with place.folder(files) as folder:
         await in_thread(put, answer, folder, answer_file)
+        # After the answer, which must not replace the tests that judge it.
         lay(tests, folder)
         return await check(folder)
 
@@ -181,8 +184,9 @@ async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: P
     lines = [line[:MOST_LINE] for line in [*printed, *complaint][-MOST_LINES:]]
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
-    fields: CheckFields = {"exit_code": code, "lines": lines, "seconds": _since(began)}
-    said = _said(printed[-1] if printed and code is not None else "")
+    fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
+    # what a check that was stopped has printed last is no verdict
+    said = _said(printed[-1]) if printed and code is not None else None
     if said is None:
         said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}
     return _Ran(said["score"], said.get("feedback"), fields)
@@ -226,7 +230,7 @@ def metric_asked(request: Checked, metric: Any) -> Any:
     """
     options: dict[str, Any] = request.named("answer_file", "sandbox")
     options["seconds"] = request.check_timeout
-    given = {name: one for name, one in options.items() if one is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     check: Any = request.check
     if check is None:
         if given:

@@ -60,6 +60,7 @@ def check_cluster(request: OnCluster, acts: bool, questions: Iterable[Question])
     try:
         if IPv4Address(host).is_unspecified:
             raise ValueError("it names no machine")
+        # Only an address of this machine can be listened at.
         socket.create_server((host, 0)).close()
     except (ValueError, OSError) as problem:
         raise UserError(
@@ -120,6 +121,7 @@ async def on_cluster(
     sent = _remote().remote(os.getcwd(), sandbox, function, arguments)
     ended = asyncio.wrap_future(sent.future())
     try:
+        # Ray must be told of a cancellation: the task would go on there.
         returned, problem = await asyncio.shield(ended)
     except ray.exceptions.RayTaskError as fault:
         raise FatalCallError(

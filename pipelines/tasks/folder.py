@@ -75,6 +75,7 @@ class Workplace:
         """A folder with these files, while the block lasts."""
         root = self.root if self.root and self.root.is_dir() else None  # on another machine
         with TemporaryDirectory(dir=root, prefix="task-", ignore_cleanup_errors=True) as place:
+            # The diff names its files by the folders that it compares, a/ and b/.
             folder = Path(place).resolve() / "b"
             lay(files, folder)
             yield folder
@@ -98,6 +99,7 @@ def workplace(
     root = run / WORK
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
+    # A run within a contest or a study: what other programs answered lies above it.
     above = [place for place in (run, *list(run.parents)[:2]) if kinds_in(place)]
     named = [Path(origin).absolute() for origin in origins if origin]
     hidden = (*named, above[-1] if above else run)
@@ -159,7 +161,7 @@ def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
     size = len(whole.encode())
     if size <= MOST_KEPT:
         return whole, whole
-    part = whole.encode()[:MOST_KEPT].decode(errors="ignore")
+    part = whole.encode()[:MOST_KEPT].decode(errors="ignore")  # the cut may split a character
     return part + _CUT.format(size=size), whole
 
 
@@ -174,6 +176,7 @@ def _without_links(folder: Path) -> list[str]:
             elif not (stat.S_ISDIR(mode := path.lstat().st_mode) or stat.S_ISREG(mode)):
                 path.unlink()
                 left_out.append(str(path.relative_to(folder)))
+        # os.walk goes into what is left in this list.
         folders[:] = [name for name in folders if Path(place, name).is_dir()]
     return left_out
 
@@ -182,6 +185,7 @@ def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> str:
     """Run git in a folder, which is never taken for a part of a repository around it. Returns its
     complaint, which is empty where all went well.
     """
+    # Settings of the user's may change how a diff looks, and its language.
     own = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LC_ALL": "C"}
     own |= {"GIT_CEILING_DIRECTORIES": str(folder.parent)}
     ended = subprocess.run(
@@ -193,9 +197,11 @@ def _git(folder: Path, *words: str, out: int = subprocess.PIPE) -> str:
         text=True,
         errors="replace",
     )
-    complaint = ended.stderr.strip().removeprefix("error: ").replace("\n", "; ")[:300]
     differs = words[0] == "diff" and ended.returncode == 1
-    return "" if not ended.returncode or differs else complaint or f"code {ended.returncode}"
+    if ended.returncode == 0 or differs:
+        return ""
+    complaint = ended.stderr.strip().removeprefix("error: ").replace("\n", "; ")[:300]
+    return complaint or f"code {ended.returncode}"
 
 
 def put(answer: str, folder: Path, answer_file: str | None) -> None:
@@ -225,9 +231,11 @@ def _apply(answer: str, folder: Path) -> None:
         raise MetricError("the diff makes a link, which is refused")
     patch = folder.with_name("patch")
     patch.write_bytes(diff.encode())
-    whys = [_git(folder, "apply", "--whitespace=nowarn", *_WAYS[0], str(patch))]
-    for way in _WAYS[1:]:
-        if whys[-1]:
-            whys.append(_git(folder, "apply", "--whitespace=nowarn", *way, str(patch)))
-    if whys[-1]:
-        raise MetricError(f"the answer is no diff that can be applied: {whys[0]}")
+    complaints = []
+    for way in _WAYS:
+        complaint = _git(folder, "apply", "--whitespace=nowarn", *way, str(patch))
+        if not complaint:
+            return
+        complaints.append(complaint)
+    # that of the diff as it is: the other ways fail in words that would puzzle its author
+    raise MetricError(f"the answer is no diff that can be applied: {complaints[0]}")

@@ -88,5 +88,5 @@ async def checked_scores(
                 scores[question.id, answer] = graded.score
 
     by_key = {(question.id, answer): (question, answer) for question, answer in answers}
-    await together(scored(*each) for each in by_key.values())
+    await together(scored(question, answer) for question, answer in by_key.values())
     return scores

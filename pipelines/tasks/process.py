@@ -87,6 +87,7 @@ def _supervised(folder: Path | None) -> tuple[str, ...]:
     if sys.platform != "linux":
         return ()
     script = str(Path(__file__).with_name("supervisor.py"))
+    # -I and -S: nothing of the user's is imported, and it starts in no time.
     return sys.executable, "-I", "-S", script, str(os.getpid()), str(folder or "")
 
 
@@ -98,6 +99,7 @@ async def _stopped(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(ENDING_SECONDS):
             await process.wait()
     with contextlib.suppress(ProcessLookupError, PermissionError):
+        # Where there is no supervisor, or it did not end by itself.
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 

@@ -16,6 +16,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         while piece := source.recv(65536):
             target.sendall(piece)
     with contextlib.suppress(OSError):
+        # Only this direction has ended: the answer may still be on its way.
         target.shutdown(socket.SHUT_WR)
 
 
@@ -33,6 +34,7 @@ def relay(server: socket.socket, kind: int, address: str | tuple[str, int]) -> N
         while True:
             near, _ = server.accept()
             far = socket.socket(kind)
+            # The meter may be gone; the next connection is served all the same.
             if far.connect_ex(address):
                 near.close()
                 far.close()

@@ -111,12 +111,14 @@ class Sandbox:
         engine, _, image = self.name.partition(":")
         name = f"folkmoot-{secrets.token_hex(6)}"
         environment.pop("PATH", None)  # the image has its own; values stay out of the command line
+        # Other folders of this machine, such as its Python's, would not work in the image.
         own = [path for path in own if path.is_relative_to(base)]
         line = [
             *_container(engine, name, folder, own, door),
             *_each(environment, "-e", "{}"),
             image,
         ]
+        # What the engine's own client needs to find its daemon.
         client = settings().environment_of({"PATH", "HOME", "XDG_RUNTIME_DIR"}, ("DOCKER_",))
         line += [*_through(door, "python3"), *words]
         return Started(line, client | environment, folder, [engine, "rm", "-f", name])
@@ -143,9 +145,9 @@ def _found(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
     if is_python or (Path(place).parent.parent / "pyvenv.cfg").exists():
         python = place if is_python else Path(place).with_name("python")
         script = "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sep='\\n')"
-        told = subprocess.run([python, "-c", script], capture_output=True, text=True)
-        if not told.returncode:
-            program, *prefixes = told.stdout.splitlines()
+        asked = subprocess.run([python, "-c", script], capture_output=True, text=True)
+        if not asked.returncode:
+            program, *prefixes = asked.stdout.splitlines()
             return program if is_python else place, tuple(map(Path, prefixes))
     visible = Path(place).is_relative_to(sys.prefix) or not Path(place).is_relative_to(Path.home())
     if "/" in word or visible:
@@ -176,9 +178,11 @@ def _bwrap(
     # A checkout that is installed in place is outside of Python's folders, and pytest loads it.
     checkout = Path(__file__).resolve().parents[2]
     needed = [Path(sys.prefix), Path(sys.base_prefix), checkout, *own]
-    within = [str(each) for each in needed if any(each.is_relative_to(place) for place in empty)]
-    folders = [str(each.resolve()) for each in hidden if each.is_dir()]
-    files = [str(each.resolve()) for each in hidden if each.is_file()]
+    # only what an empty folder would hide: the rest of the disk is there to read anyway
+    within = [str(path) for path in needed if any(path.is_relative_to(place) for place in empty)]
+    folders = [str(path.resolve()) for path in hidden if path.is_dir()]
+    files = [str(path.resolve()) for path in hidden if path.is_file()]
+    # --new-session: a program could otherwise type into the user's terminal (TIOCSTI).
     line = f"""{BWRAP} --unshare-all --die-with-parent --new-session --cap-drop ALL
         --ro-bind / / --proc /proc --dev /dev --size {SCRATCH} --tmpfs /dev/shm --remount-ro /dev"""
     return [

@@ -37,12 +37,13 @@ def _descendants() -> list[int]:
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
+                    # The name in brackets may itself hold blanks and brackets.
                     fields = file.read().rpartition(b")")[2].split()
             except OSError:  # it has ended meanwhile
                 continue
             parents[int(name)] = int(fields[1])
     below, found = {os.getpid()}, []
-    while new := [one for one, parent in parents.items() if parent in below and one not in below]:
+    while new := [child for child in parents if child not in below and parents[child] in below]:
         below.update(new)
         found += new
     return found
@@ -50,6 +51,7 @@ def _descendants() -> list[int]:
 
 def _stop_all() -> None:
     """Stop the processes below this one, until there are none left."""
+    # More than once: a process may have started another before it was stopped.
     while below := _descendants():
         for process in below:
             with contextlib.suppress(ProcessLookupError):
@@ -107,7 +109,9 @@ def main(parent: int, folder: str, command: list[str]) -> int:
             os.execvp(command[0], command)
         except OSError as problem:
             print(f"it cannot be started ({problem.strerror})", file=sys.stderr)
+        # This is a copy of the supervisor: an ordinary exit would run its clean-up, too.
         os._exit(127)
+    # Only the command reads this input, so that who writes it learns when the command ends.
     os.close(0)
     if folder:
         signal.signal(signal.SIGALRM, lambda *_: _look(folder))
@@ -115,8 +119,10 @@ def main(parent: int, folder: str, command: list[str]) -> int:
     try:
         while True:
             ended, status = os.wait()
+            # Others are orphans of the command's, which became children of this process.
             if ended == child:
                 code = os.waitstatus_to_exitcode(status)
+                # As a shell says that a signal ended it.
                 return code if code >= 0 else 128 - code
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

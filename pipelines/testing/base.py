@@ -17,7 +17,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.named import lm
@@ -113,20 +113,17 @@ def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
     )
     transcript = outcome["transcript"]
     assert transcript, f"{name}: the transcript is empty, though somebody was asked"
-    for turn in transcript:
+    for said in transcript:
         for field in TURN_FIELDS:
-            assert field in turn, (
+            assert field in said, (
                 f"{name}: a turn has no {field!r}; make turns with Seat.ask or Turn(…)"
             )
-        who = f"{name}: a turn of {turn['agent']!r}"
-        assert isinstance(turn["agent"], str), f"{who} does not say in words whose it is"
-        assert turn["round"] in range(1, rounds + 1), (
-            f"{who} is of round {turn['round']!r} of {rounds}"
-        )
-        assert isinstance(turn["text"], str), (
-            f"{who} has the text {turn['text']!r}, which is not a str"
-        )
-        check_answer(turn["answer"], question, who)
+        turn = TurnFields.of(said)
+        who = f"{name}: a turn of {turn.agent!r}"
+        assert isinstance(turn.agent, str), f"{who} does not say in words whose it is"
+        assert turn.round in range(1, rounds + 1), f"{who} is of round {turn.round!r} of {rounds}"
+        assert isinstance(turn.text, str), f"{who} has the text {turn.text!r}, which is not a str"
+        check_answer(turn.answer, question, who)
     try:
         json.dumps([outcome["transcript"], outcome["usage"]])
     except (TypeError, ValueError) as problem:
@@ -164,13 +161,14 @@ def check_rows(rows: list[ResultRow], questions: list[Question]) -> None:
     """Fail unless there is a row for each question, once and in order, all of them whole
     outcomes.
     """
-    ids, wanted = [row["id"] for row in rows], [question.id for question in questions]
-    lost, extra = [i for i in wanted if i not in ids], [i for i in ids if ids.count(i) > 1]
+    ids, wanted = [row.id for row in rows], [question.id for question in questions]
+    lost = [name for name in wanted if name not in ids]
+    doubled = {name for name in ids if ids.count(name) > 1}
     assert ids == wanted, (
-        f"the rows are not those of the questions: lost {lost}, doubled {sorted({*extra})}"
+        f"the rows are not those of the questions: lost {lost}, doubled {sorted(doubled)}"
     )
     for row, question in zip(rows, questions, strict=True):
-        assert row["error"] is None, f"question {question.id!r} failed: {row['error']}"
+        assert row.error is None, f"question {question.id!r} failed: {row.error}"
         check_outcome(row, question)
 
 
@@ -188,8 +186,11 @@ def check_same(
     """
     for row, other in zip(rows, others, strict=True):
         for field in row.keys() | other.keys():
-            a, b = (_lasting(each.get(field), field, paid) for each in (row, other))
-            assert a == b, f"question {row['id']!r}: {field} differs {when}: {a!r} and {b!r}"
+            value = _lasting(row.get(field), field, paid)
+            another = _lasting(other.get(field), field, paid)
+            assert value == another, (
+                f"question {row.id!r}: {field} differs {when}: {value!r} and {another!r}"
+            )
 
 
 def _lasting(value: Any, field: str, paid: bool) -> Any:
@@ -226,5 +227,5 @@ def _running() -> set[Task[Any] | threading.Thread]:
     on_loop = run_sync(tasks)  # first: it starts the loop's thread, which then stays
     return {
         *on_loop,
-        *(each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS)),
+        *(thread for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREADS)),
     }

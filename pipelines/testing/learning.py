@@ -1,5 +1,5 @@
-"""The part of the contract about what is learned: seats, instructions, demonstrations, copies and
-files.
+"""The part of the contract about what is learned: LMs of agents, instructions, demonstrations,
+copies and files.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Learning(Contract):
             lms = {name: model(server, f"seat-{place}") for place, name in enumerate(seats)}
             for name, lm in lms.items():
                 program.assign({name: lm})
+            # Some predictors speak only in a dispute, or after a reply that nobody can read.
             for reply in (agreeing, disputed, garbled):
                 server.reply = reply(questions)
                 check_rows(
@@ -86,15 +87,16 @@ class Learning(Contract):
                 f"{name} has {len(predictor.demos)} of its 2 demonstrations"
             )
         rows, sent = [], []
-        for each in (program, loaded):
+        for twin in (program, loaded):
             with ScriptedServer(mixed(questions)) as server:
-                rows.append(list(self.run(server, program=each, questions=questions, seed=7).rows))
+                rows.append(list(self.run(server, program=twin, questions=questions, seed=7).rows))
             sent.append(Counter(json.dumps(body, sort_keys=True) for body in server.bodies))
         assert sent[0] == sent[1], (
             "saved and loaded, the program sends other requests: keep state in predictors"
         )
         check_same(rows[0], rows[1], "before and after saving")
         shown = [len(body["messages"]) > 2 for body in server.bodies]
+        # System and user alone are two; a demonstration adds a question and its answer.
         assert any(shown), "demonstrations are in no call"
 
     def test_it_is_found_and_loaded_by_its_name(self) -> None:
@@ -121,7 +123,7 @@ class Learning(Contract):
             f"loaded by its name, {name}, the program describes itself otherwise"
         )
         assert list(twin.seats()) == list(program.seats()), (
-            f"loaded by its name, {name}, the program has other seats: describe() leaves a "
+            f"loaded by its name, {name}, the program has other agents: describe() leaves a "
             "setting out"
         )
 
@@ -159,7 +161,7 @@ class Learning(Contract):
                     list(self.run(server, program=twin, questions=[question]).rows), [question]
                 )
                 strays = [body["model"] for body in server.bodies if body["model"] == "test"]
-                assert not strays, f"{way} asks the LM of the run, not those of its seats"
+                assert not strays, f"{way} asks the LM of the run, not those of its agents"
 
     def test_an_optimizer_can_teach_it(self) -> None:
         """DSPy's BootstrapFewShot gives every predictor demonstrations, which are then shown."""

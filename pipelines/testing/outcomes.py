@@ -63,13 +63,13 @@ class OutcomeTests(Contract):
                     )
                     name, cached = f"question {question.id!r}", prediction["usage"]["cached_calls"]
                     assert calls, f"{name} was answered without asking anybody"
-                    billed: UsageFields = {
-                        "calls": calls + cached,
-                        "prompt_tokens": prompt,
-                        "completion_tokens": completion,
-                        "cached_calls": cached,
-                        "cost_usd": prompt * PRICE[0] + completion * PRICE[1],
-                    }
+                    billed = UsageFields(
+                        calls=calls + cached,
+                        prompt_tokens=prompt,
+                        completion_tokens=completion,
+                        cached_calls=cached,
+                        cost_usd=prompt * PRICE[0] + completion * PRICE[1],
+                    )
                     check_usage(
                         prediction["usage"],
                         [billed],
@@ -96,7 +96,7 @@ class OutcomeTests(Contract):
                     "awaited": asyncio.run(program.acall(**inputs)),
                     "called inside a running event loop": asyncio.run(notebook()),
                 }
-                rows: list[Any] = [{**each.toDict(), "id": question.id} for each in called.values()]
+                rows: list[Any] = [{**made.toDict(), "id": question.id} for made in called.values()]
                 first, *rest = rows
                 for how, other in zip(list(called)[1:], rest, strict=True):
                     check_same([first], [other], f"when called and when {how}", paid=False)
@@ -109,17 +109,18 @@ class OutcomeTests(Contract):
         with ScriptedServer(agreeing(questions)) as server:
             agreed = list(self.run(server, questions=questions).rows)
         with ScriptedServer(disputed(questions)) as server:
+            # One at a time: the order of calls decides who is right.
             contested = list(self.run(server, questions=questions, concurrency=1).rows)
         check_rows(agreed, questions)
         check_rows(contested, questions)
-        most = max(row["usage"]["calls"] or 0 for row in contested)
+        most = max(row.usage.calls or 0 for row in contested)
         for row, question in zip(agreed, questions, strict=True):
-            name, answer = f"question {row['id']!r}", row["answer"]
+            name, answer = f"question {row.id!r}", row.answer
             assert same_answer(answer, gold(question), question.kind), (
                 f"{name}: everybody said {gold(question)!r}, but the answer is {answer!r}"
             )
-            assert row["correct"], f"{name}: everybody was right, but the row is not correct"
-            calls = row["usage"]["calls"] or 0
+            assert row.correct, f"{name}: everybody was right, but the row is not correct"
+            calls = row.usage.calls or 0
             assert calls <= most, (
                 f"{name}: agreement took {calls} calls, a dispute at most {most}: stop earlier"
             )
@@ -138,23 +139,23 @@ class OutcomeTests(Contract):
         rows = list(result.rows)
         check_rows(rows, questions)
         for row in rows:
-            name = f"question {row['id']!r}"
-            assert row["answer"] is None, (
-                f"{name}: nobody could be read, but the answer is {row['answer']!r}"
+            name = f"question {row.id!r}"
+            assert row.answer is None, (
+                f"{name}: nobody could be read, but the answer is {row.answer!r}"
             )
-            assert row["consensus_round"] is None, (
-                f"{name}: unreadable answers count as a consensus"
-            )
-            assert not row["correct"], f"{name}: no answer counts as right"
-            for turn in row["transcript"]:
+            assert row.consensus_round is None, f"{name}: unreadable answers count as a consensus"
+            assert not row.correct, f"{name}: no answer counts as right"
+            for turn in row.transcript:
                 tried = turn["usage"]["calls"] or 0
-                assert turn.get("step") or tried >= 2, (
-                    f"{name}: an unreadable turn of {turn['agent']!r} was not asked once more; "
+                assert turn.step or tried >= 2, (
+                    f"{name}: an unreadable turn of {turn.agent!r} was not asked once more; "
                     "use Seat.ask"
                 )
         counts = result.summary.counts
         assert counts.unreadable == len(questions), f"{counts.unreadable} rows count as unreadable"
-        own = [" ".join(each.signature.instructions.split()) for each in program.predictors()]
+        own = [
+            " ".join(predictor.signature.instructions.split()) for predictor in program.predictors()
+        ]
         for body in server.bodies:
             text = " ".join(text_of(body).split())
             for instructions in own:
@@ -170,10 +171,11 @@ class OutcomeTests(Contract):
             Question(**{**question.toDict(), "context": [HOSTILE]})
             for question in one_of_each_kind(self.questions())
         ]
+        # Half of a surrogate pair, which UTF-8 cannot encode and JSON's escapes can spell.
         words, turns = "\ud800 " + HOSTILE, itertools.count()
 
         def reply(body: dict[str, object]) -> str:
-            question = next(each for each in questions if each.question in text_of(body))
+            question = next(asked for asked in questions if asked.question in text_of(body))
             return filled(body, words if next(turns) % 2 else gold(question), words)
 
         with ScriptedServer(reply) as server:

@@ -50,8 +50,8 @@ def folkmoot_compare(tmp_path: Path) -> Callable[..., ProgramCheck]:
         programs = {"baseline": baseline, "program": program}
         options = {"tracking": False, "progress": False, **settings}
         runs = [
-            evaluate(each, questions, out=tmp_path / name, **options)
-            for name, each in programs.items()
+            evaluate(candidate, questions, out=tmp_path / name, **options)
+            for name, candidate in programs.items()
         ]
         return ProgramCheck(compare(*runs, names=list(programs)))
 

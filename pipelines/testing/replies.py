@@ -83,9 +83,8 @@ def loosely(answer: str, question: Question) -> str:
         return f"({answer})."
     if question.kind == "boolean":
         return "True" if answer == "yes" else "False"
-    return (
-        f"{answer}{'0' if '.' in answer else '.0'}" if question.kind == "number" else f" {answer} "
-    )
+    decimals = "0" if "." in answer else ".0"
+    return f"{answer}{decimals}" if question.kind == "number" else f" {answer} "
 
 
 def text_of(body: Body) -> str:
@@ -131,7 +130,8 @@ def saying(questions: Sequence[Question], pick: Pick) -> Reply:
         asked = [question for question in questions if question.question in text_of(body)]
         if not asked:
             return filled(body, [*_answer_options(body), "7"][0])
-        question = max(asked, key=lambda one: len(one.question))
+        # the text of one question may stand within another's
+        question = max(asked, key=lambda found: len(found.question))
         answer = pick(question, body)
         return unreadable(body) if answer is None else filled(body, answer)
 
@@ -164,6 +164,7 @@ def mixed(questions: Sequence[Question]) -> Reply:
 
     def pick(question: Question, body: Body) -> str | None:
         draw = digest(body) % 16
-        return None if draw < 2 else gold(question) if draw < 9 else wrong(question)
+        said = gold(question) if draw < 9 else wrong(question)
+        return None if draw < 2 else said
 
     return saying(questions, pick)

@@ -43,6 +43,8 @@ class Runs(Contract):
         def reply(body: dict[str, object]) -> Any:
             text = text_of(body)
             if first.question in text or (second.question in text and next(asked)):
+                # The second question fails from its second call on, after an answer that was paid
+                # for.
                 failed.add(first.id if first.question in text else second.id)
                 return DOWN
             return right(body)
@@ -50,20 +52,18 @@ class Runs(Contract):
         with ScriptedServer(reply) as server:
             result = self.run(server, concurrency=4)
         rows = list(result.rows)
-        assert [row["id"] for row in rows] == [question.id for question in questions], (
+        assert [row.id for row in rows] == [question.id for question in questions], (
             "rows are missing"
         )
         for row in rows:
-            name = f"question {row['id']!r}"
-            if row["id"] in failed:
-                assert row["error"], (
+            name = f"question {row.id!r}"
+            if row.id in failed:
+                assert row.error, (
                     f"{name}: a call failed for good, but the row has no error: let it through"
                 )
-                assert row["answer"] is None, (
-                    f"{name}: a call failed for good, but there is an answer"
-                )
+                assert row.answer is None, f"{name}: a call failed for good, but there is an answer"
         check_rows(
-            [row for row in rows if row["id"] not in failed],
+            [row for row in rows if row.id not in failed],
             [q for q in questions if q.id not in failed],
         )
         assert result.summary.counts.errors == len(failed), (
@@ -82,6 +82,7 @@ class Runs(Contract):
             server.most_at_once = 0
             result = self.run(server, out=folder, concurrency=2, budget=f"{budget} calls")
             made, at_once = len(server.bodies), server.most_at_once
+            # Calls in flight when the budget is spent are paid for and kept.
             assert made <= budget + at_once, (
                 f"{made} calls were made of {budget}, with {at_once} at once"
             )
@@ -169,16 +170,16 @@ class Runs(Contract):
 def _check_kept(rows: list[ResultRow], questions: list[Question]) -> None:
     """Fail unless these are whole rows of different questions, fewer than there are."""
     by_id = {question.id: question for question in questions}
-    ids = [row["id"] for row in rows]
+    ids = [row.id for row in rows]
     assert len(set(ids)) == len(ids), f"rows are doubled: {sorted(ids)}"
     assert len(ids) < len(questions), (
         "the run was stopped half-way, but has a row for every question"
     )
     for row in rows:
-        assert row["error"] is None, (
-            f"question {row['id']!r} was stopped, which must not make an error row: {row['error']}"
+        assert row.error is None, (
+            f"question {row.id!r} was stopped, which must not make an error row: {row.error}"
         )
-        check_outcome(row, by_id[row["id"]])
+        check_outcome(row, by_id[row.id])
 
 
 @contextmanager

@@ -83,6 +83,7 @@ class Cursor(BaseModel):
             return
         text = self.model_dump_json(indent=1).encode()
         with suppress(OSError):
+            # In place: a new file under the name would not have the lock that this one holds.
             os.pwrite(self.file, text, 0)
             os.ftruncate(self.file, len(text))
 
@@ -117,6 +118,7 @@ def _read(file: int, store: str) -> Cursor:
         cursor = Cursor(store=store, clean=False)
     cursor.asks, cursor.file = not cursor.clean, file
     if cursor.store != store:
+        # Ids of another store mean nothing here, where the runs may be all the same.
         cursor.store, cursor.runs, cursor.asks = store, {}, True
     return cursor
 
@@ -160,9 +162,6 @@ def run_ids(folder: Path) -> dict[str, str]:
             if state.run_id is not None:
                 ids.setdefault(kind_of(key), state.run_id)  # the runs below it have longer keys
     return ids
-
-
-# Folders that wait --------------------------------------------------------------------------------
 
 
 def note_pushed(folder: Path, store: str, *, whole: bool) -> None:

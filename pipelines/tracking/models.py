@@ -141,6 +141,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
         made = client.create_logged_model(
             experiment, name=model.name, source_run_id=run_id, model_type="folkmoot"
         )
+        # The database may come from somebody else, and name any folder of this machine.
         check_place(made.artifact_location)
         try:
             pyfunc.save_model(
@@ -234,6 +235,7 @@ def instructions_in(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for place, kept in predictors.items():
         agent = str(kept.get("seat") or place)
+        # Several predictors may belong to one agent: the second one goes by its own name.
         found[agent if agent not in found else place] = str(kept["instructions"])
     return found
 
@@ -242,8 +244,8 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
     """The model that `mlflow.pyfunc.load_model` returns; `unwrap_python_model().program` is the
     program.
 
-    `model_config` of `load_model` may have `lm` (a name, for seats without their own LM),
-    `api_base` (one address, or addresses by seat, `*` for all others) and `environment` (such as
+    `model_config` of `load_model` may have `lm` (a name, for agents without their own LM),
+    `api_base` (one address, or addresses by agent, `*` for all others) and `environment` (such as
     `corpus:PATH`).
     """
 
@@ -286,19 +288,21 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         return pandas.DataFrame(answers, columns=list(OUTPUTS), dtype=object)
 
     async def _answer(self, questions: Sequence[Question]) -> list[dict[str, object]]:
-        free = asyncio.Semaphore(AT_ONCE)
+        at_once = asyncio.Semaphore(AT_ONCE)
 
-        async def one(question: Question) -> dict[str, object]:
-            async with free:
+        async def answered(question: Question) -> dict[str, object]:
+            async with at_once:
                 try:
                     prediction = await self.program.acall(**question.inputs())
+                # A wrong key or a spent budget fails for every question, and must not look like
+                # bad answers.
                 except FatalCallError:
                     raise
                 except CallError as problem:
                     return {**dict.fromkeys(OUTPUTS), "error": str(problem)}
             return {name: prediction.get(name) for name in OUTPUTS}
 
-        return list(await asyncio.gather(*map(one, questions)))
+        return list(await asyncio.gather(*map(answered, questions)))
 
 
 def _question(row: Any, where: str) -> Question:
@@ -307,8 +311,7 @@ def _question(row: Any, where: str) -> Question:
         raise UserError(
             f"{where} is not a question: give rows with question, choices, context and kind"
         )
-    cells = {
-        key: getattr(value, "tolist", lambda value=value: value)() for key, value in row.items()
-    }
+    cells = {key: cell.tolist() if hasattr(cell, "tolist") else cell for key, cell in row.items()}
+    # NaN, which stands for an empty cell, is not equal to itself
     fields = {key: value for key, value in cells.items() if value == value}
     return from_row({"id": where, **fields}, where)

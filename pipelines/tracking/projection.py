@@ -41,17 +41,18 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
     UserError for a folder without runs, and for damaged files.
     """
     entries = []
-    for each in kinds_in(folder):
-        if kind in (None, each.file):
-            card = each.card(folder)
-            damaged = card.problem
-            if card.state != State.DAMAGED:
-                try:
-                    entries.append(_entry(folder, card, each, f"{key}/{each.file}"))
-                    continue
-                except (LookupError, TypeError, ValueError, AttributeError) as problem:
-                    damaged = f"{type(problem).__name__}: {problem}"
-            raise UserError(f"{folder / each.file} is damaged ({damaged}): run its command again")
+    for held in kinds_in(folder):
+        if kind not in (None, held.file):
+            continue
+        card = held.card(folder)
+        damaged = card.problem
+        if card.state != State.DAMAGED:
+            try:
+                entries.append(_entry(folder, card, held, f"{key}/{held.file}"))
+                continue
+            except (LookupError, TypeError, ValueError, AttributeError) as problem:
+                damaged = f"{type(problem).__name__}: {problem}"
+        raise UserError(f"{folder / held.file} is damaged ({damaged}): run its command again")
     if not entries:
         raise UserError(f"{folder} holds no run: name the folder of a finished run")
     return entries
@@ -79,11 +80,12 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     course = card.course()
     own = about.pop("tags") | _tags(card)
+    of_score = card.score.n or 0 if card.score else 0
     return RunEntry(
         name=title(run, _head(card), card.name),
         status=STATUS[card.state],
         metrics=card.figures(),
-        step=course[-1][0] if course else (card.score.n or 0 if card.score else 0),
+        step=course[-1][0] if course else of_score,
         curve=course,
         note=_note(card, files),
         files={**files, "details.json": details},

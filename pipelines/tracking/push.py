@@ -117,6 +117,7 @@ class _Push:
                     self.pushed.run_ids.setdefault(kind_of(entry.key), stored.run_id)
                 if entry.traced:
                     self._try("traces", partial(send_traces, stored, folder, cursor.save))
+            # What was missing before belongs to another folder of this push.
             cursor.save(clean=len(self.pushed.missing) == before)
 
     def _run(self, entry: RunEntry, cursor: Cursor, above: Run | None) -> StoredRun:

@@ -141,8 +141,6 @@ class Tracking:
                 stacklevel=4,
             )
 
-    # What runs in the thread ----------------------------------------------------------------------
-
     def _work(self) -> None:
         try:
             self._show_now_and_then()
@@ -154,6 +152,7 @@ class Tracking:
         finally:
             if self.folder is not None:
                 self.run_id = run_ids(self.folder).get(self.kind, self.run_id)
+            # Only now may a temporary folder go: what it held was sent, or copied.
             self._keep = None
 
     def _show_now_and_then(self) -> None:
@@ -165,6 +164,7 @@ class Tracking:
         began, used = time.monotonic(), time.process_time()
         while not self._ending.wait(pause):
             pause = LIVE_SECONDS
+            # process_time counts all threads of this process, those of embedded LMs too.
             share = (time.process_time() - used) / (time.monotonic() - began)
             if share < MOST_CPU:
                 from .push import show_running
@@ -194,6 +194,7 @@ class Tracking:
             with suppress(OSError):
                 self.folder = keep_copy(self.folder)
         note_pushed(self.folder, store, whole=whole)
+        # A store that has just refused something would most likely refuse the others, too.
         for other in waiting(store) if whole else ():
             with suppress(UserError):  # another process has it, or it is damaged
                 push(other)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import pathname2url, url2pathname
 
-from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
+from ..base.address import read_address
 from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:
@@ -120,9 +120,7 @@ def artifact_location(uri: str, experiment: str) -> str | None:
     path = _sqlite_file(uri)
     if path is None:
         return None
-    folder = "".join(
-        letter if letter.isalnum() or letter in "-_." else "-" for letter in experiment
-    )
+    folder = re.sub(r"[^\w.-]", "-", experiment)
     return (path.parent / ARTIFACTS / (folder.strip(".") or "-")).as_uri()
 
 
@@ -144,8 +142,7 @@ def check_place(location: str) -> None:
         return
     raise ForeignStore(
         f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, "
-        f"out of this "
-        f"folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
+        f"out of this folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
     )
 
 
@@ -225,6 +222,7 @@ def _check(uri: str) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as database:
+            # Takes the lock for writing, which shows that no other process keeps it.
             database.execute("BEGIN IMMEDIATE")
             database.rollback()
     elif url is not None and url.host:
@@ -245,9 +243,6 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.parent, needed=False):
         yield
-
-
-# Runs that were pushed earlier --------------------------------------------------------------------
 
 
 def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:

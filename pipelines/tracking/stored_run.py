@@ -126,8 +126,6 @@ class StoredRun:
             return str(experiment.experiment_id)
         return experiment_of(self.client, place["mlflow_experiment"] or self.entry.experiment)
 
-    # What is sent ---------------------------------------------------------------------------------
-
     @cached_property
     def _parts(self) -> list[Part]:
         """All parts in their order. A model, which may take long, is last."""
@@ -136,20 +134,13 @@ class StoredRun:
         parts = [
             Part("figures", digest_of(about, entry.curve), self.send_figures),
             Part("end", digest_of(entry.status, entry.metrics), self._end),
-            *(
-                Part(name, digest_of(content), partial(self._send_file, name, content))
-                for name, content in entry.files.items()
-            ),
         ]
+        for name, content in entry.files.items():
+            parts.append(Part(name, digest_of(content), partial(self._send_file, name, content)))
         if (model := entry.model) is not None:
             digest = digest_of(model.folder, model.lm, model.registered)
-            parts.append(
-                Part(
-                    f"the {model.name}",
-                    digest,
-                    partial(log_model, self.client, self.run, model, asks=self.asks),
-                )
-            )
+            log = partial(log_model, self.client, self.run, model, asks=self.asks)
+            parts.append(Part(f"the {model.name}", digest, log))
         return parts
 
     def send_figures(self) -> None:
@@ -204,6 +195,7 @@ class StoredRun:
         """Log a file or folder from its path, and other contents as text, JSON or a table."""
         client, run_id, folder = self.client, str(self.run.info.run_id), name.rpartition("/")[0]
         if isinstance(content, str):
+            # An LM may write half of a surrogate pair, which no file of UTF-8 can hold.
             text = content.encode("utf-8", "backslashreplace").decode()
             client.log_text(run_id, text, name)
         elif isinstance(content, TableEntry):
@@ -225,6 +217,7 @@ class StoredRun:
             client.log_artifact(run_id, str(content), folder or None)
         if isinstance(content, TableEntry) or (isinstance(content, Drawn) and content.table):
             tables = json.loads(self.run.data.tags.get(TABLES_TAG, "[]"))
+            # MLflow's page shows only those artifacts as tables that this tag of the run names.
             table = {"path": name, "type": "table"}
             if table not in tables:
                 self.run.data.tags[TABLES_TAG] = json.dumps([*tables, table])
@@ -250,6 +243,7 @@ def digest_of(*contents: Any) -> str:
         elif isinstance(content, Path):
             for path in sorted(content.rglob("*")) if content.is_dir() else [content]:
                 if path.is_file():
+                    # The names count, too: a file may have been renamed.
                     digest.update(str(path.relative_to(content)).encode())
                     with open(path, "rb") as file:
                         digest.update(hashlib.file_digest(file, "sha256").digest())

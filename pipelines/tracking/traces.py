@@ -47,16 +47,16 @@ _NOT_SHOWN = ("agent", "round", "usage", "step")
 
 def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     """The spans of a traced question with MLflow's attributes, the root first."""
-    record = scrubbed(record)
-    row, times = record["row"], (record["began"], record["ended"])
-    trace = _Trace(trace_number(run_id, row["id"]))
+    record = Trace.of(scrubbed(record))
+    row, times = record.row, (record.began, record.ended)
+    trace = _Trace(trace_number(run_id, row.id))
     tags = {
-        "mlflow.traceName": shortened(str(row.get("question") or row["id"]), LONGEST_TITLE),
-        "folkmoot.question": row["id"],  # each takes as much CPU as a whole span
+        "mlflow.traceName": shortened(str(row.question or row.id), LONGEST_TITLE),
+        "folkmoot.question": row.id,  # each takes as much CPU as a whole span
     }
     about: Mapping[str, object] = row
     fields = ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
-    asked = {"question": row.get("question"), "choices": row.get("choices")}
+    asked = {"question": row.question, "choices": row.choices}
     trace.add(
         program,
         None,
@@ -64,48 +64,47 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
         times,
         {name: value for name, value in asked.items() if value or name == "question"},
         {
-            "answer": _with_text(row["answer"], row),
-            "gold": _with_text(row["gold"], row),
-            "correct": row["correct"],
+            "answer": _with_text(row.answer, row),
+            "gold": _with_text(row.gold, row),
+            "correct": row.correct,
         },
-        row["error"],
+        row.error,
         {
             **{f"folkmoot.{name}": about[name] for name in fields if about.get(name) is not None},
             **{f"mlflow.traceTag.{name}": _name(value) for name, value in tags.items()},
         },
     )
-    calls, turns = record["calls"], row.get("transcript") or []
+    calls, turns = record.calls, row.transcript or []
     names = [_turn_name(turn) for turn in turns]
     for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
-        own = [
-            call for call in calls if call["transcript_turn"] == place and call.get("step") is None
-        ]
+        of_turn = [call for call in calls if call.transcript_turn == place]
+        own = [call for call in of_turn if call.step is None]
         outputs = {name: value for name, value in turn.items() if name not in _NOT_SHOWN}
-        if turn.get("step") == CALL:
+        if turn.step == CALL:
             name = _call_name(turn, own)
         elif names.count(name) > 1:
             name = f"{name}, sample {names[: place + 1].count(name)}"
-        trace.add_agent(name, own, times, {"round": turn["round"]}, outputs)
+        trace.add_agent(name, own, times, {"round": turn.round}, outputs)
     places: list[int] = []  # of the spans of the steps
-    for step in record.get("steps") or []:
-        above = 0 if step["above"] is None else places[step["above"]]
-        when = (step["began"], step["ended"])
-        shown = (step["inputs"], step["outputs"], step["error"])
-        places.append(trace.add(step["name"], above, step["kind"], when, *shown, {}))
+    for step in record.steps or []:
+        above = 0 if step.above is None else places[step.above]
+        when = (step.began, step.ended)
+        shown = (step.inputs, step.outputs, step.error)
+        places.append(trace.add(step.name, above, step.kind, when, *shown, {}))
     others: dict[int, list[TracedCall]] = {}  # calls that led to no turn
     for call in calls:
-        if (made_by := call.get("step")) is not None:
+        if (made_by := call.step) is not None:
             trace.add_call(places[made_by], call)
-        elif call["transcript_turn"] is None:
-            others.setdefault(call["turn"], []).append(call)
+        elif call.transcript_turn is None:
+            others.setdefault(call.turn, []).append(call)
     for own in others.values():
-        trace.add_agent(own[0]["seat"] or "agent", own, times)
+        trace.add_agent(own[0].seat or "agent", own, times)
     return trace.spans
 
 
 def _call_name(turn: TurnFields, calls: Sequence[TracedCall]) -> str:
     """A call of a command by the last message that it sent."""
-    request = calls[0]["request"] if calls else {}
+    request = calls[0].request if calls else {}
     messages = request.get("messages") if isinstance(request, dict) else None
     last = messages[-1].get("content") if isinstance(messages, list) and messages else None
     words = " ".join(last.split()) if isinstance(last, str) else ""
@@ -113,13 +112,13 @@ def _call_name(turn: TurnFields, calls: Sequence[TracedCall]) -> str:
 
 
 def _turn_name(turn: TurnFields) -> str:
-    step = f", {turn['step']}" if turn.get("step") else ""
-    return f"{turn['agent']}, round {turn['round']}{step}"
+    step = f", {turn.step}" if turn.step else ""
+    return f"{turn.agent}, round {turn.round}{step}"
 
 
 def _with_text(answer: Any, row: ResultRow) -> Any:
     """An answer; for a label, with the option's text."""
-    choices = row.get("choices") or {}
+    choices = row.choices or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer
 
 
@@ -160,6 +159,7 @@ class _Trace:
             parent=None if parent is None else self._context(parent),
             attributes={key: json.dumps(value) for key, value in own.items()},
             start_time=times[0],
+            # Clocks may be set back while a question is answered.
             end_time=max(times),
             status=Status(StatusCode.ERROR, error) if error else Status(StatusCode.OK),
             resource=Resource({}),
@@ -177,18 +177,18 @@ class _Trace:
     ) -> None:
         """Add a turn with its LM calls, or calls that led to no turn."""
         if calls:
-            times = min(call["began"] for call in calls), max(call["ended"] for call in calls)
-        error = next((call["error"] for call in reversed(calls) if call["error"]), None)
+            times = min(call.began for call in calls), max(call.ended for call in calls)
+        error = next((call.error for call in reversed(calls) if call.error), None)
         agent = self.add(name, 0, "AGENT", times, inputs, outputs, error, {})
         for call in calls:
             self.add_call(agent, call)
 
     def add_call(self, agent: int, call: TracedCall) -> None:
-        usage: Mapping[str, Any] = call["usage"] or {}
-        text = call["text"]
+        usage: Mapping[str, Any] = call.usage or {}
+        text = call.text
         attributes: dict[str, Any] = {
             "mlflow.message.format": "openai",
-            "mlflow.llm.provider": call["model"].partition("/")[0],
+            "mlflow.llm.provider": call.model.partition("/")[0],
             "folkmoot.from_record": bool(usage.get("cached_calls")),
         }
         read, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
@@ -200,33 +200,31 @@ class _Trace:
             }
         # For a model and tokens without a cost, MLflow computes a cost from its own prices.
         if usage.get("cost_usd") is not None:
-            attributes["mlflow.llm.model"] = call["model"]
+            attributes["mlflow.llm.model"] = call.model
             attributes["mlflow.llm.cost"] = {"total_cost": usage["cost_usd"]}
         message = {"role": "assistant", "content": text}
         reply = None if text is None else {"choices": [{"index": 0, "message": message}]}
-        times, error = (call["began"], call["ended"]), call["error"]
-        name = call["model"]
-        self.add(name, agent, "CHAT_MODEL", times, call["request"], reply, error, attributes)
+        times, error = (call.began, call.ended), call.error
+        name = call.model
+        self.add(name, agent, "CHAT_MODEL", times, call.request, reply, error, attributes)
 
     def _context(self, place: int) -> Any:
+        # OpenTelemetry takes 0 for no span, and exports only what the flag marks as sampled.
         return SpanContext(self._number, place + 1, False, TraceFlags(1))
 
 
 def assessments(record: Trace) -> list[Assessment]:
     """What is known of an answer: whether it is right, as the metric found, and what was right."""
-    row, judged = record["row"], list[Assessment]()
+    row, judged = record.row, list[Assessment]()
     source = AssessmentSource(AssessmentSourceType.CODE, "folkmoot")
-    if row["correct"] is not None and not row["error"]:
-        judged.append(Feedback("correct", bool(row["correct"]), source=source))
-    elif row.get("score") is not None:
-        judged.append(Feedback("score", row["score"], source=source))
-    if row["gold"] is not None:
-        gold = scrubbed(_with_text(row["gold"], row))
+    if row.correct is not None and not row.error:
+        judged.append(Feedback("correct", bool(row.correct), source=source))
+    elif row.score is not None:
+        judged.append(Feedback("score", row.score, source=source))
+    if row.gold is not None:
+        gold = scrubbed(_with_text(row.gold, row))
         judged.append(Expectation("expected_response", gold, source=source))
     return judged
-
-
-# Sending them to MLflow ---------------------------------------------------------------------------
 
 
 class TracesRefusedError(Exception):
@@ -246,7 +244,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     last: dict[str, int] = {}
     before = set[str]()
     for record, end in read_traces(path):
-        question = record["row"]["id"]
+        question = record.row.id
         if end <= start:
             before.add(question)
         last[question] = end
@@ -254,14 +252,14 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
 
     def missing() -> Iterator[tuple[Trace, int]]:
         for record, end in read_traces(path, start):
-            row = record["row"]
-            status = "ERROR" if row["error"] else "OK"
-            number = trace_id(stored.run_id, row["id"])
-            if last[row["id"]] == end and (shown is None or shown.get(number) != status):
+            row = record.row
+            status = "ERROR" if row.error else "OK"
+            number = trace_id(stored.run_id, row.id)
+            if last[row.id] == end and (shown is None or shown.get(number) != status):
                 yield record, end
 
     for batch, end in batches(missing(), start):
-        questions = {record["row"]["id"] for record in batch}
+        questions = {record.row.id for record in batch}
         numbers = {name: trace_id(stored.run_id, name) for name in questions}
         again = [
             number for name, number in numbers.items() if name in before or number in (shown or ())
@@ -304,11 +302,12 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
         for record in records:
             for assessment in assessments(record):
                 TracingClient(stored.client.tracking_uri).log_assessment(
-                    trace_id(stored.run_id, record["row"]["id"]), assessment
+                    trace_id(stored.run_id, record.row.id), assessment
                 )
     except Exception as problem:
         if is_outage(problem):
             raise
+        # One trace that the store refuses fails its whole batch: the others are sent alone.
         if len(records) == 1:
             return 1
         return sum(_send(stored, program, [record]) for record in records)
@@ -316,7 +315,6 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
 
 
 def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
-
     client, experiment = stored.client, stored.run.info.experiment_id
     spans = [Span(span) for trace in traces for span in trace]
     try:

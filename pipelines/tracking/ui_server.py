@@ -184,6 +184,8 @@ def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[byte
     process = subprocess.Popen(
         command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True
     )
+    # Without a handler a closed terminal would end this process alone, and leave the server
+    # running.
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield process
@@ -205,8 +207,8 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise UserError(
-                f"MLflow's server did not start (exit code {process.returncode}): its "
-                f"messages are above"
+                f"MLflow's server did not start (exit code {process.returncode}): its messages are "
+                "above"
             )
         try:
             with _DIRECT.open(f"{address}/health", timeout=5) as answer:
@@ -215,8 +217,8 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
         except (URLError, OSError):
             time.sleep(0.2)
     raise UserError(
-        f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run `mlflow "
-        f"server`"
+        f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run "
+        "`mlflow server`"
     )
 
 

@@ -27,9 +27,8 @@ FOLKMOOT = "folkmoot"
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
 _SECRET = re.compile(
-    r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- "
-    r"]?key|secret|password|passwd|auth|authorization"
-    r"|bearer|credentials?|cookies?|headers?)$|token$",
+    r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- ]?key|secret|password|passwd|auth"
+    r"|authorization|bearer|credentials?|cookies?|headers?)$|token$",
     re.IGNORECASE,
 )
 _USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
@@ -170,13 +169,9 @@ def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
         "settings": settings,
         "versions": run.get("versions") or {},
     }
-    return {
-        valid_name(".".join(part.replace("/", "_") for part in path)): as_param(value)[
-            :LONGEST_PARAM
-        ]
-        for path, value in leaves(tree)
-        if as_param(value)
-    }
+    # MLflow takes a slash for a group
+    shown = {".".join(path).replace("/", "_"): as_param(value) for path, value in leaves(tree)}
+    return {valid_name(name): text[:LONGEST_PARAM] for name, text in shown.items() if text}
 
 
 def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
@@ -187,9 +182,10 @@ def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
     names = list(dict.fromkeys(str(lm.get("name")) for lm in lms.values()))
     heats = {(lm.get("settings") or {}).get("temperature") for lm in lms.values()}
     examples = settings.get("demos")
+    asked = names[0] if names else None
     values = {
         "program": short_name(program) if program.get("program") else None,
-        "lm": names[0] if len(names) == 1 else "mixed" if names else None,
+        "lm": "mixed" if len(names) > 1 else asked,
         "strategy": program.get("strategy"),
         "roles": program.get("roles") or program.get("workers"),
         "rounds": program.get("max_rounds"),

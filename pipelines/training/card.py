@@ -44,6 +44,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         "trained network", program="network", lm=names_of_lms(document), data=document["data"]
     )
     card.paid(totals(folder / "training").to_dict())
+    # `program.json` is the last file that a training writes.
     card.run, card.begun = partial(_trained_run, document), not (folder / "program.json").exists()
     card.artifacts, card.course = partial(_artifacts, folder), partial(_course, folder)
     if not (folder / "network.json").exists():
@@ -55,10 +56,9 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         score = {**replayed["consensus"], "n": replayed["questions"]}
         card.scores = [Score.of("consensus", score)]
         card.sentences = [f"{text[0].upper()}{text[1:]}." for text in replayed["verdict"]]
-        others = [name for name, one in replayed.items() if name not in ("consensus", "ece")]
-        for name in others:
-            if isinstance(replayed[name], Mapping) and "value" in replayed[name]:
-                card.scores.append(Score.of(name, replayed[name]))
+        for name, figure in replayed.items():
+            if name != "consensus" and isinstance(figure, Mapping) and "value" in figure:
+                card.scores.append(Score.of(name, figure))
     for name, caption in PICTURES.items():
         file = folder / "plots" / f"{name}.png"
         if file.is_file():

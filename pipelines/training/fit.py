@@ -43,6 +43,7 @@ def train(request: TrainRequest) -> StrategyNetwork:
     trained = train_as_planned(plan)
     network = trained.network
     if isinstance(request.program, StrategySelector):
+        # The selector that was passed stays untrained.
         network = request.program.deepcopy()
         network.state = trained.state
     network.training = trained
@@ -75,6 +76,8 @@ def _asked(plan: LivePlan, folder: Path, how: dict[str, Any]) -> Trained:
     """
     request = plan.request
     how |= {"lm": plan.lm, "record": request.record, "cache": request.cache}
+    # One account for the training and its test: a budget that the training has spent asks no test
+    # question.
     with open_books(account=plan.account(folder)):
         trained = live(plan.network, plan.questions, plan.training, folder, **how)
         trained.taught = {
@@ -91,6 +94,7 @@ def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
     request, source = plan.request, dict[str, object]()
     if isinstance(request.test, str | list):
         named = request.test if isinstance(request.test, str) else str(request.test[0])
+        # A whole list is not drawn, and keeps its order.
         seed = None if request.test_limit is None else int(plan.options.get("seed", 0))
         source = data.recorded(plan.test, named, request.test_split, request.test_limit, seed)
     return evaluate(

@@ -79,6 +79,7 @@ def live(
         Path(out), about, tracking=tracking, parent=parent, lm=lm or dspy.settings.lm
     ) as (folder, tracked):
         kept = folder / CALLS
+        # The first is the training's own, from which a resumed one has its answers.
         records = [books_of(kept), *([Path(record)] if record is not None else [])]
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)

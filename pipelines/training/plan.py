@@ -120,7 +120,9 @@ class LivePlan(TrainingPlan):
     @property
     def cost(self) -> tuple[float, float] | None:
         parts = ((self._learning, self._times), (self.testing, 1))
-        return 0.0, sum(one.cost_usd[1] * times for one, times in parts if one and one.cost_usd)
+        costs = [(part.cost_usd, times) for part, times in parts if part is not None]
+        # The least is nothing at all: every call may be in the cache.
+        return 0.0, sum(cost[1] * times for cost, times in costs if cost)
 
     @property
     def engines(self) -> list[Any]:
@@ -163,6 +165,7 @@ def plan_training(
     options, seed = parse_sets(request.settings), request.seed
     if seed and options.get("seed", seed) != seed:
         raise UserError(f"seed is {seed} and in the settings {options['seed']}: keep one of them")
+    # A network that was trained before goes on with its own seed, unless another is asked for.
     if seed or request.program in (None, "network"):
         options.setdefault("seed", seed)
     network = _network_in(request, options)
@@ -190,6 +193,7 @@ def _replay(
         config = network.state.config
         table = with_strategies(table, config.strategies)
         like = fitted(table, {"agents": config.agents, "strategies": config.strategies})
+        # Whether agents are copies of one depends on the table that they learn from.
         network.state.config = replace(config, alike=like["alike"])
         _, training = configured(_of_training(options), request.preset)
     if tested is not None:
@@ -240,6 +244,7 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
         if len(place) > 1:
             raise UserError("--test is given twice: name one set of test questions")
         place = place[0]
+    # A whole list is not drawn, and keeps its order.
     drawn = None if request.test_limit is None else seed
     test = data.listed(
         place, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how
@@ -265,6 +270,7 @@ def _network_in(request: TrainRequest, options: Mapping[str, object]) -> Strateg
     if request.embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
     for name in options.keys() - _of_training(options).keys():
+        # A setting that is given again as it is does no harm.
         if options[name] != getattr(program.state.config, name, None):
             raise UserError(f"{name} is a setting of the program that you passed: leave it out")
     return program.deepcopy()  # type: ignore[no-any-return]
@@ -292,6 +298,7 @@ def _new_network(
     if outcomes is None:
         check_live(training)
     warnings += config.idle()
+    # A function of the user's says how wide its vectors are only by making one.
     state = NetworkState.fresh(config, embed(["width"]).shape[1])
     if outcomes is not None:
         return network_of(state, embed, stands_for, **of_program), training, warnings

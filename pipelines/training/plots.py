@@ -100,7 +100,8 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
         place.set_xticks(ticks, agents, rotation=90, fontsize=7)
         place.set_yticks(ticks, agents, fontsize=7)
         place.set_title(f"after {questions:,} questions", fontsize=9)
-        for i, j in np.ndindex(*np.shape(trust)) if len(agents) <= MOST_NUMBERS else ():
+        numbered = len(agents) <= MOST_NUMBERS
+        for i, j in np.ndindex(*np.shape(trust)) if numbered else ():
             colour = "white" if trust[i, j] > 0.6 else "black"
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
@@ -126,6 +127,7 @@ def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
 def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], list[Moment]]:
     """A figure with axes of that size for each moment that is drawn, and these moments."""
     count = min(MOST_GRAPHS, len(moments))
+    # Rounded places may be the same one.
     places = np.unique(np.linspace(0, len(moments) - 1, count).round().astype(int))
     columns = min(len(places), 3)
     rows = math.ceil(len(places) / columns)
@@ -150,6 +152,7 @@ def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str
             continue
         seen, values = zip(*points, strict=True)
         axes.plot(seen, values, color=colour, alpha=0.25, linewidth=1)
+        # A line through one point cannot be seen.
         marker = "o" if len(seen) == 1 else ""
         axes.plot(seen, smoothed(values), color=colour, marker=marker, label=label)
     axes.set(xlabel="questions seen")
@@ -209,6 +212,7 @@ def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
     n = len(adjacency)
     angles = [2 * math.pi * i / n for i in range(n)]
     points = [(math.cos(angle), math.sin(angle)) for angle in angles]
+    # Each pair once, whichever of the two listens to the other.
     for i, j in np.argwhere(np.triu(adjacency | adjacency.T, 1)):
         xs, ys = zip(points[i], points[j], strict=True)
         axes.plot(

@@ -66,6 +66,7 @@ def network_of(
     stands_for = dict(strategies or {})
     if all(name in stands_for or STRATEGIES.find(name) for name in state.config.strategies):
         return StrategyNetwork(state, embed, strategies=stands_for, **options)
+    # One strategy that cannot be asked is enough: the network may choose it on any question.
     nobody = {name: Nobody(state.config.strategies) for name in state.config.strategies}
     return RecordedNetwork(state, embed, strategies=nobody, **options)
 
@@ -128,15 +129,14 @@ def train_by_replay(
     config, vectors = network.state.config, network.embed(outcomes.questions)
     if config.policy != "gat":  # what learns from all answers at once gets all that are recorded
         training = replace(training, full_information=True)
-    answers, correct = (
-        for_all_copies(outcomes.answers, config),
-        for_all_copies(outcomes.correct, config),
-    )
+    answers = for_all_copies(outcomes.answers, config)
+    correct = for_all_copies(outcomes.correct, config)
 
     def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
         code = int(answers[question, agent, strategy])
         return (str(code) if code >= 0 else None), bool(correct[question, agent, strategy])
 
+    # The best fixed choices are kept, since a later test has this folder and no training outcomes.
     about: TrainingAbout = {
         **training_about("replay", config, training, preset, options or {}, data),
         "data_fingerprint": fingerprint_of(outcomes),
@@ -160,6 +160,7 @@ def train_by_replay(
     ) as (folder, tracked):
         log = learn(folder, network.state, questions, answer, training, tracked, progress)
         rivals = {}
+        # With one strategy there is nothing to choose, with or without a graph.
         if len(config.strategies) > 1:
             rivals = without_graph(network.state, questions, answer)
             for name, rival in rivals.items():
@@ -220,6 +221,7 @@ def score_state(
     scores = network_scores(*table, drawn, fixed, rivals=beside, seed=state.config.seed)
     names = (test.agents, test.strategies, state.config.policy)
     scores["verdict"] = verdict_of(scores, fixed, *names)
+    # Without topics in the data, questions that are alike stand for them.
     if len({*groups} - {None}) < 2 and len(test) >= FEWEST_CLUSTERED:
         groups = tuple(clusters(vectors, test.questions))
     return scores | network_use(test.answers, test.correct, groups, drawn, test.strategies)
@@ -234,6 +236,7 @@ def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) ->
     scores = state.scores(vectors)
     shape = (DRAWS if sampled else 1, len(ids), config.agents)
     picks, weights = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    # Draws repeat themselves, and the weights of a choice take a pass through the graph.
     votes: dict[tuple[int, tuple[int | None, ...]], Numbers] = {}
     for d, q in np.ndindex(*shape[:2]):
         chosen = tuple(state.pick(scores[q], vectors[q], f"{ids[q]}/{d}"))

@@ -120,8 +120,10 @@ def network_scores(
     """
     questions = len(answers)
     codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
+    # Where an agent was not asked, `_picked` has the answer of the first strategy: it is taken out.
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
+    # Where nobody was asked, nobody is right.
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
     group = _votes(codes, right, drawn.weights)
     plain = _votes(codes, right, np.ones(drawn.weights.shape))
@@ -135,6 +137,7 @@ def network_scores(
         "oracle": correct.any(axis=(1, 2)).astype(float),
         **rivals,
     }
+    # Who needs an answer of every strategy of every agent pays for all that are recorded.
     cells = float(answered.sum(axis=(1, 2)).mean())
     asked_mean = float(asked.sum(axis=2).mean())
     calls = dict.fromkeys(values, 1.0) | dict.fromkeys(_ALL_CALLS, cells)
@@ -181,6 +184,7 @@ def rival_values(
         right = np.take_along_axis(correct, picks[..., None], axis=2)[..., 0]
         values[name] = right.mean(axis=1)
         if state.vote is not None:
+            # A network of one agent has several copies of it: these vote once.
             weights = np.stack([state.vote.at(vector)[:agents].ravel() for vector in vectors])
             votes = (answers.reshape(questions, -1), correct.reshape(questions, -1))
             values["vote_plain"] = expected_votes(*votes, np.ones(weights.shape)).right
@@ -208,7 +212,7 @@ def verdict_of(
         alone = "every agent's best single strategy"
     group, single = "the group's vote", "one agent's own choice"
     contests = [(group, alone, differences["consensus"]["best_fixed"])]
-    if scores["consensus"]["calls"] > 1:
+    if scores["consensus"]["calls"] > 1:  # one voter alone is its own plain vote
         contests.insert(0, (group, plain, differences["consensus"]["majority"]))
     if len(strategies) > 1:
         contests.append((single, alone, differences["individual"]["best_fixed"]))
@@ -224,8 +228,8 @@ def verdict_of(
     for rival in _ONE_CALL:
         difference = differences["individual"].get(rival)
         if difference is not None and rival != policy:
-            added = "costs" if difference["high"] < 0 else "adds nothing that is shown"
-            added = "adds something" if difference["low"] > 0 else added
+            gained = "adds something" if difference["low"] > 0 else "adds nothing that is shown"
+            added = "costs" if difference["high"] < 0 else gained
             ends = (difference[end] for end in ("value", "low", "high"))
             gain = signed_interval(*ends, unit=" points")
             against = _POLICIES[rival]
@@ -258,6 +262,7 @@ def network_use(
     }
     use["use"] = {f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])}
     names = sorted({group for group in groups if group is not None})
+    # More bars than this cannot be told apart in a plot.
     if 1 < len(names) <= _MOST_GROUPS:
         use["use_by_group"] = {
             name: _shares(picks[:, [group == name for group in groups]], strategies)
@@ -273,6 +278,7 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, object]:
     calibration = Calibration()
+    # Copies of one agent all have its answers.
     agents = (
         np.arange(answers.shape[1])
         if answers.shape[1] > 1
@@ -313,6 +319,7 @@ def _votes(codes: Answers, right: Right, weights: Numbers) -> Expected:
 
 
 def _best(right: Right, there: Right) -> tuple[int, ...]:
+    # By the share of the answers there are; a choice without any is the last one to take.
     counts = there.sum(axis=0)
     shares = np.where(counts > 0, (right & there).sum(axis=0) / np.maximum(counts, 1), -1.0)
     return tuple(int(best) for best in shares.argmax(axis=1))

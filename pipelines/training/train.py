@@ -119,6 +119,7 @@ class Trained:
         return f"Trained({counted(len(self.log.steps), 'step')}, {self.folder})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trained:
+        # Optimizers copy programs often, and its network would be copied within itself.
         return self
 
     @property
@@ -205,6 +206,7 @@ def training_folder(
         try:
             yield folder, tracked
         except BaseException as problem:
+            # What a user did, or can put right, is no fault of the training.
             stopped = isinstance(problem, KeyboardInterrupt | UserError)
             tracked.stop("KILLED" if stopped else "FAILED")
             raise
@@ -254,5 +256,6 @@ def recent(log: TrainingLog) -> dict[str, float]:
         "individual": fmean(step["individual"] for step in last),
         "consensus": fmean(step["consensus"] for step in last),
         "trust": fmean(step["trust"] for step in last),
+        # A total so far, where the others are figures of a batch.
         "edges_changed": last[-1]["edges_changed"],
     }

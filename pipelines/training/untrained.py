@@ -79,6 +79,7 @@ class Untrained(StrategyNetwork):
         config = self.state.config
         embed = embedder(config.embedding)
         network = StrategyNetwork(NetworkState.fresh(config, embed.width), embed, **self.options)
+        # A study gives LMs to the program that it describes, and this is another one.
         network.assign({name: seat.predict.lm for name, seat in self.seats().items()})
         return network
 
@@ -135,7 +136,8 @@ class _ToTrain:
     def __call__(self, **settings: Any) -> Untrained:
         """Raises UserError for impossible settings."""
         options = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
-        return Untrained(settings, **{n: one for n, one in options.items() if one is not None})
+        given = {name: value for name, value in options.items() if value is not None}
+        return Untrained(settings, **given)
 
 
 TO_TRAIN = Protocol(
@@ -156,9 +158,8 @@ def default_embedding() -> tuple[str, str | None]:
     if _here(MPNET) or not _here(MINILM):
         return MPNET, None
     return MINILM, (
-        f"{MPNET} is not on this machine: questions are embedded with {MINILM}; --embedding "
-        f"{MPNET} fetches "
-        "the other"
+        f"{MPNET} is not on this machine: questions are embedded with {MINILM}; "
+        f"--embedding {MPNET} fetches the other"
     )
 
 

@@ -73,6 +73,7 @@ class SharedAccount(Account):
         """Take what has been spent from the ledger's lines that are new, and what dead workers left
         in flight.
         """
+        # Only what is new is read, since every call asks: the ledger of a study has many lines.
         home = books_of(self.folder)
         for ledger in books_around().ledgers:
             if ledger.folder == home:
@@ -87,13 +88,14 @@ class SharedAccount(Account):
         """Leave it to the ledger: whoever pays writes there, and everyone reads it."""
 
 
-class StudySettings(RunSettings, total=False):
+class StudySettings(RunSettings):
     """How a study was asked for: as a run, and where its validation questions come from."""
 
-    validation: str | None
-    validation_split: str | None
-    validation_limit: int | None
-    space: str
+    __slots__ = ()
+    validation: str | None = None
+    validation_split: str | None = None
+    validation_limit: int | None = None
+    space: str | None = None
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Job:
     budget: Budget | None
     concurrency: int
     cache: bool
-    settings: StudySettings = field(default_factory=lambda: StudySettings())
+    settings: StudySettings = field(default_factory=StudySettings)
     metric: Metric = field(default_factory=lambda: metric_of(None))
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None
@@ -169,9 +171,11 @@ class Job:
         for warning in check_train(self.train, validation):
             warnings.warn(warning, stacklevel=3)
         _, default = self.space.default()
+        # Refused now where an agent has no LM.
         lms_of(default, self.lm)
         small = [name for name in objectives if name not in quality]
         check_learning(self.space, self.train)
+        # Pruning, the winner and the plots take the first objective for the one to be made large.
         ordered = replace(self, objectives=[*quality, *small])
         ordered._check_optuna(workers)
         return ordered
@@ -243,6 +247,7 @@ class Job:
         """(questions in the order in which every setting is asked them, those that networks and
         optimizers learn from).
         """
+        # One order for all settings: a pruned one has answered the same questions as its rivals.
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
         learns = self.space.trains or self.space.compiles
@@ -258,6 +263,7 @@ class Job:
     @property
     def home(self) -> str:
         """The id of this folder, which other machines' folders do not have."""
+        # Workers begin at the same time: the first one's id counts for all.
         path = books_of(self.folder) / "home"
         with locked(path.with_suffix(".lock")):
             if not path.exists():
@@ -271,6 +277,7 @@ class Job:
         if self.budget is None:
             return None
         held = self.budget.part(share) if share < 1 else self.budget
+        # For its check alone: the account that counts is the one that sees all workers.
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, folder=self.folder)
 
@@ -303,9 +310,8 @@ class Job:
         self._check_fits(study)
         identity = self.identity()
         is_new = "identity" not in study.user_attrs
-        if (
-            is_new or self.own is not None
-        ):  # a study of the user's outlives an earlier call's folder
+        # A study of the user's may outlive the folder of an earlier call.
+        if is_new or self.own is not None:
             study.set_user_attr("home", self.home)
         if is_new:
             study.set_user_attr("identity", identity)
@@ -340,17 +346,14 @@ class Job:
         cells = grid(point) if self.sampler == "grid" else self.space.first()
         cells = cells[: self.trials]
         number = len(cells) if self.sampler == "grid" else self.trials
-        return number, {place: parameters_of(point, one)[0] for place, one in enumerate(cells)}
+        return number, {place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)}
 
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
-    """What every LM that may sit in some seat is billed as."""
-    seated = [
-        choice for branch in space.branches for choices in branch.lms.values() for choice in choices
-    ]
-    return [billed_as(each) for each in ([] if lm is None else [lm])] + [
-        billed_as(made_lm(each, space.make_lm)) for each in seated
-    ]
+    """What every LM that some agent may have is billed as."""
+    by_agent = [choices for branch in space.branches for choices in branch.lms.values()]
+    own = [made_lm(wanted, space.make_lm) for choices in by_agent for wanted in choices]
+    return [billed_as(each) for each in (own if lm is None else [lm, *own])]
 
 
 def _lm_name(lm: Any) -> Any:

@@ -55,7 +55,7 @@ def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question
 
 def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
     """Raise UserError for too few questions, and for an embedding model that cannot be loaded."""
-    least = FEWEST_TRAINED if space.trains else FEWEST_COMPILED if space.compiles else 0
+    least = max(FEWEST_COMPILED * space.compiles, FEWEST_TRAINED * space.trains)
     if len(train) < least:
         raise UserError(
             "a study that trains networks or compiles prompts needs at least "
@@ -65,7 +65,8 @@ def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
     for branch in space.branches:
         if branch.learning is not None:
             tried = {name: branch.choices(name) for name in branch.space}
-            branch.learning.check({**tried, **{name: [one] for name, one in branch.fixed.items()}})
+            tried |= {name: [value] for name, value in branch.fixed.items()}
+            branch.learning.check(tried)
 
 
 def digest_name(what: Any) -> str:
@@ -78,6 +79,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
     """The most calls that a question can take, and that training a network can ask of one, among
     points of the space drawn at random.
     """
+    # A space may have more points than can be built, so that a sample stands for all.
     dice = random.Random(0)
 
     def draw(_: str, values: Any) -> Any:
@@ -92,6 +94,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
             # Building a program takes long, and most settings do not change what it asks.
             asks = branch.learning.of_turns
             own = {name: value for name, value in own.items() if name in asks}
+        # Programs of several branches may have parameters of one name.
         key = key_of({"": branch.label, **own})
         if key not in turns:
             program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
@@ -153,6 +156,7 @@ class Networks:
 
     def _trained(self, program: Any, folder: Path) -> Program:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        # The study's record answers what its trials have asked before.
         with locked(folder.with_suffix(".lock")), open_books(records=[books_of(self.folder)]):
             if not (folder / FILE).exists():  # the last file that a training writes
                 program.train(
@@ -248,7 +252,8 @@ class CompiledPrompts:
         self._compile(structure, recipe, folder)
         if isinstance(program, Foreign):
             state = read_document(folder / PROGRAM, STATE)
-            program.module.load_state({k: one for k, one in state.items() if k != "metadata"})
+            own = {name: value for name, value in state.items() if name != "metadata"}
+            program.module.load_state(own)
             return program
         before, now = structure.describe(), program.describe()
         changed = {name: now[name] for name in now if before.get(name) != now[name]}

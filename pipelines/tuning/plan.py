@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import optuna
 
@@ -77,6 +77,7 @@ class StudyPlan:
     def most_calls(self) -> int:
         scored, _ = self.job.questions
         each = READINGS * self.most_turns[0] + judge_calls(self.job.metric)
+        # The validation asks the winner and the default.
         calls = each * (len(scored) * self.job.trials + 2 * len(self.validation))
         calls += self.most_compiling * self.job.trials
         return calls + self.most_training * (self.job.trials + 1)  # the default may be no trial
@@ -114,8 +115,8 @@ class StudyPlan:
         estimated, shows = estimate_lines(self.estimate, None, is_rate=job.metric.rate is True)
         lines = [
             f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; "
-            f"{len(scored):,} "
-            f"questions each, {len(self.validation):,} others for the winner and the default",
+            f"{len(scored):,} questions each, {len(self.validation):,} others for the winner and "
+            f"the default",
             f"at most {self.most_calls:,} calls, if no two trials shared one and none was "
             f"stopped early",
             f"a trial of the default: {estimated}",
@@ -201,9 +202,9 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         **request.named("storage", "trials", "seed", "concurrency", "cache"),
     ).checked(others, request.workers)
     _, default = space.default()
-    one = estimate(default, job.questions[0], job.lm, concurrency=job.concurrency)
+    a_trial = estimate(default, job.questions[0], job.lm, concurrency=job.concurrency)
     said = [sentence for sentence in (asked_twice, known) if sentence is not None]
-    return StudyPlan(request, job, others, one, most_turns(space), said)
+    return StudyPlan(request, job, others, a_trial, most_turns(space), said)
 
 
 def _seats(seating: Seating) -> dict[str, object]:
@@ -228,6 +229,7 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
     """Sampler and pruner: those of a study of the user's, where she passes one."""
     sampler, pruner, own = request.sampler, request.pruner, request.study
     if isinstance(own, optuna.Study):
+        # The request's default is nobody's wish: only another sampler contradicts the study's.
         default = TuneRequest.sampler
         for what, asked, has in (
             ("sampler", None if sampler == default else sampler, own.sampler),
@@ -236,8 +238,7 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
             if asked not in (None, has):
                 raise UserError(
                     f"the study has a {what} of its own ({type(has).__name__}): leave out "
-                    f"{what}=, or make "
-                    "the study with the other"
+                    f"{what}=, or make the study with the other"
                 )
         sampler, pruner = own.sampler, own.pruner
     return {"sampler": "tpe" if sampler is None else sampler, "pruner": pruner}
@@ -260,4 +261,4 @@ def _settings(request: TuneRequest) -> StudySettings:
     if isinstance(request.space, str | Path):
         settings |= {"space": str(request.space), "sets": pairs_text(request.sets)}
     settings |= {"budget": str(request.budget)} if request.budget else {}
-    return cast(StudySettings, {**settings, **(request.settings or {})})
+    return StudySettings.of({**settings, **(request.settings or {})})

@@ -33,7 +33,7 @@ def rebuilt(
     return saved_program(
         folder,
         sets=changed,
-        lms={name: one for name, one in lms.items() if one is not None},
+        lms={name: own for name, own in lms.items() if own is not None},
         environment=places or None,
         make_lm=make_lm,
     )
@@ -82,10 +82,11 @@ class ReadyProgram:
         Raises UserError for parameters that its prompts do not fit.
         """
         described = self.program.describe()
+        other = {name: value for name, value in parameters.items() if described.get(name) != value}
+        # A mapping, such as the sampling, is given in part: the rest stays as it was.
         changed = {
             name: {**(described.get(name) or {}), **value} if isinstance(value, Mapping) else value
-            for name, value in parameters.items()
-            if described.get(name) != value
+            for name, value in other.items()
         }
         if not changed:
             same: Program = self.program.deepcopy()

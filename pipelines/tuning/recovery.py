@@ -110,6 +110,7 @@ class Crew:
         """
         for place, tried in sorted(places_of(self.study).items()):
             last = tried[-1]
+            # A call with fewer trials than an earlier one leaves the places beyond alone.
             over = any(trial.state != TrialState.FAIL for trial in tried) or place >= trials
             if over or "failed" in last.user_attrs:
                 continue

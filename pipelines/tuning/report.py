@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import cast
 
 import optuna
 from optuna.study import StudyDirection
@@ -45,6 +44,7 @@ def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
         same_as=noted.get("same_as"),
         failed=noted.get("failed"),
         training=noted.get("training"),
+        # Whoever gives a trial back says so; a worker that died could not.
         lost=(state == "given back" and "stopped" not in noted) or None,
         questions=noted.get("questions"),
         errors=scores_of(trial).count(None) if "questions" in noted else None,
@@ -55,11 +55,12 @@ def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
 def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFields]:
     scores = [score for score in scores_of(trial) if score is not None]
     n = trial.user_attrs["questions"]
+    # The interval of a rate is for right and wrong answers; F1 may be 0 or 1 by chance.
     is_rate = objectives[0] != "f1" and set(scores) <= {0, 1}
     fields = {objectives[0]: mean_score(scores, is_rate=is_rate)}
     for name, means in json.loads(trial.user_attrs["took"]).items():
         ends = {end: means[end] for end in ("low", "high") if end in means}
-        fields[name] = cast(ScoreFields, {"value": means[str(n)], **ends, "n": n})
+        fields[name] = ScoreFields.of({"value": means[str(n)], **ends, "n": n})
     return fields
 
 
@@ -128,6 +129,7 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
         (entry for entry in table if entry.trial in first and entry.scores),
         key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial),
     )
+    # A setting that was drawn twice is listed once.
     by_setting: dict[str, TrialEntry] = {}
     for entry in front if len(study.directions) > 1 else front[:1]:
         by_setting.setdefault(key_of(entry.setting or {}), entry)
@@ -137,6 +139,7 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
 def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
     """Optuna's best trials, without regard to those that the user has made herself."""
     tuned = [trial for trial in trials_tuned(study) if trial.state == TrialState.COMPLETE]
+    # Optuna ranks all trials of a study: only these are in one of their own, in memory.
     apart = optuna.create_study(directions=study.directions)
     apart.add_trials(tuned)
     return [tuned[trial.number] for trial in apart.best_trials]
@@ -187,15 +190,13 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
     is_rate, difference = validation.winner.get("rate", True), validation.difference
     ends = (difference["value"], difference["low"], difference["high"])
     gained = signed_interval(*ends, is_rate=is_rate, unit=" points" if is_rate else "")
-    of = (
-        f"on {validation.n:,} questions that no trial saw: {objective} {gained}, "
-        f"p = {validation.p:.3g}"
-    )
+    figures = f"{objective} {gained}, p = {validation.p:.3g}"
+    shown = f"on {validation.n:,} questions that no trial saw: {figures}"
     if validation.outcome == A:
-        return f"the winner is better than the default {of}"
+        return f"the winner is better than the default {shown}"
     if validation.outcome == B:
-        return f"the winner is worse than the default {of}: keep the default"
-    return f"no gain over the default could be shown {of}"
+        return f"the winner is worse than the default {shown}: keep the default"
+    return f"no gain over the default could be shown {shown}"
 
 
 def study_lines(report: StudyReport) -> dict[str, str]:
@@ -216,12 +217,12 @@ def study_lines(report: StudyReport) -> dict[str, str]:
     if len(report.objectives) > 1:
         for number, entry in enumerate(report.front, 1):
             scores = ", ".join(f"{name} {entry.value(name):.4g}" for name in report.objectives)
-            lines[f"front {number}"] = f"{scores}: {_setting(entry.setting)}"
+            lines[f"Pareto-optimal {number}"] = f"{scores}: {_setting(entry.setting)}"
     states = {**report.trials, "replayed": report.trials["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
     for number, line in enumerate(effect_lines(report), 1):
         lines[f"effect {number}"] = line
-    calls = report.calls
+    calls = report.calls  # of the search alone; the bill below has the validation in it, too
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
     lines["paid in all"] = used(report.paid) + unanswered(report.lost)
     return lines

@@ -186,8 +186,8 @@ class TuneSpace:
         program = branch.build(branch.parameters(own), {}, self.make_lm) if branch.lms else None
         for seat, choices in branch.lms.items():
             if has_seat(program, seat):
-                name, one = f"{prefix}{LMS}{seat}", len(choices) == 1
-                setting[name] = choices[0] if one else decoded(draw(name, choice(*choices)))
+                name, single = f"{prefix}{LMS}{seat}", len(choices) == 1
+                setting[name] = choices[0] if single else decoded(draw(name, choice(*choices)))
         return setting
 
     def branch(self, setting: Mapping[str, Any]) -> Branch:
@@ -220,6 +220,7 @@ class TuneSpace:
         own = {
             name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM
         }
+        # Numbers are harmless, wherever they come from; texts are compared as JSON writes them.
         for text in _TEXTS.findall(_as_json([*own.values()])):
             if text not in self._text:
                 raise UserError(
@@ -247,7 +248,8 @@ class TuneSpace:
         own = located(branch.space, {**uncompiled, **program.describe(), **parameters})
         if own is None:
             return None, program
-        # what depends on a condition that does not hold is left out, as in a trial
+        # A parameter whose condition does not hold is left out, as in a trial: otherwise the same
+        # network would be trained under two names.
         if branch.trains:
             program = branch.build(branch.parameters(own), lms, self.make_lm)
         return self.whole(branch, own, lms, program), program
@@ -263,11 +265,10 @@ class TuneSpace:
         name, preset = self.prefix(branch) + OPTIMIZER, self.prefix(branch) + PRESET
         base = default if default is not None else self.point(_first_value)
         plain = {key: value for key, value in base.items() if key not in (name, preset)}
-        presets = {preset: branch.choices(PRESET)[0]}
-        return [
-            {**plain, name: optimizer, **({} if optimizer == NOT_COMPILED else presets)}
-            for optimizer in branch.choices(OPTIMIZER)
-        ]
+        usual = {preset: branch.choices(PRESET)[0]}
+        presets = dict.fromkeys(branch.choices(OPTIMIZER), usual)
+        presets[NOT_COMPILED] = {}
+        return [{**plain, name: each, **presets[each]} for each in branch.choices(OPTIMIZER)]
 
     def check(self) -> None:
         """Build a program with every value of every parameter. Raises UserError naming file and
@@ -314,7 +315,9 @@ def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
     fixes.
     """
     allowed = {
-        name: options(one.values) or [] for name, one in branch.space.items() if one.joins is None
+        name: options(parameter.values) or []
+        for name, parameter in branch.space.items()
+        if parameter.joins is None
     }
     only = {
         name: values[0]
@@ -334,7 +337,7 @@ def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
 
 
 def _as_json(value: Any) -> str:
-    return json.dumps(value, default=lambda one: getattr(one, "source", str(one)))
+    return json.dumps(value, default=lambda other: getattr(other, "source", str(other)))
 
 
 def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
@@ -343,6 +346,7 @@ def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
 
 
 def has_seat(program: Program | None, seat: str) -> bool:
+    # `worker` stands for `worker.1` and all others of that kind.
     seats = program.seats() if program else ()
     return any(name == seat or name.startswith(f"{seat}.") for name in seats)
 
@@ -353,7 +357,9 @@ def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
     """
     yield "", partial(_tried, space, "", 0)
     for name, parameter in space.items():
-        count = 2 if parameter.among else len(options(parameter.values) or "ab")
+        values = options(parameter.values)
+        # A range is tried at both ends; what is drawn among another's values has no list here.
+        count = 2 if parameter.among or not values else len(values)
         for place in range(0, count, max(1, count // CHECKED)):
             yield name, partial(_tried, space, name, place)
     yield "", partial(_tried, space, "", -1)

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from optuna.storages import BaseStorage, RDBStorage
 
-from ...modules.base.address import read_address
 from ...modules.base.errors import UserError, missing_extra
+from ..base.address import read_address
 from . import recovery
 
 DATABASE = "study.db"
@@ -67,6 +67,7 @@ def _database(url: str) -> BaseStorage:
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
         if not rest.startswith("/"):  # which is a socket of this machine
             read_address(url, (scheme,), f"--storage as {_FORMS}")
+        # Between two uses a trial may ask LMs for an hour, and servers close what lies idle.
         engine = {"pool_pre_ping": True, "connect_args": {"connect_timeout": int(READY_SECONDS)}}
     try:
         return RDBStorage(
@@ -94,6 +95,7 @@ def _missing(problem: ImportError, url: str) -> UserError:
 
 def _why(problem: Exception, url: str) -> str:
     """The reason in a line, without the URL's secrets."""
+    # Drivers put what they could not connect to into their messages, password and all.
     text = " ".join(str(problem.__cause__ or problem).split())
     try:
         secrets = [url, urlsplit(url).password, urlsplit(url).query]

@@ -30,7 +30,7 @@ from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, Unanswered
-from ..base.run_files import books_of
+from ..base.run_files import RunSettings, books_of
 from ..base.wording import common_error, counted
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.request import EvaluateRequest
@@ -111,6 +111,7 @@ class Scorer:
         branch, own, lms = self.space.own(setting)
         parameters, recipe = branch.parameters(own), branch.recipe(own)
         if branch.trains:
+            # Trained beforehand, so that a training that no LM answers fails this trial alone.
             try:
                 self._program(branch, parameters, lms, recipe)
             except Unanswered as problem:
@@ -119,6 +120,7 @@ class Scorer:
         others: dict[str, tuple[Setting, dict[str, Any]]] = {}
         replayed: list[Scored] = []
         own_rows: list[ResultRow] | None = None
+        # Where time counts, a replay is only fair if the setting would make the very same calls.
         if replays is not None and (self.shares or replays.same_calls):
             recorded = replays.record(parameters, largest(branch, replays))
             program = self._program(branch, recorded, lms, recipe)
@@ -129,6 +131,7 @@ class Scorer:
                     key_of(setting),
                 ):
                     others[key_of(full)] = full, changed
+            # No rows are enough to say whether a setting can be answered from a record at all.
             if others or replays.tell([], parameters) is not None:
                 rows = self._rows(program, questions)
                 outcomes = replays.tell(rows, parameters)
@@ -188,12 +191,11 @@ class Scorer:
         """The settings that differ only in what replays are free to change: (parameters,
         setting).
         """
+        free = {name for name in branch.space if _is_free(branch, name, replays)}
+        there = {name: each for name, each in branch.space.items() if name in free or name in own}
         narrowed = {
-            name: one
-            if _is_free(branch, name, replays)
-            else Parameter(choice(own[name]), None, one.joins)
-            for name, one in branch.space.items()
-            if name in own or _is_free(branch, name, replays)
+            name: each if name in free else Parameter(choice(own[name]), None, each.joins)
+            for name, each in there.items()
         }
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
@@ -219,10 +221,8 @@ class Scorer:
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives
         why = common_error(rows)
-        scores = tuple(
-            None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row)
-            for row in rows
-        )
+        each = [float(row.f1 or 0.0) if f1 else score_in(row) for row in rows]
+        scores = tuple(None if row.error else one for row, one in zip(rows, each, strict=True))
         names = dict.fromkeys((*self.objectives[1:], "calls"))
         took = {name: tuple(_took(row, name) for row in rows) for name in names}
         failed = scores.count(None)
@@ -238,8 +238,11 @@ class Scorer:
         request = EvaluateRequest(
             program, asked, concurrency=self.job.concurrency, tracking=False, parent=ABOVE
         )
-        plan = EvaluationPlan(request, program, lm, metric, asked, [], None, folder, {}, {})
+        plan = EvaluationPlan(
+            request, program, lm, metric, asked, [], None, folder, RunSettings(), {}
+        )
         folder.mkdir(parents=True, exist_ok=True)
+        # Two workers may need the same run; the second finds the rows of the first.
         with locked(folder), ExitStack() as held:
             manifest = manifest_of(program, self.questions, lm, self.job.settings, metric)
             manifest["mlflow_run_id"] = RUN.earlier(folder, manifest).get("mlflow_run_id")
@@ -254,10 +257,10 @@ class Scorer:
                 if sheet.stopped:
                     raise BudgetSpent(sheet.stopped)
                 sheet.doubts.end()
-            rows = {row["id"]: row for row in read_rows(sheet.rows.path)}
+            rows = {row.id: row for row in read_rows(sheet.rows.path)}
         wanted = [rows[question.id] for question in asked]
         some = wanted[:HOPELESS]
-        if len(some) == HOPELESS and all(row["error"] and row["answer"] for row in some):
+        if len(some) == HOPELESS and all(row.error and row.answer for row in some):
             raise UserError(  # answers without a score are the metric's fault
                 f"the metric failed on all of the first {HOPELESS} answers, the last because "
                 f"{some[-1]['error']}: correct it"
@@ -275,11 +278,11 @@ def _replayed(
             changed_rows.append(row)
             continue
         graded = metric.regrade(outcome.answer, row)
-        changed = row.copy()
-        changed["answer"], changed["correct"] = outcome.answer, graded.correct
-        changed["score"] = graded.score
-        if row["kind"] == "span":
-            changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"] or "")
+        # A copy: other settings read the same rows.
+        changed = row.but(answer=outcome.answer, correct=graded.correct, score=graded.score)
+        if row.kind == "span":
+            changed["em"], changed["f1"] = em_f1(outcome.answer, row.gold or "")
+        # A shorter dialogue is the beginning of the recorded one, and so are its calls.
         changed["worth"] = row["worth"][: outcome.calls]
         changed_rows.append(changed)
     return changed_rows
@@ -287,7 +290,7 @@ def _replayed(
 
 def _took(row: ResultRow, objective: str) -> float:
     if objective == LATENCY:
-        return float(row["seconds"] or 0.0)
+        return float(row.seconds or 0.0)
     if objective == "calls":
         return float(len(row["worth"]))
     if objective == "tokens":

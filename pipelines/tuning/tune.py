@@ -26,6 +26,7 @@ from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..base.run_files import (
     RunSettings,
+    ScoreFields,
     StudyReport,
     TrialEntry,
     WinnerJudged,
@@ -266,7 +267,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         except BudgetSpent as over:
             stopped, short = str(over), True
         except EndpointDown as down:
-            if not totals(folder).calls:
+            if not totals(folder).calls:  # none has ever answered: rather a wrong name or address
                 raise
             stopped = paused(down)
         except (KeyboardInterrupt, UserError) as met:
@@ -292,8 +293,9 @@ def _finished(plan: StudyPlan) -> Study | None:
         return None
     written = read_object(folder / BEGUN) or {}
     now = as_json(_described(replace(job, folder=folder), plan.validation))
+    # A raised budget is no other study: whether it leaves something to do is asked below.
     for settings in (now["settings"], written.get("settings") or {}):
-        settings.pop("budget", None)  # which may have been raised
+        settings.pop("budget", None)
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     untracked = plan.request.tracking and not written.get("mlflow_run_id")
     shows = only_shows(asdict(stored.report), job.budget)
@@ -330,6 +332,7 @@ def _finish(
     validated: WinnerJudged | None = None
     winner: Program | None = None
     if front and front[0].setting is not None and go_on:
+        # The search had its share; from here on the whole budget counts, what it left included.
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0].setting)
@@ -372,11 +375,15 @@ def _finish(
         table=table,
         effects=[asdict(effect) for effect in effects_of(study, table)],
     )
+    # As it is read from disk, so that a result is the same now and later.
     document = as_json(document_of(report))
     write_json(job.folder / STUDY, document)
     report = StudyReport.of(document)
-    pair = [*evaluations, None, None]
-    return Study(job.folder, job.study, report, winner, pair[0], pair[1], study=study, _keep=keep)
+    # Those that were asked come first: the winner's, then the default's.
+    of_winner, of_default = (*evaluations, None, None)[:2]
+    return Study(
+        job.folder, job.study, report, winner, of_winner, of_default, study=study, _keep=keep
+    )
 
 
 def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], questions: int) -> None:
@@ -385,8 +392,10 @@ def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], ques
     """
     made, budget = totals(job.folder), job.budget
     scored = [entry for entry in table if entry.scores]
+    # A validation that has begun goes on: what it paid is not to be lost.
     if budget is None or not made.calls or (job.folder / VALIDATION).exists():
         return
+    # Trials say how many calls a question takes, and the bill so far what a call costs.
     each = best.value("calls") + scored[0].value("calls")
     for unit, limit in budget.limits.items():
         paid = getattr(made, unit)
@@ -413,8 +422,9 @@ def _validated(
     """
     default = make_default()
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
+    programs = {"winner": winner} if same else {"winner": winner, "default": default}
     evaluations = []
-    for name, program in (("winner", winner), *(() if same else (("default", default),))):
+    for name, program in programs.items():
         named = {"run_name": None, "label": f"{name} on validation"}
         result = evaluate(
             program,
@@ -443,14 +453,13 @@ def _validated(
         difference = pair.f1 if spans and pair.f1 is not None else pair
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
-            outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
+            not_worse = A if difference.low > 0 else UNDECIDED
+            outcome = B if difference.high < 0 else not_worse
         judged = replace(
             judged,
-            difference={
-                "value": difference.difference,
-                "low": difference.low,
-                "high": difference.high,
-            },
+            difference=ScoreFields(
+                value=difference.difference, low=difference.low, high=difference.high
+            ),
             p=pair.p,
             outcome=outcome,
             unread=pair.cause,
@@ -464,6 +473,7 @@ def _validation_folder(folder: Path, name: str, program: Program) -> Path:
     """
     place, mine = folder / VALIDATION / name, hashes(program)["program_hash"]
     earlier = read_object(place / MANIFEST) or {}
+    # The folder of another program's run would be refused.
     differs = earlier.get("program_hash", mine) != mine
     return place.with_name(f"{name}-{mine[:8]}") if differs else place
 
@@ -471,12 +481,12 @@ def _validation_folder(folder: Path, name: str, program: Program) -> Path:
 def _held_out(settings: StudySettings) -> RunSettings:
     """The settings by which the questions of a run are read again, for the validation."""
     if "validation" not in settings:
-        return {}
-    return {
-        "data": settings["validation"],
-        "split": settings.get("validation_split"),
-        "limit": settings.get("validation_limit"),
-    }
+        return RunSettings()
+    return RunSettings(
+        data=settings.validation,
+        split=settings.validation_split,
+        limit=settings.validation_limit,
+    )
 
 
 def _progress(

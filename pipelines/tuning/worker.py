@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 import optuna
@@ -37,9 +37,9 @@ class _FailedTrialError(Exception):
 
 def work(job: Job, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
     """Take trials of a study until none is left, in this process. Raises BudgetSpent."""
-    with open_books(
-        job.folder, cache=job.cache and "latency" not in job.objectives, account=job.account()
-    ):
+    # An answer from the cache takes no time, and would make its setting look fast.
+    cache = job.cache and "latency" not in job.objectives
+    with open_books(job.folder, cache=cache, account=job.account()):
         StudyWorker(job).run(ended)
 
 
@@ -162,8 +162,7 @@ class StudyWorker:
             )
         except (UpdateFinishedTrialError, ValueError, AssertionError):
             # Optuna 5.0 raises these when another worker held this one for dead and queued the
-            # trial again:
-            # the retry finds the rows. Any other problem is raised.
+            # trial again: the retry finds the rows. Any other problem is raised.
             if not problems:
                 raise
             if problems[-1] is not None and not isinstance(problems[-1], UpdateFinishedTrialError):
@@ -206,6 +205,7 @@ class StudyWorker:
             if same.state == TrialState.PRUNED:
                 raise TrialPruned
             return list(same.values or ()), []
+        # A setting may be drawn twice: its first trial has every answer.
         planned = rungs(len(self.scorer.questions))
         scored_already = {key_of(each.user_attrs["setting"]) for each in finished}
         family = self.scorer.family(setting)
@@ -239,15 +239,9 @@ class StudyWorker:
                     _note(trial, own)
                     raise TrialPruned
                 continue
-            best = [self._rival(finished, scored, number) for scored in (own, *others)]
-            if all(
-                rival is not None
-                and (
-                    behind(scored.scores, rival, len(planned) - 1)
-                    or (family_finished and not worth_going_on(scored.scores, rival, planned[-1]))
-                )
-                for scored, rival in zip((own, *others), best, strict=True)
-            ):
+            # One run answers them all: it goes on as long as one of them may still win.
+            rivals = [(each, self._rival(finished, each, number)) for each in (own, *others)]
+            if all(_is_lost(each, rival, planned, family_finished) for each, rival in rivals):
                 _note(trial, own)
                 raise TrialPruned
         values = [own.mean(name) for name in objectives]
@@ -287,6 +281,7 @@ class StudyWorker:
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
+        # Another worker may have tried the same setting meanwhile.
         finished = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
         for scored in others:
             if key_of(scored.setting) in finished:
@@ -319,6 +314,22 @@ class StudyWorker:
                 self._add_replayed(attrs[PLACE], others)
 
 
+def _is_lost(
+    scored: Scored,
+    rival: Sequence[float | None] | None,
+    planned: Sequence[int],
+    family_finished: bool,
+) -> bool:
+    """Whether a setting is not worth more questions: it is behind, or a finished run of its family
+    has shown most of its result, and it is not ahead.
+    """
+    if rival is None:
+        return False
+    if behind(scored.scores, rival, len(planned) - 1):
+        return True
+    return family_finished and not worth_going_on(scored.scores, rival, planned[-1])
+
+
 def scores_of(trial: FrozenTrial) -> list[float | None]:
     """The score of a trial on each question, None where that failed."""
     noted = trial.user_attrs["scores"]
@@ -334,12 +345,9 @@ def _note(trial: Trial, scored: Scored) -> None:
 
 def _noted(scored: Scored) -> dict[str, object]:
     """A result as a trial's attributes: small, since databases hold 64 KB in one."""
-    whole = all(score in (0.0, 1.0, None) for score in scored.scores)
-    scores: str | list[float | None] = (
-        "".join("x" if score is None else str(int(score)) for score in scored.scores)
-        if whole
-        else [None if score is None else round(score, 4) for score in scored.scores]
-    )
+    scores: object = [None if score is None else round(score, 4) for score in scored.scores]
+    if all(score in (0.0, 1.0, None) for score in scored.scores):
+        scores = "".join("x" if score is None else str(int(score)) for score in scored.scores)
     sizes = rungs(len(scored.scores))
     took: dict[str, dict[str, float]] = {}
     for name, values in scored.took.items():

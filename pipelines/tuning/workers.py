@@ -21,7 +21,7 @@ from ..base.children import safe_path
 from ..base.wording import paused
 
 INTERRUPTED = "interrupted"
-# a fork would share connections, and locks that threads hold
+# A fork would share connections, and locks that threads hold.
 CONTEXT = multiprocessing.get_context("spawn")
 POLL_SECONDS = 0.5
 END_SECONDS = 30.0
@@ -51,7 +51,7 @@ def in_processes(
             here, there = CONTEXT.Pipe(duplex=False)
             processes.append(CONTEXT.Process(target=_child, args=(there, work, job)))
             processes[-1].start()
-            there.close()
+            there.close()  # else the end of a worker that died would never be seen here
             ends.append(here)
     try:
         while running := [process.sentinel for process in processes if process.is_alive()]:
@@ -63,6 +63,7 @@ def in_processes(
                 os.kill(process.pid, signal.SIGINT)
         for process in processes:
             process.join(END_SECONDS)
+            # One that does not end by itself would go on paying.
             process.kill()
         raise
     ended = []

@@ -172,10 +172,11 @@ def _branch(
 
 def _with_roles(space: Space, names: Sequence[str]) -> Space:
     """The space in which the user's own roles stand beside those of the papers."""
-    return {
-        name: replace(one, values=one.of_roles(names)) if names and one.of_roles else one
-        for name, one in space.items()
-    }
+    widened = dict(space)
+    for name, parameter in space.items():
+        if names and parameter.of_roles is not None:
+            widened[name] = replace(parameter, values=parameter.of_roles(names))
+    return widened
 
 
 def _ready_branch(
@@ -243,7 +244,7 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
         else optimizer_of(str(optimizer), presets[0]).name
         for optimizer in optimizers
     ]
-    compiled = tuple(one for one in named if one != NOT_COMPILED)
+    compiled = tuple(name for name in named if name != NOT_COMPILED)
     if {*fields} - {"optimizer", "preset"} or not compiled or len({*named}) < len(named):
         raise UserError(
             f"{where}: compile is {spec!r}: write {{optimizer: [none, mipro], preset: light}}"
@@ -255,6 +256,7 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
                 f"rounds and ties cannot vary: compile the winner with it"
             )
         for preset in presets:
+            # Called for its check alone.
             optimizer_of(each, str(preset))
     return {
         OPTIMIZER: Parameter(CategoricalDistribution(tuple(named))),

@@ -75,10 +75,10 @@ def test_a_program_file_names_no_server(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HUGGINGFACE_API_KEY", "none")
     path = tmp_path / "program.yaml"
     for line, why in {
-        "lms: {simple: {name: openai/x, api_base: 'http://x.test'}}": "'api_base', a foreign",
-        "lms: {simple: {name: openai/x, api_key: k}}": "'api_key', a foreign address or key",
+        "lms: {simple: {name: openai/x, api_base: 'http://x.test'}}": "an address or key of an LM",
+        "lms: {simple: {name: openai/x, api_key: k}}": "'api_key', an address or key of an LM",
         "lms: {simple: huggingface/https://evil.test}": "has an address in the LM's name",
-        "environment: wikipedia:evil.test": "a foreign address",
+        "environment: wikipedia:evil.test": "an address other than Wikipedia's",
     }.items():
         path.write_text(f"program: single\nstrategy: simple\n{line}\n")
         with pytest.raises(fm.UserError, match=why):

@@ -276,16 +276,13 @@ def test_every_dependency_is_explained() -> None:
         assert name in explained, f"{name} is not in docs/dependencies.md"
 
 
-def test_the_api_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("script", "page"), [("make_api", "api.md"), ("make_llms", "llms.txt")])
+def test_built_pages_are_up_to_date(
+    script: str, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    make_api = importlib.import_module("make_api")
-    assert make_api.page() == (ROOT / "docs" / "api.md").read_text(), "run make api"
-
-
-def test_the_list_of_pages_for_lms_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    make_llms = importlib.import_module("make_llms")
-    assert make_llms.page() == (ROOT / "docs" / "llms.txt").read_text(), "run make llms"
+    made = importlib.import_module(script).page()
+    assert made == (ROOT / "docs" / page).read_text(), f"run make {script.removeprefix('make_')}"
 
 
 def test_what_agents_read_is_short_and_names_what_exists() -> None:

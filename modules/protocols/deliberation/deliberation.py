@@ -160,13 +160,15 @@ class Deliberation(
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
         self.take(cast, own)
+        # A judge of the user's own whom no tie-break would ask.
         self.idle_role = "judge" if "judge" in own and self.judge is None else ""
         if named_here:
             self.refuse_idle_role()
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await self._blind_round(task) if self.opening == "blind" else []
-        rounds, said = min(1, len(transcript)), list(transcript)
+        rounds = 1 if transcript else 0
+        said = list(transcript)
         while rounds < self.max_rounds and not _agreed(said, task):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)
@@ -185,6 +187,7 @@ class Deliberation(
             if choice is not None:
                 transcript.append(choice)
                 judged = choice.answer
+        # By the question's id, so that a run that is resumed draws the same.
         decide_tie = self.ties.decider(ASKER.get().question, self.names)
         answer, decided_by = self.rule.decide(transcript, task.kind, decide_tie, judged)
         return prediction_of(task, answer, decided_by, transcript, rounds=rounds)
@@ -203,7 +206,7 @@ class Deliberation(
     async def _blind_round(self, task: Task) -> list[Turn]:
         """The first answers of agents who hear nobody, asked for at the same time."""
         turns = await together(self._speak(place, task, 1, ()) for place in range(len(self.agents)))
-        return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+        return [replace(turn, details=turn.details.but(blind=True)) for turn in turns]
 
     async def _speak(self, place: int, task: Task, round: int, discussion: Sequence[Turn]) -> Turn:
         # Agents of one role would say the same if each did not draw a sample of its own.
@@ -243,6 +246,7 @@ class Deliberation(
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
         transcript = list(recorded[: len(self.agents)])
+        # As many rounds as were recorded: ending at a consensus would count as a vote.
         last = max(turn.round for turn in recorded if turn.agent in self.names)
         for number in range(2, last + 1):
             await self._round(task, transcript, number, hear)

@@ -43,13 +43,13 @@ def replay(
     asked at this point.
     """
     kind: Kind = result["kind"]
-    began = OPENINGS[any(turn.get("blind") for turn in result["transcript"])]
+    turns = [Turn.of(turn) for turn in result["transcript"]]
+    began = OPENINGS[any(turn.details.blind for turn in turns)]
     if opening not in (None, began):
         raise UserError(
             f"the recorded dialogue began {began.replace('_', ' ')}, and what agents saw cannot be "
             f"changed afterwards: run it with opening={opening!r}"
         )
-    turns = [Turn.of(turn) for turn in result["transcript"]]
     verdicts = [turn for turn in turns if turn.agent in DECIDERS]
     spoken = [turn for turn in turns if turn.agent not in DECIDERS]
     recorded = max((turn.round for turn in spoken), default=0)
@@ -65,8 +65,8 @@ def replay(
             return _outcome(kind, latest[0], "consensus", kept, number, consensus_round=number)
     if limit > recorded:
         raise UserError(
-            f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what "
-            f"{limit} give"
+            f"the recorded dialogue has {recorded} rounds without consensus: "
+            f"it cannot tell what {limit} give"
         )
     kept = [turn for turn in spoken if turn.round <= limit]
     agents = list(dict.fromkeys(turn.agent for turn in spoken))
@@ -81,6 +81,7 @@ def replay(
                 "strongest:ROLE, or run it"
             )
         if not verdicts:
+            # No LM decided then either: what was recorded stands.
             return _outcome(kind, result["answer"], str(result["decided_by"]), kept, limit)
         judged, heard = verdicts[-1].answer, [*kept, verdicts[-1]]
     elif rule.ties.rule == "random" and not question:
@@ -116,8 +117,8 @@ def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repl
         return None
     how = {name: wanted.get(name) for name in ("max_rounds", "tie_break", "opening")}
     outcomes: list[Replayed | None] = []
-    for row in rows:
-        if row["error"]:
+    for row in map(ResultRow.of, rows):
+        if row.error:
             outcomes.append(None)
             continue
         found = replay(row, seed=wanted.get("seed", 0), **how)

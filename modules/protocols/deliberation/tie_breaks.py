@@ -96,6 +96,7 @@ def _own(name: str, function: Any) -> TieBreak:
         raise UserError(f"{name} is not a tie-break: name a function of the list of turns")
 
     def rule(chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie) -> str | None:
+        # Copies: the user's function may change what it gets.
         answer: str | None = function([dict(turn) for turn in turns])
         if answer is not None and answer not in [turn["answer"] for turn in turns]:
             raise UserError(
@@ -124,6 +125,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
     Raises UserError for a name that no tie-break has, an agent that does not take part, and a seed
     that is no whole number.
     """
+    # Also where no tie is drawn, so that a seed that is no number is refused.
     ties = Ties.of("first", agents, seed)
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)
@@ -148,6 +150,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
 
 def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
     """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
+    # The whole first: `module:function` is a name with a colon of its own.
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
         return tie_break, whole, ""
     name, *rest = re.split("[:=]", tie_break, maxsplit=1)

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Annotated, Any, Literal
 
 import dspy
@@ -167,19 +168,14 @@ def calibration_of(value: Any) -> RouterCalibration | None:
 def asked_of(program: Program, lm: Any) -> AskedPart:
     """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
     lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
+    known = {name: _sent(asked) for name, asked in lms.items() if asked is not None}
+    return AskedPart(program=hashes(program)["program_hash"], lms=known)
+
+
+def _sent(lm: Any) -> str:
     # Seeds change with repeats and say nothing of how good an answer is.
-    sent = {
-        name: {key: value for key, value in settings_of(one).items() if key != "seed"}
-        for name, one in lms.items()
-        if one is not None
-    }
-    return AskedPart(
-        program=hashes(program)["program_hash"],
-        lms={
-            name: f"{lms[name].model} {json.dumps(settings, sort_keys=True, default=str)}"
-            for name, settings in sent.items()
-        },
-    )
+    settings = {name: value for name, value in settings_of(lm).items() if name != "seed"}
+    return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
 
 
 def sureness(
@@ -196,21 +192,19 @@ def sureness(
     """
     if answer is None:
         return -1.0
-    turns = [turn for turn in transcript if not turn.get("step")]
+    turns = [turn for turn in transcript if not turn.step]
     last: dict[str, int] = {}
     for turn in turns:
-        last[turn["agent"]] = max(turn["round"], last.get(turn["agent"], 0))
-    votes = [turn for turn in turns if turn["round"] == last[turn["agent"]]]
-    same = [
-        turn
-        for turn in votes
-        if turn["answer"] is not None
-        and answer_key(turn["answer"], kind) == answer_key(answer, kind)
-    ]
+        last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
+    votes = [turn for turn in turns if turn.round == last[turn.agent]]
     if not votes:
         return 1.0
-    tie = sum(weights.get(turn["agent"], 0.0) for turn in same)
-    sure = sum(turn.get("probability", 1.0) for turn in same)
+    same = []
+    for turn in votes:
+        if turn.answer is not None and answer_key(turn.answer, kind) == answer_key(answer, kind):
+            same.append(turn)
+    tie = sum(weights.get(turn.agent, 0.0) for turn in same)
+    sure: float = sum(turn.get("probability", 1.0) for turn in same)
     return (sure + TIE * tie) / len(votes)
 
 
@@ -230,6 +224,7 @@ def calibrated(
     """Ask the parts in turn, each the questions that those before it leave, and find their
     thresholds.
     """
+    # Each of the parts' tests may fail: they share the probability of that (Bonferroni).
     confidence_each = 1 - (1 - confidence) / len(parts)
     _check(questions, max_error, confidence, confidence_each, parts, recorded)
     lm = dspy.settings.lm if lm is None else lm
@@ -244,19 +239,17 @@ def calibrated(
         with dspy.context(lm=lm):
             answers = _answers(name, part, left, recorded.get(name), concurrency)
         own = weights if place == 0 else {}
-        scores = np.array(
-            [
-                -1.0
-                if place < len(parts) - 1
-                and routes(Task.of(**question.inputs()), answered.answer, answered.transcript)
-                else sureness(answered.answer, answered.transcript, question.kind, own)
-                for question, answered in zip(left, answers, strict=True)
-            ]
-        )
-        right = np.array([answered.right for answered in answers], dtype=bool)
-        for answered in answers:
-            bill.add(answered.usage)
-        watched = watched or scores.tolist()
+        is_last = place == len(parts) - 1
+        sure: list[float] = []
+        for question, given in zip(left, answers, strict=True):
+            bill.add(given.usage)
+            said = (given.answer, given.transcript)
+            # An answer that the router's own rule sends on cannot stand, however sure it is.
+            sent_on = not is_last and routes(Task.of(**question.inputs()), *said)
+            sure.append(-1.0 if sent_on else sureness(*said, question.kind, own))
+        scores = np.array(sure)
+        right = np.array([given.right for given in answers], dtype=bool)
+        watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         stages[name] = Stage(
             asked=asked_of(part, lm),
@@ -270,7 +263,8 @@ def calibrated(
             weights=own,
         )
         if cut is not None:
-            left = [one for one, sure in zip(left, scores >= cut.score, strict=True) if not sure]
+            below = (scores < cut.score).tolist()
+            left = list(compress(left, below))
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
@@ -314,6 +308,7 @@ def _check(
     texts = {question.question for question in questions}
     for part in parts.values():
         for predictor in part.predictors():
+            # An LM that is shown the answer is right more often than it will be on other questions.
             if any(demo.get("question") in texts for demo in predictor.demos):
                 raise UserError(
                     "the router's programs are shown some of these questions as examples: "
@@ -323,22 +318,20 @@ def _check(
 
 def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
     """The accuracy of each member on other questions, 0 to 1."""
-    ids, texts = (
-        {question.id for question in questions},
-        {question.question for question in questions},
-    )
+    ids = {question.id for question in questions}
+    texts = {question.question for question in questions}
     marks: defaultdict[str, list[bool]] = defaultdict(list)
-    for row in rows:
-        if row["id"] in ids or row["question"] in texts:
+    for row in map(ResultRow.of, rows):
+        if row.id in ids or row.question in texts:
             raise UserError(
-                f"weights_from has the question {row['id']}, which is one to calibrate on: weights "
+                f"weights_from has the question {row.id}, which is one to calibrate on: weights "
                 "fitted on these questions would break the promise; take rows of other questions"
             )
-        if row["error"] is None and row["gold"] is not None:
-            for turn in row["transcript"]:
-                if not turn.get("step"):
-                    graded = score(turn["answer"], row["gold"], row["kind"], row["choices"])
-                    marks[turn["agent"]].append(graded.correct)
+        if row.error is None and row.gold is not None:
+            for turn in row.transcript:
+                if not turn.step:
+                    graded = score(turn.answer, row.gold, row.kind, row.choices)
+                    marks[turn.agent].append(graded.correct)
     if not marks:
         raise UserError("weights_from has no finished row with an answer of a member: give a run's")
     return {agent: sum(right) / len(right) for agent, right in marks.items()}
@@ -355,9 +348,9 @@ def _answers(
     if rows is None:
         return run_sync(_ask, program, questions, concurrency)
     by_id = {
-        row["id"]: row
-        for row in rows
-        if row["error"] is None and row["correct"] is not None and not row.get("repeat")
+        row.id: row
+        for row in map(ResultRow.of, rows)
+        if row.error is None and row.correct is not None and not row.repeat
     }
     missing = [question.id for question in questions if question.id not in by_id]
     if missing:
@@ -366,10 +359,7 @@ def _answers(
             f"{missing[0]}: evaluate it on all of them"
         )
     own = [by_id[question.id] for question in questions]
-    return [
-        PartAnswer(row["answer"], bool(row["correct"]), row["transcript"], taken(row))
-        for row in own
-    ]
+    return [PartAnswer(row.answer, bool(row.correct), row.transcript, taken(row)) for row in own]
 
 
 async def _ask(
@@ -381,9 +371,9 @@ async def _ask(
         async with room:
             prediction = await program.answer(question)
         gold = question.gold or ""
-        graded = score(prediction.answer, gold, question.kind, question.choices)
+        right = score(prediction.answer, gold, question.kind, question.choices).correct
         return PartAnswer(
-            prediction.answer, graded.correct, prediction.transcript, Usage.of(prediction.usage)
+            prediction.answer, right, prediction.transcript, Usage.of(prediction.usage)
         )
 
     return await together(ask(question) for question in questions)

@@ -93,14 +93,12 @@ class Router(Program):
         return {**self.named(), **parts, "rule": self.rule, **kept}
 
     def turns(self) -> list[SeatTurns]:
-        first = [] if self.rule == ALWAYS else self.cheap.turns()
+        first = [] if self.rule == ALWAYS else list(self.cheap.turns())
         if self.rule == NEVER:
             return first
-        surely = self.rule == ALWAYS
-        return [
-            *first,
-            *((seat, low if surely else 0, most) for seat, low, most in self.team.turns()),
-        ]
+        for seat, fewest, most in self.team.turns():
+            first.append((seat, fewest if self.rule == ALWAYS else 0, most))
+        return first
 
     def most_turns(self) -> int:
         first = 0 if self.rule == ALWAYS else self.cheap.most_turns()
@@ -139,8 +137,8 @@ class Router(Program):
             lm: the LM of seats that have none; None takes DSPy's.
             weights_from: rows of the cheap program on other questions. Its members' accuracy there
                 breaks ties between equal vote shares.
-            recorded: rows of `cheap` and `team` on these questions, such as
-                `{"cheap": fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
+            recorded: rows of `cheap` and `team` on these questions, such as `{"cheap":
+                fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
             concurrency: questions under way at a time.
 
         The score of an answer is the share of the samples or members that gave it; if an LM gives
@@ -189,9 +187,11 @@ class Router(Program):
         """The first answer that its part's threshold lets stand, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
+        # Another rule would keep other questions than those that the promise is about.
         same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
         for place, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
+            # A threshold promises something only for questions like those of the calibration.
             if place == 0 and watch.drifted:
                 continue
             if not same_rule or asked_of(part, dspy.settings.lm) != stage.asked:
@@ -205,6 +205,7 @@ class Router(Program):
             answer, transcript = asked[name].answer, asked[name].transcript
             routed = name == CHEAP and self._routes(task, answer, transcript)
             sure = -1.0 if routed else sureness(answer, transcript, task.kind, stage.weights)
+            # The draw breaks ties of ranks; by the question, so that asking again sees the same.
             if place == 0 and watch.see(sure, random.Random(task.key).random()):
                 others = "the team" if len(calibration.stages) > 1 else "a person"
                 self._warn(
@@ -227,16 +228,16 @@ class Router(Program):
         """
         counts = {CHEAP: [0, 0], TEAM: [0, 0]}
         left = 0
-        for row in rows:
-            if row.get("error"):
+        for row in map(ResultRow.of, rows):
+            if row.error:
                 continue
-            if row["decided_by"] == PERSON:
+            if row.decided_by == PERSON:
                 left += 1
                 continue
-            routed = any(turn.get("part") == TEAM for turn in row["transcript"])
+            routed = any(turn.part == TEAM for turn in row.transcript)
             branch = counts[TEAM if routed else CHEAP]
             branch[0] += 1
-            branch[1] += bool(row["correct"])
+            branch[1] += bool(row.correct)
         total = counts[CHEAP][0] + counts[TEAM][0]
         figures: dict[str, object] = {"routed": counts[TEAM][0]}
         if left:
@@ -244,9 +245,8 @@ class Router(Program):
         if total:
             figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            figures[name] = {"questions": questions} | (
-                {"accuracy": right / questions} if questions else {}
-            )
+            share = {"accuracy": right / questions} if questions else {}
+            figures[name] = {"questions": questions, **share}
         return figures
 
 
@@ -259,15 +259,16 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
-    answers = [turn["answer"] for turn in transcript if not turn.get("step")]
+    transcript = [TurnFields.of(turn) for turn in transcript]
+    answers = [turn.answer for turn in transcript if not turn.step]
     same = [
-        each
-        for each in answers
-        if each is not None
+        given
+        for given in answers
+        if given is not None
         and answer is not None
-        and answer_key(each, task.kind) == answer_key(answer, task.kind)
+        and answer_key(given, task.kind) == answer_key(answer, task.kind)
     ]
-    words = sum(len(str(turn["text"]).split()) for turn in transcript)
+    words = sum(len(str(turn.text).split()) for turn in transcript)
     return {
         "agreement": len(same) / len(answers) if answers else float(answer is not None),
         "unreadable": float(answer is None),
@@ -311,11 +312,8 @@ def checked_rule(rule: Any) -> Rule:
             )
     numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
     for name, value in numbers.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
             raise UserError(f"the router's rule has {name} = {value!r}: give a number")
     return {
         "weights": {str(name): float(weight) for name, weight in weights.items()},
@@ -352,12 +350,12 @@ def _settled(
         consensus_round=stands.consensus_round,
         kind=task.kind,
         answers={
-            f"{name}:{who}": answers
-            for name, one in asked.items()
-            for who, answers in one.answers.items()
+            f"{name}:{agent}": answers
+            for name, part in asked.items()
+            for agent, answers in part.answers.items()
         },
         transcript=[
-            {**turn, "part": name} for name, one in asked.items() for turn in one.transcript
+            {**turn, "part": name} for name, part in asked.items() for turn in part.transcript
         ],
     )
 

@@ -170,12 +170,14 @@ class SupervisedTeam(
     def _decider(self, name: str, signature: Any, role: Role | None) -> Seat:
         if role is not None:
             signature = signature.with_instructions(role.signature.instructions)
+        # The names as a type: endpoints then let the supervisor write no other.
         workers = Literal[tuple(self.names)]  # type: ignore[valid-type]
         return Seat(name, signature.with_updated_fields("worker", type_=workers))
 
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await together(worker.attempt(task) for worker in self.workers)
         latest = {turn.agent: turn for turn in transcript}
+        # Only noted: the supervisor decides even where all agree.
         agreed = 1 if _agreed(latest, task) else None
         if self.last_word is None:
             (alone,) = transcript
@@ -186,6 +188,7 @@ class SupervisedTeam(
         decided_by = "none"
         for round in range(1, self.max_retries + 2):
             last = round > self.max_retries
+            # Nothing is left that it could accept, and a retry is no longer possible.
             if last and all(turn.answer is None for turn in latest.values()):
                 break
             seat = self.last_word if last or self.supervisor is None else self.supervisor
@@ -225,7 +228,7 @@ class SupervisedTeam(
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(reply, answers)
-        details: TurnDetails = {}
+        details = TurnDetails()
         accepted: str | None = None
         raw: str | None = None
         step: str | None = "undecided"
@@ -233,7 +236,7 @@ class SupervisedTeam(
             unread = " ".join(str(reply[name]) for name in ("decision", "worker") if name in reply)
             raw = cut(one_line(unread), 200)
         else:
-            details = {"worker": decision.worker, "suggestion": decision.suggestion}
+            details = TurnDetails(worker=decision.worker, suggestion=decision.suggestion)
             accepted = answers[decision.worker] if decision.accept else None
             step = None if decision.accept else RETRY
         turn = Turn(
@@ -258,9 +261,8 @@ class SupervisedTeam(
         if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
             return vote.answer, "fallback:majority"
         if self.ties.rule == "first":  # of all answers, not of the most frequent ones alone
-            return next(
-                (answer for answer in answers if answer is not None), None
-            ), "fallback:first"
+            readable = [answer for answer in answers if answer is not None]
+            return readable[0] if readable else None, "fallback:first"
         return vote.answer, f"fallback:{self.ties.rule}"
 
     def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
@@ -332,12 +334,12 @@ class SupervisedTeam(
         """
         transcript = list(recorded[: len(self.workers)])
         for turn in recorded:
-            name = turn.details.get("worker", "")
+            name = turn.details.worker or ""
             if turn.step != RETRY or name not in self.names:
                 continue
             heard = hear(name, [turn])
             suggestion = str(heard[0].details.get("suggestion", "")) if heard else ""
-            old = next(each for each in reversed(transcript) if each.agent == name)
+            old = next(said for said in reversed(transcript) if said.agent == name)
             transcript.append(await self._retry(task, old, suggestion))
         return transcript
 
@@ -346,7 +348,7 @@ def _check_environment(environment: Any, cast: Mapping[str, Role]) -> None:
     """Raise UserError for what is no environment, and for none where a worker needs it."""
     if environment is None and any(HERE in role.tools or not role.tools for role in cast.values()):
         raise UserError(
-            "a team needs a place to look things up: give it an environment, such as corpus:PATH"
+            "a team looks things up: give it an environment to do that in, such as corpus:PATH"
         )
     if not isinstance(environment, Environment | None):
         raise UserError(
@@ -372,12 +374,11 @@ def read_decision(
     decision = str(reply["decision"]).strip(_DRESS).casefold() if "decision" in reply else ACCEPT
     if len(named) != 1 or decision not in (ACCEPT, RETRY):
         return None
-    suggestion = (
-        cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
-    )
-    if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
-        return None
-    return SupervisorDecision(decision == ACCEPT, named[0], suggestion)
+    (worker,) = named
+    if decision == ACCEPT:
+        return None if answers[worker] is None else SupervisorDecision(True, worker, "")
+    suggestion = cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS)
+    return SupervisorDecision(False, worker, suggestion) if suggestion else None
 
 
 def _names(text: str, worker: str) -> bool:

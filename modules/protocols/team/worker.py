@@ -72,16 +72,14 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         """
         trace = [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
         last = len(trace) - 1
-        shown = {"bold": (0, last), "cautious": range(last + 1)}.get(
-            self.role, (0, len(trace) // 2, last)
-        )
-        self.act.predict.demos = [
-            demo_of(worked, self.act.predict.signature, notes=_steps(trace[:place]), **trace[place])
+        by_role = {"bold": [0, last], "cautious": [*range(last + 1)]}
+        shown = by_role.get(self.role, [0, len(trace) // 2, last])
+        acting, concluding = self.act.predict, self.conclude.predict
+        acting.demos = [
+            demo_of(worked, acting.signature, notes=_steps(trace[:place]), **trace[place])
             for place in dict.fromkeys(shown)
         ]
-        self.conclude.predict.demos = [
-            demo_of(worked, self.conclude.predict.signature, notes=_steps(trace[:-1]))
-        ]
+        concluding.demos = [demo_of(worked, concluding.signature, notes=_steps(trace[:-1]))]
 
     async def attempt(
         self,
@@ -102,6 +100,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         most = {} if self.limits else {"most": UNCUT}
         environment = self.retrieval.environment
         assert environment is not None
+        # Of its own: how far a keyword was followed must not depend on other workers.
         session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
         trace: list[Step] = []
         with metered() as usage:
@@ -123,7 +122,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
                 notes = [note | most for note in (*before, *_steps(trace))]
                 asked = await self.conclude.ask(task, notes=notes, rollout=self.rollout)
                 answer, raw = asked.answer, asked.raw
-        details: TurnDetails = {"trace": trace, "forced": forced}
+        details = TurnDetails(trace=trace, forced=forced)
         if suggestion:
             details["suggestion"] = suggestion
         return Turn(
@@ -164,9 +163,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         observation = (await look(action.argument)).text
         if action.name == "search":
             wanted = step["action"].casefold()
-            same = [
-                place for place, one in enumerate(trace, 1) if one["action"].casefold() == wanted
-            ]
+            actions = [earlier["action"].casefold() for earlier in trace]
+            same = [number for number, before in enumerate(actions, 1) if before == wanted]
+            # Looking something up again moves on to the next sentence; searching again does not.
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
                 return {**step, "observation": observation, "problem": "repeated"}
@@ -195,6 +194,7 @@ def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
         text = "\n".join(_shown(step, longest) for step in trace)
         if len(text) <= most or longest < SHORTEST_PART:
             return cut(text, most)
+        # Shorter step by step: what all steps take is known only once they are written.
         longest = longest * 3 // 4
 
 

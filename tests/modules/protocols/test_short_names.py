@@ -21,6 +21,7 @@ JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_round
             "vote of 3",
             "simple, cot, self_ask; majority",
         ),
+        (fm.Ensemble(["simple"], vote="pick", samples=3), "1 agent × 3 + pick", "simple; pick"),
         (JUDGED, "2 agents + judge", "intuitive, reasoner; at most 2 rounds"),
         (
             fm.Deliberation(["intuitive", "reasoner"], tie_break="majority"),

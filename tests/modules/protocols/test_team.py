@@ -455,6 +455,7 @@ def test_a_trace_never_gets_longer_than_it_may() -> None:
         assert len(trace_text([step] * steps)) <= MAX_TRACE_CHARS
 
 
+@pytest.mark.nightly
 class TestContractOfAWorker(ProtocolContract):
     def program(self) -> Program:
         return SupervisedTeam(

@@ -47,7 +47,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
         "questions: +40 points, 95% interval 0 to +69. 10 questions show "
         "differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "
-        f"judge, ahead so far, takes {price_ratio(two)} times as much.",
+        f"judge, ahead so far, costs {price_ratio(two)} times as much.",
         "1 agent: simple",
         "2 agents + judge: intuitive, reasoner; at most 3 rounds",
     ]

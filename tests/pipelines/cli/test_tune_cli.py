@@ -43,7 +43,7 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
         "winner: roles=critic,reasoner",
         "on validation: 100.0%",
         "optimistic",
-        "front 1:",
+        "Pareto-optimal 1:",
     ):
         assert text in done.stdout
     assert "at most" in done.stderr

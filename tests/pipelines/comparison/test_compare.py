@@ -367,6 +367,28 @@ def test_data_sets_declare_what_belongs_together(run: Write) -> None:
     assert fm.compare(base, team, cluster="none")[0].clustered is None
 
 
+def test_variants_belong_to_the_question_that_they_name(run: Write) -> None:
+    """Every fourth question has no template; the three after it name it."""
+
+    def template(q: int) -> dict[str, Any]:
+        return {"meta": {"of": f"q{q - q % 4}"} if q % 4 else {}}
+
+    def topic(q: int) -> dict[str, Any]:
+        return {"meta": {"topic": q % 5}}
+
+    base, team = (
+        run(right, 40, change=template, settings={"data": "x", "cluster": "of"})
+        for right in ((), range(8))
+    )
+    by_template = fm.compare(base, team)[0].clustered
+    assert by_template is not None
+    assert by_template.clusters == 10
+    base, team = (run(right, 40, change=topic) for right in ((), range(8)))
+    by_topic = fm.compare(base, team, cluster="topic")[0].clustered
+    assert by_topic is not None
+    assert by_topic.clusters == 5  # 0 is a topic, too
+
+
 def test_different_metrics_are_not_compared(run: Write) -> None:
     metric = {"name": "rubric", "spec": None, "code": "1", "low": 0, "high": 1, "rate": False}
     found = fm.compare(run({1}, 10), run({1, 2}, 10, metric=metric), names=NAMES)

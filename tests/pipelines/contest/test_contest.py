@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import sys
 import time
@@ -36,8 +37,15 @@ def hold(field: Any, asked: list[fm.Question] = ASKED, **given: Any) -> fm.Conte
     return fm.contest(asked, field=field, **options)
 
 
-def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
-    contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out", budget="1 USD")
+@pytest.fixture(scope="module")
+def won(tmp_path_factory: pytest.TempPathFactory) -> fm.Contest:
+    """A contest that a team of planted accuracy has won."""
+    out = tmp_path_factory.mktemp("won") / "out"
+    return hold({"crew": team("crew", 95)}, out=out, budget="1 USD")
+
+
+def test_a_team_that_is_better_wins(won: fm.Contest) -> None:
+    contest = won
     assert contest.outcome == "better"
     assert contest.winner_name == "crew"
     assert "crew is better than one prompt and than one prompt, " in contest.reason
@@ -48,7 +56,8 @@ def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
     assert all(len(line) <= 80 for line in lines[lines.index("") + 1 :][: len(contest.asked) + 1])
     # The winner can be asked, and its folder is a program.
     assert contest.winner(ASKED[0].question, ASKED[0].choices).answer in ("A", "B", "C")
-    assert isinstance(fm.load_program(tmp_path / "out" / "winner"), fm.Ensemble)
+    assert isinstance(fm.load_program(contest.folder / "winner"), fm.Ensemble)
+    assert any("--train FILE --validation FILE" in line for line in lines)
     standings = contest.standings
     assert list(standings["name"][:2]) == ["one prompt", "crew"]
     assert standings["n"].max() < len(ASKED)  # it has ended early
@@ -80,8 +89,16 @@ def test_what_cannot_be_told_apart_is_undecided() -> None:
     assert "not more" in " ".join(contest.sentences)
 
 
-def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
-    contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out")
+def test_the_bound_is_that_of_the_team_which_may_be_best() -> None:
+    """It was that of the dearest team, while a cheaper one led."""
+    dear = fm.Ensemble([solo(f"dear {i}", 20) for i in range(5)])
+    contest = hold({"crew": team("crew", 70), "dear": dear}, questions(20))
+    assert contest.sentences[-1].startswith("Crew may be up to ")
+
+
+def test_the_course_of_a_contest_is_kept(won: fm.Contest, tmp_path: Path) -> None:
+    contest = won
+    shutil.copytree(contest.folder, tmp_path / "out")
     course = json.loads((tmp_path / "out" / "contest.json").read_text())["result"]["course"]
     crew = [step for step in course if step["name"] == "crew"]
     assert [step["questions"] for step in crew][:2] == [20, 30]
@@ -90,7 +107,7 @@ def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
     assert contest.outcome == "better"
     # The page says what the contest says, and draws the course.
     page = contest.report()
-    assert page.path == tmp_path / "out" / "report.html"
+    assert page.path == contest.folder / "report.html"
     assert page.headline == contest.sentences[0] == fm.report(tmp_path / "out").headline
     assert page.figures["groups"][0]["contest"]["course"] == course
     assert "The distance of each program from one prompt" in page.path.read_text()
@@ -328,7 +345,7 @@ def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
     [
         ({"field": "best"}, "there is no field 'best'"),
         ({"only": ["pannel"]}, "there is no program 'pannel' in the contest"),
-        ({"margin": 3.0}, "the margin is 3.0"),
+        ({"margin": 3.0}, "the points that do not matter are 3.0"),
         ({"budget": "5"}, "the budget"),
         ({"metric": lambda e, p, trace=None: 2.5}, "no known limits"),
         ({"added": ["single:simpel"]}, "did you mean 'simple'"),

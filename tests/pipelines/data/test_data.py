@@ -122,9 +122,8 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
 # Bad input: named, with its place
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
+BAD = {
+    "jsonl": [
         (b"", "no questions"),
         (b'{"id": "1"}', "line 1: no question"),
         (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
@@ -135,31 +134,24 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
         (b'{"id": "1", "question": "caf\xe9?"}', "line 1: not UTF-8"),
         (b'{"id": "1", "question": "half \\ud800?"}', "Unicode"),
     ],
-)
-def test_bad_jsonl(tmp_path: Path, content: bytes, says: str) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_bytes(content)
-    message = refusal(path)
-    assert says in message
-    assert str(path) in message
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
+    "csv": [
         (b"id,question,answer\n", "no questions"),
         (b"text of it,answer\nA?,yes\n", "line 2: no question; the columns are text of it, answer"),
         (b"id,question\n1,A?\n1.0,B?\n1,C?\n", "line 4: the id '1' already stands at"),
         (b"id,question,question\n1,A?,B?\n", "same name"),
         (b'id,question\n1,"never closed\n', "line 2: not readable as CSV"),
     ],
-)
-def test_bad_csv(tmp_path: Path, content: bytes, says: str) -> None:
-    path = tmp_path / "data.csv"
-    path.write_bytes(content)
-    message = refusal(path)
-    assert says in message
-    assert str(path) in message
+}
+
+
+@pytest.mark.parametrize("ending", BAD)
+def test_bad_content(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data.{ending}"
+    for content, says in BAD[ending]:
+        path.write_bytes(content)
+        message = refusal(path)
+        assert says in message
+        assert str(path) in message
 
 
 def test_bad_files(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@ sentence.
 """
 
 import stat
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar
 
 import httpx
@@ -39,8 +42,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", away)
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-    # its import takes seconds
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
+    package = ModuleType("sentence_transformers")  # the true one's import takes seconds
+    package.__spec__ = find_spec("sentence_transformers")
+    monkeypatch.setattr(package, "SentenceTransformer", Model, raising=False)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
     monkeypatch.setattr(Model, "loaded", [])
     return asked
 

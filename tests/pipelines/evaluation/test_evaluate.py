@@ -283,6 +283,7 @@ def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_pat
         ) as stopped:
             run(scripted, questions(50), out=tmp_path, concurrency=1)
         assert "the last reply was 'I would rather not say'" in str(stopped.value)
+        assert "give --no-cache and another --out" in str(stopped.value)
         assert len(rows_of(tmp_path)) == rows
     scripted.reply = of_question(lambda i: "A" if i == 3 else "")
     assert (
@@ -484,10 +485,13 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
         assert not server.bodies
 
 
-def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("deaths", "n"), [(3, 30), pytest.param(6, 60, marks=pytest.mark.nightly)])
+def test_killed_at_random_points_nothing_is_lost_or_asked_twice(
+    tmp_path: Path, deaths: int, n: int
+) -> None:
     seed = random.randrange(10**6)
     print("seed", seed)
-    killed_and_resumed(tmp_path, deaths=6, n=60, seed=seed)
+    killed_and_resumed(tmp_path, deaths, n, seed)
 
 
 # Memory

@@ -269,6 +269,7 @@ def test_no_call_is_forgotten_when_the_disk_is_full(tmp_path: Path) -> None:
         assert not list(tmp_path.glob(".in-flight*"))
 
 
+@pytest.mark.nightly
 def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print("seed", seed)

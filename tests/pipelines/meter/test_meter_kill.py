@@ -64,7 +64,7 @@ def killed_often(out: Path, kills: int, count: int, seed: int) -> None:
 
 
 def test_killed_a_run_of_a_command_goes_on(tmp_path: Path) -> None:
-    killed_often(tmp_path / "run", 2, 30, seed=1)
+    killed_often(tmp_path / "run", 1, 12, seed=1)
 
 
 @pytest.mark.nightly

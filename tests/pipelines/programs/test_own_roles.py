@@ -313,7 +313,7 @@ def test_judges_without_a_seat_and_roles_of_saved_are_refused(scripted: Scripted
     words = ("--data", "test.jsonl", "--roles", "roles.yaml", *lm(scripted), "--no-track", "--yes")
     done = folkmoot("evaluate", "deliberation:lawyer,doctor:majority", *words)
     assert done.exit_code == 2
-    assert "the role 'judge' has no seat in this program" in done.output
+    assert "the role 'judge' is no agent of this program" in done.output
     fm.Deliberation(sides).save("saved")
     done = folkmoot("evaluate", "saved", *words)
     assert done.exit_code == 2

@@ -70,6 +70,7 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("roles: [intuitive]\n", {}, "does not say which program"),
         ("program: single\nrole: critic\nrole: reasoner\n", {}, "line 3.*'role' stands twice"),
         ("program: [\n", {}, "line 2"),
+        ("program: single\n? [role]\n: critic\n", {}, "line 2: found unhashable key"),
         ("program: single\nstrategie: cot\n", {}, "'strategie'.*did you mean 'strategy'"),
         ("program: single\nlms: {judge: 3}\n", {}, "agent 'judge' is 3"),
         ("program: ensemble\nmembers: cot\n", {}, "needs a list of members"),

@@ -292,13 +292,13 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
     "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
     "wrong type": (put("predictors", []), "valid dictionary"),
-    "another seat": (put(*FIRST, "seat", "judge"), "other seats"),
+    "another seat": (put(*FIRST, "seat", "judge"), "other agents"),
     "other sampling": (put("program", "sampling", {"temperature": 0.1}), "another sampling"),
     "hidden address": (
         put("lms", "intuitive", {**LM, "api_base": "http://evil"}),
-        "'api_base', a foreign address",
+        "'api_base', an address or key of an LM",
     ),
-    "a key": (put("api_key", KEY), "'api_key', a foreign"),
+    "a key": (put("api_key", KEY), "'api_key', an address or key"),
     "address as name": (
         put("lms", "intuitive", {**LM, "name": "openai/http://evil"}),
         "address in the LM",
@@ -384,8 +384,8 @@ def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path
     for text, said in {
         f"corpus:{secret}": "no longer what",
         "corpus:/nowhere/at/all": "no such corpus",
-        "wikipedia:evil.example.org": "foreign address",
-        "wikipedia:wikipedia.org.evil.example": "foreign address",
+        "wikipedia:evil.example.org": "other than Wikipedia's",
+        "wikipedia:wikipedia.org.evil.example": "other than Wikipedia's",
         f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "files may not open",
         "folkmoot.modules:CorpusEnvironment": "files may not open",
     }.items():

@@ -26,6 +26,7 @@ from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.reproduction.between import differences, row_pairs, unanimous
+from folkmoot.pipelines.reproduction.card import KIND
 from folkmoot.pipelines.reproduction.lines import Line
 from folkmoot.pipelines.reproduction.measures import measured, on_records
 from folkmoot.pipelines.reproduction.plan import plan_reproduction
@@ -724,3 +725,12 @@ def test_a_killed_reproduction_goes_on_where_it_was(home: Path) -> None:
     for folder in results.glob("*/results.jsonl"):
         ids = [row["id"] for row in rows_of(folder.parent)]
         assert len(ids) == len(set(ids)) == 8
+
+
+def test_the_card_counts_figures_that_can_be_compared(tmp_path: Path) -> None:
+    """The paper has no figure for the last one, or too many of its questions failed."""
+    rows = [{"run": None, "measured": 50.0, "inside": inside} for inside in (True, False, None)]
+    table = {"reproduce": "paper/table", "rows": rows, "stopped": None}
+    (tmp_path / "table.json").write_text(json.dumps(table), encoding="utf-8")
+    (sentence,) = KIND.card(tmp_path).sentences
+    assert sentence == "1 of 2 measured figures agree with the published ones."

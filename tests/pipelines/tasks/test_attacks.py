@@ -305,7 +305,9 @@ def test_a_python_behind_a_shim_is_found(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @needs_bwrap
-@pytest.mark.parametrize("starts", ["python {acts}", "agent"])
+@pytest.mark.parametrize(
+    "starts", ["python {acts}", pytest.param("agent", marks=pytest.mark.nightly)]
+)
 def test_a_virtual_environment_in_a_hidden_folder_is_found(tmp_path: Path, starts: str) -> None:
     place = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)

@@ -1,13 +1,12 @@
 """A contest of programs that act: the fair opponent picks, and tasks have limits of their own."""
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import CHECKS, Says, add_task, done, needs_bwrap, programs
+from acting import CHECK, Says, add_task, done, needs_bwrap, programs
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import Usage
@@ -21,8 +20,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 pytestmark = needs_bwrap
 
 
-def six_tasks() -> list[fm.Question]:
-    tasks = [add_task(f"t{number}") for number in range(6)]
+def four_tasks() -> list[fm.Question]:
+    tasks = [add_task(f"t{number}") for number in range(4)]
     for number, task in enumerate(tasks):
         task.question = f"{number}: {task.question}"
     return tasks
@@ -30,10 +29,10 @@ def six_tasks() -> list[fm.Question]:
 
 def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
     solo, crew = programs(folder)
-    tasks, says = six_tasks(), Says()
+    tasks, says = four_tasks(), Says()
     with ScriptedServer(says) as server:
         lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
-        check = fm.Check(f"{sys.executable} -c {CHECKS!r}", seconds=20)
+        check = fm.Check(CHECK, seconds=20, sandbox="none")
         contest = fm.contest(
             tasks, lm=lm, baseline=solo, added={"crew": crew}, check=check, tracking=False,
             out=folder / "contest", **options,
@@ -54,18 +53,18 @@ def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(
     assert places[picked]["fair"]
     (ceiling,) = [name for name in places if name.startswith("any of 3 right")]
     assert (places[ceiling]["right"], places[ceiling]["calls"]) == (1.0, places[picked]["calls"])
-    assert says.picks == 6
+    assert says.picks == 4
     rows = fm.load_run(contest.folder / "runs" / contest.result["runs"][picked]).rows
     assert len({turn["answer"] for turn in rows[0]["transcript"][:3]}) == 2
     assert rows[0]["usage"]["calls"] == 4
     # The price of a task is said as soon as the pilot is answered, and when it goes on.
     first = capsys.readouterr().err.splitlines()[0]
     assert re.match(
-        r"try  3/6 questions.* a task costs \S+ USD \(median\), .*; 3 left: about", first
+        r"try  3/4 questions.* a task costs \S+ USD \(median\), .*; 1 left: about", first
     )
     solo, crew = programs(tmp_path)
     request = ContestRequest(
-        six_tasks(), lm=fm.lm("openai/m", api_key="k"),
+        four_tasks(), lm=fm.lm("openai/m", api_key="k"),
         baseline=solo, added={"crew": crew}, check="true", out=contest.folder,
     )  # fmt: skip
     assert "so far: a task costs" in "\n".join(plan_contest(request).lines())
@@ -92,7 +91,7 @@ def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
 
 @pytest.mark.nightly
 def test_a_visible_check_takes_the_first_that_passes(tmp_path: Path) -> None:
-    contest, says = raced(tmp_path, visible_check=f"{sys.executable} -c {CHECKS!r}")
+    contest, says = raced(tmp_path, visible_check=CHECK)
     (name,) = [one["name"] for one in contest.result["standings"] if one["fair"]]
     assert name == "solo, 3 times, the first that passes the visible check"
     assert says.picks == 0
@@ -110,7 +109,7 @@ def test_repeats_of_a_command_are_samples_of_their_own(tmp_path: Path) -> None:
     solo, _ = programs(tmp_path)
     with ScriptedServer(Says()) as server:
         lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
-        check = fm.Check(f"{sys.executable} -c {CHECKS!r}")
+        check = fm.Check(CHECK, sandbox="none")
         run = done(solo, lm=lm, check=check, repeats=2, out=tmp_path / "run")
         assert len(server.bodies) == 2
     assert {row["correct"] for row in run.rows} == {False, True}
@@ -120,7 +119,7 @@ def test_repeats_of_a_command_are_samples_of_their_own(tmp_path: Path) -> None:
 def test_a_task_has_a_limit_of_its_own(tmp_path: Path, limit: dict[str, Any]) -> None:
     solo, crew = programs(tmp_path)
     tasks = [add_task(f"t{number}") for number in range(3)]
-    check = fm.Check(f"{sys.executable} -c {CHECKS!r}")
+    check = fm.Check(CHECK, sandbox="none")
     for program, errors, calls in ((crew, 3, 2), (solo, 0, 1)):
         with ScriptedServer(Says()) as server:
             lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))

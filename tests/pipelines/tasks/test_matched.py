@@ -26,7 +26,7 @@ def runs(tmp_path: Path) -> Any:
     programs(tmp_path)
     with ScriptedServer(Says()) as server:
         options = ["--check", CHECK, "--api-base", server.url, "--price", "openai/m=1,10"]
-        options += ["--lm", "openai/m"]
+        options += ["--lm", "openai/m", "--sandbox", "none"]
         for name in ("solo", "crew"):
             spec = f"cmd:{sys.executable} {tmp_path / name}.py"
             given = [*options, "--no-track", "--no-cache", "--out", str(tmp_path / name)]
@@ -42,7 +42,7 @@ def test_a_crew_is_matched_by_the_first_agent_and_a_pick(runs: Any, tmp_path: Pa
     solo, crew, match = arguments
     for words, said in (
         ((crew, match, *options), "name the run of a program that works alone"),
-        ((solo, crew, match, *options[2:]), "give --check (check=…) again"),
+        ((solo, crew, match, *options[2:-2]), "give --check (check=…) again"),
         ((solo, crew, "--check", CHECK), "--check says how to run a baseline, but none is asked"),
     ):
         assert said in folkmoot("compare", *words).stderr

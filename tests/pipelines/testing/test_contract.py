@@ -45,6 +45,7 @@ class TestJudgedDeliberation(ProtocolContract):
         return fm.Deliberation(["intuitive", "reasoner"], tie_break="judge")
 
 
+@pytest.mark.nightly
 class TestLeastToMost(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent("least_to_most")
@@ -269,7 +270,7 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     (
         lambda: ForgetsASetting("judge"),
         "test_it_is_found_and_loaded_by_its_name",
-        r"other seats than the program that it describes \(first third.predict\)",
+        r"other agents than the program that it describes \(first third.predict\)",
     ),
     (
         LosesLMsOnReset,

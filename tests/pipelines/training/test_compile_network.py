@@ -48,6 +48,7 @@ def compile_in(url: str, out: Path, **options: Any) -> Any:
     return fm.compile(network(), TRAIN, HELD_OUT, lm=lm, tracking=False, **{**given, **options})
 
 
+@pytest.mark.nightly
 def test_prompts_and_policy_learn_together(home: Path) -> None:
     with ScriptedServer(said) as server:
         better = compile_in(server.url, home / "out")

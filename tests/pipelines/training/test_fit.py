@@ -39,6 +39,7 @@ def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
     return fm.train(**known | {"tracking": False, **options})
 
 
+@pytest.mark.nightly
 def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     table = write(tmp_path / "train.jsonl", *planted(24, 1))
     test = write(tmp_path / "test.jsonl", *planted(16, 2))

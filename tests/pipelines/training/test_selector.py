@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +81,10 @@ def outcomes() -> list[dict[str, Any]]:
     return [row for row in planted(60, 1) if row["strategy"] != "zero_shot"]
 
 
-@cache
-def learned(**settings: Any) -> fm.StrategySelector:
-    """Trained on recorded answers, once."""
-    given = Routed(**settings).select
-    return fm.train(outcomes(), program=given, settings=SMALL, tracking=False)
-
-
 def routed(**settings: Any) -> Routed:
+    """Trained on recorded answers."""
     program = Routed(**settings)
-    program.select = learned(**settings).deepcopy()
+    program.select = fm.train(outcomes(), program=program.select, settings=SMALL, tracking=False)
     return program
 
 

@@ -1,6 +1,7 @@
 """The user's own Optuna: her study, sampler, pruner and callbacks go in, and a study comes out."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
@@ -8,6 +9,8 @@ import pytest
 from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, study_at
 
 import folkmoot as fm
+from folkmoot.pipelines.base.run_files import TrialEntry
+from folkmoot.pipelines.plots import tuning
 from folkmoot.pipelines.plots.trials import PLOTS, draw_trials
 
 
@@ -112,7 +115,7 @@ def test_what_cannot_be_used_is_refused(scripted: Any, options: dict[str, Any], 
 
 def test_a_study_is_a_table_and_draws_itself(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
-    study = study_at(scripted.url, tmp_path / "out", trials=6, tracking=False)
+    study = study_at(scripted.url, tmp_path / "out", trials=3, tracking=False)
     frame = study.to_pandas()
     assert list(frame["trial"]) == [entry.trial for entry in study.trials]
     assert {"roles", "max_rounds", "accuracy", "state"} <= {*frame.columns}
@@ -126,3 +129,19 @@ def test_a_study_is_a_table_and_draws_itself(scripted: Any, tmp_path: Path) -> N
             study.plot(tmp_path / "trials.html")
     else:
         assert "<html>" in study.plot(tmp_path / "trials.html").read_text()
+
+
+def test_the_best_so_far_is_that_of_whole_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of a metric of one's own may all be below 0."""
+    figures: list[Any] = []
+    monkeypatch.setattr(tuning, "saved", lambda figure, path: figures.append(figure))
+    table = []
+    for number, (state, value) in enumerate(
+        [("complete", -3.0), ("pruned", -1.0), ("complete", -2.0), ("complete", -4.0)]
+    ):
+        score: Any = {"value": value, "low": value, "high": value, "n": 10}
+        table.append(TrialEntry(number, state, number, {}, scores={"loss": score}))
+    tuning.history_plot(SimpleNamespace(goal="loss", table=table), Path())  # type: ignore[arg-type]
+    (line,) = figures[0].axes[0].get_lines()
+    assert list(line.get_xdata()) == [0, 2, 3]
+    assert list(line.get_ydata()) == [-3.0, -2.0, -2.0]

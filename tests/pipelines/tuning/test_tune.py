@@ -19,6 +19,7 @@ from tuned import (
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 ROUNDS = {
     "program": "deliberation",
@@ -34,9 +35,15 @@ def tuned(scripted: Any, space: Any, out: Path | None = None, **options: Any) ->
     return fm.tune(space, questions(0, 40), questions(40, 60), **{**given, **options})
 
 
-def test_the_planted_order_is_found(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = scripted_by(critic_first)
-    study = study_at(scripted.url, tmp_path / "out")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """An undisturbed study over orders."""
+    with ScriptedServer(scripted_by(critic_first)) as server:
+        return study_at(server.url, tmp_path_factory.mktemp("whole") / "out")
+
+
+def test_the_planted_order_is_found(whole: Any) -> None:
+    study = whole
     best = study.report.best.setting
     assert (best["roles"], best["tie_break"], best["strongest"]) == (
         ["critic", "reasoner"],
@@ -203,7 +210,9 @@ def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Pat
     assert more.trials[: len(first.trials)] == first.trials
 
 
-def test_a_budget_holds_over_search_and_validation(scripted: Any, tmp_path: Path) -> None:
+def test_a_budget_holds_over_search_and_validation(
+    scripted: Any, whole: Any, tmp_path: Path
+) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", budget="300 calls")
     assert "budget 240 calls spent" in study.report.stopped
@@ -211,10 +220,9 @@ def test_a_budget_holds_over_search_and_validation(scripted: Any, tmp_path: Path
     assert study.report.calls["made"] == 240
     assert study.report.best is not None
     assert study.best.roles
-    full = study_at(scripted.url, tmp_path / "fresh")
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
     assert gone_on.report.stopped is None
-    assert settings_of(gone_on) == settings_of(full)
+    assert settings_of(gone_on) == settings_of(whole)
 
 
 @pytest.mark.parametrize(

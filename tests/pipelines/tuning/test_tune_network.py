@@ -77,6 +77,7 @@ def whole(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> A
     return study
 
 
+@pytest.mark.nightly
 def test_the_planted_strategy_is_found(whole: Any) -> None:
     best = whole.report.best
     assert best.setting["strategies"] == ["cot"]
@@ -87,6 +88,7 @@ def test_the_planted_strategy_is_found(whole: Any) -> None:
     assert fm.load_program(whole.folder / "winner").describe() == whole.best.describe()
 
 
+@pytest.mark.nightly
 def test_every_answer_is_paid_for_once(whole: Any, server: ScriptedServer) -> None:
     keys = [record["key"] for record in read_ledger(whole.folder)]
     assert len(keys) == len(set(keys)) == whole.made
@@ -97,6 +99,7 @@ def test_every_answer_is_paid_for_once(whole: Any, server: ScriptedServer) -> No
     assert calls["saved"] == calls["used"] - calls["made"] > FIT
 
 
+@pytest.mark.nightly
 def test_each_setting_is_trained_once_on_questions_that_do_not_score(whole: Any) -> None:
     folders = [path for path in (whole.folder / "networks").iterdir() if path.is_dir()]
     assert len(folders) == len(SETS)
@@ -110,6 +113,7 @@ def test_each_setting_is_trained_once_on_questions_that_do_not_score(whole: Any)
         assert len(log["steps"]) == 2 * FIT / 5
 
 
+@pytest.mark.nightly
 def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) -> None:
     before = len(server.requests)
     logs = {
@@ -121,6 +125,7 @@ def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) 
     assert all(path.stat().st_mtime_ns == known for path, known in logs.items())
 
 
+@pytest.mark.nightly
 def test_a_trained_one_is_taken(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
     learned = next(path for path in (whole.folder / "networks").iterdir() if path.is_dir())
     study = study_of(server.url, tmp_path / "out", f"network:{learned}", trials=1)

@@ -26,8 +26,6 @@ POINTS: dict[str, tuple[Any, str, int]] = {
     "before its result is noted": (worker, "_note", 2),
     "before its replays are added": (worker.StudyWorker, "_add_replayed", 2),
 }
-HERE = ("between two rungs", "own")
-"""The point that is tried by day, and on which storage; at night each is tried on all."""
 
 
 @pytest.fixture(scope="module")
@@ -81,15 +79,9 @@ def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
     assert all(e.setting is None or e.setting == done[e.place] for e in given_back)
 
 
-@pytest.mark.parametrize(
-    ("point", "storage"),
-    [
-        pytest.param(point, kind, marks=[] if (point, kind) == HERE else [pytest.mark.nightly])
-        for point in POINTS
-        for kind in ("own", "postgresql")
-    ],
-    indirect=["storage"],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("storage", ["own", "postgresql"], indirect=True)
 def test_a_killed_worker_gives_its_trial_back(
     point: str, storage: str | None, planted: ScriptedServer, undisturbed: list[Any], tmp_path: Path
 ) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from urllib.parse import SplitResult, urlsplit
 
-from .errors import UserError
-from .fence import one_line
+from ...modules.base.errors import UserError
+from ...modules.base.fence import one_line
 
 _PRINTED = re.compile(r"[!-\[\]-~]*")  # ASCII without space, backslash and control characters
 _LIKE_A_HOST = re.compile(r"(?:localhost|\[.*\]|[\w-]+(?:\.[\w-]+)+)(?::\d*)?", re.IGNORECASE)

@@ -1,0 +1,76 @@
+"""Objects of JSON files: dictionaries, as they stand there, whose known keys are attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import itemgetter, methodcaller
+from typing import Any, Self, dataclass_transform, get_args, get_origin, get_type_hints
+
+Reader = Callable[[Any], Any]
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Keyed(dict[str, Any]):
+    """An object of a file whose declared keys are read as attributes, and all keys as ever.
+
+    A key with a default may be missing. Keys that are not declared stay, since later versions and
+    other packages may have written them. What an attribute holds has attributes, too, as its type
+    says; it is made when it is first read.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls)
+        for name in cls.__annotations__:
+            read: Reader = itemgetter(name)
+            if name in vars(cls):
+                read = methodcaller("get", name, vars(cls)[name])
+            inside = _reader(hints[name])
+            setattr(cls, name, property(read if inside is None else _kept(name, read, inside)))
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Self:
+        """The object that a file holds or a user gave."""
+        return document if isinstance(document, cls) else cls(document)
+
+    def but(self, **changes: Any) -> Self:
+        """A copy in which some keys have another value."""
+        return self.of({**self, **changes})
+
+
+def _kept(name: str, read: Reader, inside: Reader) -> Reader:
+    """Reads a key, and keeps what it made of the value."""
+
+    def held(own: Keyed) -> Any:
+        value = read(own)
+        made = value if value is None else inside(value)
+        if made is not value:
+            own[name] = made
+        return made
+
+    return held
+
+
+def _reader(hint: Any) -> Reader | None:
+    """Makes the objects in a value of this type; None where it holds none. A value that has them
+    stays itself.
+    """
+    if isinstance(hint, type) and issubclass(hint, Keyed):
+        return hint.of
+    inner = [reader for part in get_args(hint) if (reader := _reader(part)) is not None]
+    if not inner:
+        return None
+    make = inner[0]
+
+    def listed(held: list[Any]) -> list[Any]:
+        return held if not held or make(held[0]) is held[0] else [make(item) for item in held]
+
+    def named(held: dict[str, Any]) -> dict[str, Any]:
+        first = next(iter(held.values()), None)
+        if first is None or make(first) is first:
+            return held
+        return {name: make(item) for name, item in held.items()}
+
+    kind = get_origin(hint)
+    return listed if kind is list else named if kind is dict else make

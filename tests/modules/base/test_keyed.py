@@ -1,0 +1,77 @@
+"""Objects of files are dictionaries whose declared keys are attributes."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from folkmoot.modules.base.keyed import Keyed
+from folkmoot.modules.reading.row import ResultRow, TurnFields
+
+
+class Part(Keyed):
+    __slots__ = ()
+    name: str
+    size: int = 0
+
+
+class Whole(Keyed):
+    __slots__ = ()
+    title: str
+    parts: list[Part]
+    named: dict[str, Part] | None = None
+    main: Part | None = None
+
+
+TEXT = (
+    '{"title": "t", "later": 1, "parts": [{"name": "a", "own": 2}], "named": {"b": {"name": "b"}}}'
+)
+
+
+def test_a_file_is_read_and_written_unchanged() -> None:
+    whole = Whole.of(json.loads(TEXT))
+    assert (whole.title, whole.parts[0].name, whole.parts[0].size) == ("t", "a", 0)
+    assert whole.named is not None
+    assert whole.named["b"].name == "b"
+    assert whole.main is None
+    assert json.dumps(whole) == TEXT
+
+
+def test_it_is_a_dictionary_of_dictionaries() -> None:
+    plain = json.loads(TEXT)
+    whole = Whole.of(plain)
+    assert whole == plain
+    assert whole | {"title": "u"} == {**plain, "title": "u"}
+    assert "main" not in whole
+    assert copy.deepcopy(whole).parts[0].name == "a"
+
+
+def test_what_an_attribute_holds_is_made_once_and_stays() -> None:
+    whole = Whole.of(json.loads(TEXT))
+    whole.parts[0]["size"] = 3
+    assert whole["parts"][0]["size"] == 3
+    assert whole.parts is whole.parts
+    assert Whole.of(whole) is whole
+
+
+def test_a_copy_has_other_values_and_the_same_attributes() -> None:
+    whole = Whole.of(json.loads(TEXT))
+    other = whole.but(title="u")
+    assert (whole.title, other.title, other.parts[0].name) == ("t", "u", "a")
+
+
+def test_a_needed_key_that_is_missing_is_named() -> None:
+    with pytest.raises(KeyError, match="name"):
+        _ = Part.of({"size": 1}).name
+
+
+def test_rows_of_users_have_attributes_all_the_way_down() -> None:
+    row = ResultRow.of(
+        {"id": "q", "transcript": [{"agent": "a", "round": 1, "usage": {"calls": 2}}]}
+    )
+    assert row.repeat == 0
+    assert isinstance(row.transcript[0], TurnFields)
+    assert row.transcript[0].usage is not None
+    assert row.transcript[0].usage.calls == 2
