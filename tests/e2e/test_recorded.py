@@ -2,22 +2,28 @@
 out.
 """
 
+import importlib
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from acting import no_bwrap
 from cli_helpers import folkmoot, isolate
 from recorded import ARCHIVES, unpack
 
-PAGE = Path(__file__).parents[2] / "examples" / "recorded" / "README.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "examples" / "recorded" / "README.md"
 EVERY = [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES]
 TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
-UNSHIPPED = "scienceqa-"
-BY_DAY = {"csqa-network", "csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
+UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
+BY_DAY = {
+    *("csqa-network", "csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"),
+    *("scienceqa-cot", "humaneval-reviewed"),
+}
 """One of each kind of program; the others are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
@@ -61,6 +67,8 @@ def asked(folder: Path) -> tuple[list[str], Path]:
         return [f"network:{folder}", "--set", "prompts=words/cot.yaml"], folder
     settings = json.loads((folder / "run.json").read_text())["settings"]
     spec = settings["program_spec"]
+    if "reviewer" in spec:  # a role of the run's own
+        return [str(folder / "program")], folder
     words = {"intuitive": "intuitive", "bold,cautious": "supervisor"}
     words |= dict.fromkeys(("cot", "self_consistency"), "cot")
     earlier = [f"prompts=words/{file}.yaml" for word, file in words.items() if word in spec]
@@ -124,7 +132,14 @@ def test_a_recorded_try_is_compared_without_a_call(name: str, folder: Path) -> N
     assert folkmoot("report", folder / name, "--out", "page.html", "--no-track").exit_code == 0
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(UNSHIPPED)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in BY_DAY else pytest.mark.nightly)
+        for name in NAMES
+        if name.startswith(UNSHIPPED)
+    ],
+)
 def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
     name: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,8 +148,16 @@ def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
     data = [
         word
         for option in ("data", "split", "limit", "seed")
+        if drawn[option] is not None
         for word in (f"--{option}", drawn[option])
     ]
+    if "task" in drawn["kinds"]:
+        if reason := no_bwrap():
+            pytest.skip(reason)
+        monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+        coding = importlib.import_module("coding_tasks")
+        coding.write_tasks(folder / "tasks")
+        data += ["--check", coding.CHECK, "--answer-file", "solution.py", "--check-timeout", 30]
     for row in replayed(name, folder, *data):
         assert not row["question"]
         assert not row["choices"]
