@@ -140,18 +140,8 @@ class Contest(ContestResult, ShownResult):
                 return self.sentences
             bill = f"{spent or 'the contest has no known price'}{lost}."
             return [*self.sentences, bill[0].upper() + bill[1:]]
-        free = max(
-            (place for place in self.places if place.free),
-            key=lambda place: place.right,
-            default=None,
-        )
         table = table_lines(self.asked, self.asked[0].name) if self.asked else []
         lines = [*self.sentences, "", *table]
-        if free is not None:
-            lines.append(
-                f"Without a call, from the same answers: {free.name} would be "
-                f"{100 * free.right:.0f}% right."
-            )
         if improved := self.result.get("improved"):
             lines.append(improved)
         return [

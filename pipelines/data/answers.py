@@ -151,7 +151,8 @@ def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
 
 
 def option_columns_missed(questions: Sequence[Question]) -> list[str]:
-    """The columns that nobody named as options although the answer always stands in one of them.
+    """The columns that nobody named as options although the answer always stands in one of them
+    or is its name.
 
     Options differ, so that an answer stands in exactly one; those whose names share the words of
     these columns are options too. Empty where there are no such columns.
@@ -167,7 +168,7 @@ def option_columns_missed(questions: Sequence[Question]) -> list[str]:
             if isinstance(value, str | int | float)
         }
         gold = as_text(question.answer).strip().casefold()
-        holders = [name for name, text in texts.items() if text == gold]
+        holders = [name for name, text in texts.items() if gold in (text, name.casefold())]
         if len(holders) != 1 or question.kind == "choice":
             return []
         names |= dict.fromkeys(texts)

@@ -122,7 +122,8 @@ class Columns:
             naming_them = naming_all({**self._columns, "choices": ",".join(options)})
             raise UserError(
                 f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these "
-                f"the options? If so, say it {naming_them}, else give the kind, such as --kind span"
+                f"the options? If so, say it {naming_them}, with every column that holds an "
+                "option; else give the kind, such as --kind span"
             )
 
     def guesses(self) -> str:
@@ -241,6 +242,10 @@ class Columns:
         column = plan.sources.get("answer", "answer")
         answer, left, opened = answer_in(fields.get("answer"), column, padded=self._cells)
         self._opened.update([opened] if opened else [])
+        known = (*plan.options.values(), *(fields["choices"] or {}).values())
+        if isinstance(answer, str) and answer in plan.options and answer not in known:
+            answer = plan.options[answer]
+            self._opened[f"the column that `{column}` names as the right option"] += 1
         if fields["choices"] is None and self._kind in _MAY_BE_CHOICE:
             inside = options_inside(fields.get("question"), answer)
             if inside is not None:

@@ -20,12 +20,12 @@ def course_plot(
     its end.
 
     The steps of the course are dicts with `questions`, `name`, `difference`, `low` and `high`.
-    Returns False, and writes nothing, when there is none.
+    Returns False, and writes nothing, when there are fewer than two steps: a point is no course.
     """
-    if not course:
+    if len({step["questions"] for step in course}) < 2:
         return False
     scale = 100 if rate else 1
-    figure, [axes] = new_figure(8, 4)
+    figure, [axes] = new_figure(7, 4)
     axes.axhline(0, color=GREY, linewidth=1)
     ends = []
     for place, name in enumerate(dict.fromkeys(step["name"] for step in course)):
@@ -41,7 +41,7 @@ def course_plot(
     write_names(axes, ends)
     first, last = axes.get_xlim()
     axes.set(
-        xlim=(first, last + 0.4 * (last - first)),
+        xlim=(first, last + 0.5 * (last - first)),
         xlabel="questions",
         ylabel=f"{'points' if rate else 'score'} against {reference}",
     )

@@ -205,6 +205,24 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     assert {question.kind for question in load(path, kind="span")} == {"span"}
 
 
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [("first,second,third", "first,second,third"), ("option_a,option_b,option_c", None)],
+)
+def test_an_answer_may_name_the_column_of_its_option(
+    names: str, columns: str | None, tmp_path: Path
+) -> None:
+    one, two, _ = names.split(",")
+    rows = f"question,{names},answer\nWho won 1990?,Rome,Bari,Turin,{two}\n"
+    path = tmp_path / "data.csv"
+    path.write_text(f"{rows}Who won 1991?,Rome,Genoa,Turin,{one}\n")
+    if columns is not None:
+        assert "are these the options?" in refusal(path)
+    found = load(path, columns={"choices": columns} if columns else None)
+    assert [question.answer for question in found] == ["B", "A"]
+    assert found[0].choices == {"A": "Rome", "B": "Bari", "C": "Turin"}
+
+
 def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     blank = [{"id": str(n), "question": "A?"} for n in (1, 2)]
     path = write(tmp_path / "data.jsonl", *simple(1), *blank)
