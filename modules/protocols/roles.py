@@ -239,4 +239,5 @@ def acting_as(role: Role) -> type[Any]:
     """What a worker in that role is told; one that answers gives the instruction alone."""
     if role.acts:
         return role.signature
-    return team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
+    told: type[Any] = team.Acting.with_instructions(f"{role.signature.instructions} {team.NEXT}")
+    return told
