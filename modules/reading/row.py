@@ -147,13 +147,14 @@ class ResultRow(Keyed):
 
 def row_key(row: ResultRow) -> RowKey:
     """The key of a row; a repeat that is not named is the first."""
-    return row.id, row.repeat
+    return row["id"], row.get("repeat", 0)
 
 
 def row_state(row: ResultRow) -> str:
     """What became of a question: `failed`, `scored` (neither right nor wrong), `right`,
     `unreadable` or `wrong`.
     """
+    row = ResultRow.of(row)
     if row.error:
         return "failed"
     if row.correct is None:
@@ -167,12 +168,14 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     """The score of a row; 1 or 0 where a row says no more than right or wrong, `least` for an
     error.
     """
+    row = ResultRow.of(row)
     score = row.get("score", float(bool(row.correct)))
     return least if score is None or row.error is not None else score
 
 
 def taken(row: ResultRow) -> Usage:
     """The bill of a row without caches; None in it where a cost is not known."""
+    row = ResultRow.of(row)
     if row.takes is not None:
         return Usage.of(row.takes)
     usage = Usage.of(row.usage)

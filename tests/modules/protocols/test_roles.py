@@ -162,7 +162,7 @@ def test_a_role_looks_things_up_where_its_tools_say(scripted: ScriptedServer) ->
     worker = fm.SupervisedTeam(["lawyer"], own_roles=own, max_retries=0)
     assert answered(worker, scripted).answer == "A"
     needs = {"lawyer": fm.Role(Lawyer, tools=["environment"])}
-    with pytest.raises(fm.UserError, match="a team needs a place"):
+    with pytest.raises(fm.UserError, match="a team looks things up: give it an environment"):
         fm.SupervisedTeam(["lawyer"], own_roles=needs)
     with pytest.raises(fm.UserError, match="a supervisor looks nothing up"):
         fm.SupervisedTeam(["lawyer"], own_roles={**own, "supervisor": own["lawyer"]})

@@ -308,7 +308,7 @@ def test_one_file_of_roles_serves_a_pipeline(scripted: ScriptedServer) -> None:
 
 def test_judges_without_a_seat_and_roles_of_saved_are_refused(scripted: ScriptedServer) -> None:
     sides = fm.roles("roles.yaml")
-    with pytest.raises(fm.UserError, match=r"the role 'judge' has no seat.*tie_break=judge"):
+    with pytest.raises(fm.UserError, match=r"the role 'judge' is no agent.*tie_break=judge"):
         fm.Deliberation(sides, tie_break="majority")
     words = ("--data", "test.jsonl", "--roles", "roles.yaml", *lm(scripted), "--no-track", "--yes")
     done = folkmoot("evaluate", "deliberation:lawyer,doctor:majority", *words)
