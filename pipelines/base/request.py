@@ -299,7 +299,7 @@ class Request:
     apply, since the user did not give them for this run.
     """
 
-    example: ClassVar[str]
+    example: ClassVar[str] = ""
     own_defaults: ClassVar[tuple[str, ...]] = ()
     """Options that a configuration file sets only for this command."""
 

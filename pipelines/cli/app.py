@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import MISSING
 from importlib import import_module
@@ -37,18 +37,6 @@ def _in(module: str, function: str) -> Callable[[Any, Any], None]:
     return run
 
 
-def _attached() -> Iterator[tuple[str, Command]]:
-    """The commands of attached rooms. One that cannot be imported is left out, and said."""
-    for name in ATTACHED.names():
-        try:
-            command = ATTACHED.find(name)
-        except UserError as problem:
-            say(f"warning: {problem}")
-        else:
-            assert command is not None
-            yield name, command
-
-
 COMMANDS = {
     "try": Command(ContestRequest, of.TryView, _in("spend", "try_")),
     "ask": Command(of.AskRequest, of.Quietly, _in("ask", "ask")),
@@ -65,8 +53,17 @@ COMMANDS = {
     "doctor": Command(of.DoctorRequest, of.View, _in("doctor", "doctor")),
     "push": Command(of.PushRequest, of.View, _in("results", "push")),
     "ui": Command(of.UiRequest, of.View, _in("setup", "ui")),
-    **dict(_attached()),
 }
+for _attached in ATTACHED.names():
+    try:
+        _found = ATTACHED.find(_attached)
+        if _attached in COMMANDS:
+            raise UserError(f"the command {_attached} is folkmoot's own: give yours another name")
+    except UserError as problem:  # the others can be used
+        say(f"warning: {problem}")
+    else:
+        assert _found is not None
+        COMMANDS[_attached] = _found
 COMMON = (
     *("questions", "train", "validation", "lm", "api_base", "added", "baseline", "optimizer"),
     *("trials", "names", "match_budget", "margin", "sets", "metric", "limit", "budget", "out"),
@@ -198,7 +195,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
         cls=RequestCommand,
         # Typer keeps the line breaks of a docstring, which are those of the source.
         help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
-        epilog=f"Example: folkmoot {command.request.example}",
+        epilog=command.request.example and f"Example: folkmoot {command.request.example}",
     )(lambda: None)
 
 

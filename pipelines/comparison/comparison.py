@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from ...modules.base.fence import clean
 from ...modules.statistics.statistics import Estimate
+from ..plots.comparison import interval_plot
 from .compared import Compared
 from .pairs import Pair
 from .panel import Panel
@@ -80,6 +82,13 @@ class Comparison(Sequence[Pair]):
     def fails(self, rule: str | None) -> bool:
         """Whether a build fails by this rule of `--fail-if`."""
         return self.verdict.fails(rule)
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw how far each run is from the reference, with intervals, as PNG or SVG. Raises
+        UserError where no run has a verdict.
+        """
+        differences = {pair.a: (pair.difference, *pair.interval) for pair in self.judged}
+        return interval_plot(differences, self.names[0], Path(path), rate=self.runs[0].is_rate)
 
     # Words
 

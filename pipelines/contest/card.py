@@ -76,9 +76,7 @@ def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
 
 def _draw_race(folder: Path, path: Path) -> None:
     if (contest := contest_in(folder, ContestResult)) is not None:
-        # The result does not say whether scores are shares, but a mean above 1 cannot be one.
-        rate = (contest.winning is None) or contest.winning.right <= 1
-        course_plot(contest.course, path, reference=contest.asked[0].name, rate=rate)
+        course_plot(contest.course, path, reference=contest.asked[0].name, rate=contest.is_rate)
 
 
 def _write_page(folder: Path, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...modules.base.errors import UserError
 from .figure import BLUE, GREY, new_figure, saved, write_names
 
 Ends = tuple[float, float, float]
@@ -13,13 +14,13 @@ Ends = tuple[float, float, float]
 
 def interval_plot(
     differences: Mapping[str, Ends], reference: str, path: Path, *, rate: bool = True
-) -> bool:
+) -> Path:
     """Draw how far each program is from the reference, with its 95% interval.
 
-    Returns False, and writes nothing, when there is none.
+    Returns the path. Raises UserError where there is no program to draw.
     """
     if not differences:
-        return False
+        raise UserError(f"there is nothing to draw: no program has a verdict against {reference}")
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(differences))
     axes.axvline(0, color=GREY, linewidth=1)
     # The first name is drawn at the bottom, and a reader begins at the top.
@@ -29,7 +30,8 @@ def interval_plot(
         axes.plot([value], [name], color=BLUE, marker="o")
     axes.margins(y=0.5 / len(differences))
     axes.set(xlabel=f"{'points' if rate else 'score'} against {reference}, with 95% intervals")
-    return saved(figure, path)
+    saved(figure, path)
+    return path
 
 
 def price_plot(

@@ -16,6 +16,7 @@ from ...modules.statistics.statistics import Estimate
 from ..base.journal import read_object
 from ..base.wording import counted, money
 from ..comparison.table import Standing
+from ..plots.comparison import interval_plot
 from ..runs.manifest import CONTEST
 
 Outcome = Literal["better", "not worth it", "undecided"]
@@ -119,6 +120,19 @@ class ContestResult:
         }
         self.paid: UsageFields = result["paid"]
         self.sentences = [sentence for sentence in _sentences(result) if sentence]
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether scores are shares: the result does not say so, but no share is above 1."""
+        return self.winning is None or self.winning.right <= 1
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw how far each program is from the reference, with intervals, as PNG or SVG. Raises
+        UserError where none was compared with it.
+        """
+        differences = {shown.name: shown.difference for shown in self.asked if shown.difference}
+        reference = next((shown.name for shown in self.asked), "the reference")
+        return interval_plot(differences, reference, Path(path), rate=self.is_rate)
 
 
 ContestKind = TypeVar("ContestKind", bound=ContestResult)

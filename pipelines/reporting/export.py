@@ -6,12 +6,12 @@ import base64
 import csv
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
-from ..plots.comparison import Ends, interval_plot
 from .page import RunGroup, ShownRun
 from .plots import Picture
 
@@ -92,16 +92,10 @@ def _harmless(cell: object) -> object:
 
 def _intervals(group: RunGroup, file: Path) -> list[Path]:
     """Draw how far each program is from the reference."""
-    differences: dict[str, Ends] = {}
-    if group.contest is not None:
-        differences = {
-            shown.name: shown.difference for shown in group.contest.asked if shown.difference
-        }
-    elif group.comparison is not None:
-        judged = group.comparison.judged
-        differences = {pair.a: (pair.difference, *pair.interval) for pair in judged}
-    drawn = interval_plot(differences, group.names[0], file, rate=group.is_rate)
-    return [file] if drawn else []
+    shown = group.contest or group.comparison
+    with suppress(UserError):  # nothing to draw
+        return [] if shown is None else [shown.plot(file)]
+    return []
 
 
 def _picture(picture: Picture, stem: str) -> Path:

@@ -135,6 +135,8 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
         ties = Ties.of(more, agents, seed, allowed=_TIED)
         written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
         return Chosen(written, found, agents, ties=ties)
+    if found is not None and found.names_agent and not more:
+        raise UserError(f"{name} needs an agent: write {name}:AGENT, such as {name}:{agents[0]}")
     if found is None or found.names_agent != bool(more):
         raise UserError(
             f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "

@@ -447,3 +447,12 @@ def test_a_margin_is_a_share_of_the_error_for_each_run_beside_the_reference(run:
     for wrong in (0, "-2", "x", 1.5, True):
         with pytest.raises(fm.UserError, match="give points such as 5"):
             fm.compare(team, one, margin=wrong)
+
+
+def test_a_comparison_is_drawn_unless_it_has_no_verdict(run: Write, tmp_path: Path) -> None:
+    metric = {"name": "rubric", "spec": None, "code": "1", "low": 0, "high": 1, "rate": False}
+    drawn = fm.compare(run({1}, 10), run(range(8), 10), names=NAMES).plot(tmp_path / "drawn.svg")
+    assert "points against base" in drawn.read_text()
+    with pytest.raises(fm.UserError, match="nothing to draw: no program has a verdict against"):
+        fm.compare(run({1}, 10), run({2}, 10, metric=metric)).plot(tmp_path / "none.svg")
+    assert not (tmp_path / "none.svg").exists()

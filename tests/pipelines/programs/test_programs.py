@@ -61,6 +61,7 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("deliberation", {"roles": []}, "needs roles"),
         ("deliberation:critic,critic", {}, "'critic' appears more than once"),
         ("deliberation:critic:coin", {}, "no tie-break 'coin'"),
+        ("deliberation:critic:strongest", {}, "strongest needs an agent: .* strongest:critic"),
         ("deliberation:critic", {"max_rounds": 0}, "max_rounds is 0.*at least 1"),
         ("causal", {"th1": float("nan")}, "th1 is nan"),
         ("causal", {"without": ["answer"]}, "no component 'answer'.*non_causal"),

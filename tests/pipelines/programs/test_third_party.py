@@ -115,7 +115,6 @@ def last_word(turns):
 class Greeting(Request):
     """Say hello."""
 
-    example = "greet"
     name: Annotated[str, Option(help="Whom to greet.")] = "all"
 
 
@@ -155,6 +154,7 @@ last_word = {module}:last_word
 
 [folkmoot.commands]
 greet = {module}:greet
+runs = {module}:greet
 
 [folkmoot.functions]
 last_word = {module}:last_word
@@ -307,11 +307,12 @@ def test_a_function_and_a_format_of_logs_are_found_by_entry_point(tmp_path: Path
     assert fm.load_run(imported.folder / "me").summary.scores["accuracy"]["value"] == 0.5
 
 
-def test_a_command_is_found_by_entry_point(installed: Path) -> None:
+def test_a_command_is_found_by_entry_point_unless_its_name_is_taken(installed: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "folkmoot", "greet", "--name", "you"],
         env={**os.environ, "PYTHONPATH": str(installed)},
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "hello you\n")
+    warning = "warning: the command runs is folkmoot's own: give yours another name\n"
+    assert (done.returncode, done.stderr) == (0, f"{warning}hello you\n")
