@@ -314,5 +314,5 @@ def test_a_command_is_found_by_entry_point_unless_its_name_is_taken(installed: P
         capture_output=True,
         text=True,
     )
-    warning = "warning: the command runs is folkmoot's own: give yours another name\n"
+    warning = "folkmoot: warning: the command runs is folkmoot's own: give yours another name\n"
     assert (done.returncode, done.stderr) == (0, f"{warning}hello you\n")
