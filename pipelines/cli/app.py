@@ -64,6 +64,12 @@ for _attached in ATTACHED.names():
     else:
         assert _found is not None
         COMMANDS[_attached] = _found
+FIRST = (
+    *("try", "ask", "evaluate", "compare", "compile", "tune", "report", "show", "serve", "ui"),
+    "check",  # the only one of `data`
+)
+"""The commands that most people need, which the help lists first."""
+MORE = "More commands"
 COMMON = (
     *("questions", "train", "validation", "lm", "api_base", "added", "baseline", "optimizer"),
     *("trials", "names", "match_budget", "margin", "sets", "metric", "limit", "budget", "out"),
@@ -196,6 +202,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
         # Typer keeps the line breaks of a docstring, which are those of the source.
         help="\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs),
         epilog=command.request.example and f"Example: folkmoot {command.request.example}",
+        rich_help_panel="Commands" if name in FIRST else MORE,
     )(lambda: None)
 
 
@@ -265,7 +272,7 @@ _data = typer.Typer(
 )
 for _name, _command in COMMANDS.items():
     add(_data if _name == "check" else app, _name, _command)
-app.add_typer(_data)
+app.add_typer(_data, rich_help_panel=MORE)
 
 
 def run() -> None:

@@ -9,6 +9,7 @@ from dataclasses import fields
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.base.request import command_options
@@ -60,3 +61,12 @@ def test_help_of_the_program_is_quick() -> None:
     ]
     assert [rest for _, *rest in found] == [[], [], []]
     assert min(float(seconds) for seconds, *_ in found) < 0.6
+
+
+def test_the_help_lists_first_what_most_people_need() -> None:
+    shown = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "80"}).output
+    first, _, more = shown.partition("More commands")
+    assert "│ try " in first
+    assert "│ serve " in first
+    assert "│ controls " in more
+    assert "│ data " in more
