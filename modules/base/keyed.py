@@ -63,14 +63,19 @@ def _reader(hint: Any) -> Reader | None:
         return None
     make = inner[0]
 
+    # All are looked at, since a plain one may have been added to those that were made before.
     def listed(held: list[Any]) -> list[Any]:
-        return held if not held or make(held[0]) is held[0] else [make(item) for item in held]
+        if all(make(item) is item for item in held):
+            return held
+        return [make(item) for item in held]
 
     def named(held: dict[str, Any]) -> dict[str, Any]:
-        first = next(iter(held.values()), None)
-        if first is None or make(first) is first:
+        if all(make(item) is item for item in held.values()):
             return held
         return {name: make(item) for name, item in held.items()}
 
-    kind = get_origin(hint)
-    return listed if kind is list else named if kind is dict else make
+    def made(held: Any) -> Any:
+        return None if held is None else make(held)
+
+    readers: dict[Any, Reader] = {list: listed, dict: named}
+    return readers.get(get_origin(hint), made)

@@ -115,7 +115,7 @@ def _interval(values: Numbers, counts: npt.NDArray[np.int_], alpha: float) -> In
     if not counts.sum():
         return Interval(-1.0, 1.0)
     limit = -math.log(alpha)
-    # A value that never came would count as 0 x -inf, which is no number.
+    # A value that was never seen would count as 0 × −inf, which is NaN.
     values, counts = values[counts > 0], counts[counts > 0]
 
     def excess(mean: float) -> float:

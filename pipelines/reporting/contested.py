@@ -126,13 +126,14 @@ class ContestResult:
         """Whether scores are shares: the result does not say so, but no share is above 1."""
         return self.winning is None or self.winning.right <= 1
 
-    def plot(self, path: str | Path) -> Path:
-        """Draw how far each program is from the reference, with intervals, as PNG or SVG. Raises
-        UserError where none was compared with it.
+    def plot(self, path: str | Path, *, rate: bool | None = None) -> Path:
+        """Draw how far each program is from the reference, with intervals, as PNG or SVG. `rate`
+        says whether scores are shares; None is `is_rate`. Raises UserError where none was compared.
         """
+        rate = self.is_rate if rate is None else rate
         differences = {shown.name: shown.difference for shown in self.asked if shown.difference}
         reference = next((shown.name for shown in self.asked), "the reference")
-        return interval_plot(differences, reference, Path(path), rate=self.is_rate)
+        return interval_plot(differences, reference, Path(path), rate=rate)
 
 
 ContestKind = TypeVar("ContestKind", bound=ContestResult)

@@ -6,7 +6,6 @@ import base64
 import csv
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -92,10 +91,12 @@ def _harmless(cell: object) -> object:
 
 def _intervals(group: RunGroup, file: Path) -> list[Path]:
     """Draw how far each program is from the reference."""
-    shown = group.contest or group.comparison
-    with suppress(UserError):  # nothing to draw
-        return [] if shown is None else [shown.plot(file)]
-    return []
+    try:
+        if group.contest is not None:
+            return [group.contest.plot(file, rate=group.is_rate)]
+        return [] if group.comparison is None else [group.comparison.plot(file)]
+    except UserError:  # there is nothing to draw
+        return []
 
 
 def _picture(picture: Picture, stem: str) -> Path:

@@ -125,7 +125,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
     Raises UserError for a name that no tie-break has, an agent that does not take part, and a seed
     that is no whole number.
     """
-    # Also where no tie is drawn, so that a seed that is no number is refused.
+    # The seed is checked even where no tie is drawn, so that a wrong one is always refused.
     ties = Ties.of("first", agents, seed)
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)

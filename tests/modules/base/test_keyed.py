@@ -75,3 +75,10 @@ def test_rows_of_users_have_attributes_all_the_way_down() -> None:
     assert isinstance(row.transcript[0], TurnFields)
     assert row.transcript[0].usage is not None
     assert row.transcript[0].usage.calls == 2
+
+
+def test_a_plain_turn_that_is_added_later_has_attributes_too() -> None:
+    row = ResultRow.of({"transcript": [{"agent": "a"}]})
+    assert row.transcript[0].agent == "a"
+    row["transcript"].append({"agent": "b"})
+    assert [turn.agent for turn in row.transcript] == ["a", "b"]
