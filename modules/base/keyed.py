@@ -77,5 +77,5 @@ def _reader(hint: Any) -> Reader | None:
     def made(held: Any) -> Any:
         return None if held is None else make(held)
 
-    readers: dict[Any, Reader] = {list: listed, dict: named}
-    return readers.get(get_origin(hint), made)
+    kind = get_origin(hint)
+    return listed if kind is list else named if kind is dict else made
