@@ -449,6 +449,7 @@ def test_a_margin_is_a_share_of_the_error_for_each_run_beside_the_reference(run:
             fm.compare(team, one, margin=wrong)
 
 
+@pytest.mark.plots
 def test_a_comparison_is_drawn_unless_it_has_no_verdict(run: Write, tmp_path: Path) -> None:
     metric = {"name": "rubric", "spec": None, "code": "1", "low": 0, "high": 1, "rate": False}
     drawn = fm.compare(run({1}, 10), run(range(8), 10), names=NAMES).plot(tmp_path / "drawn.svg")
