@@ -14,7 +14,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import dspy
-import numpy as np
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
@@ -182,8 +181,10 @@ class Metric:
             ):
                 feedback, returned = returned.get("feedback"), returned["score"]
             feedback = None if feedback is None else str(feedback)
-            right = isinstance(returned, bool | np.bool_)
-            number = isinstance(returned, Number | np.number) and not isinstance(returned, complex)
+            if getattr(returned, "shape", None) == ():  # one number, of NumPy or PyTorch
+                returned = returned.item()
+            right = isinstance(returned, bool)
+            number = isinstance(returned, Number) and not isinstance(returned, complex)
             value = float(returned) if right or number else None
         except (FatalCallError, MetricError):
             raise
@@ -201,7 +202,7 @@ class Metric:
             )
         if wrong := self.scale.fault(value):
             raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")
-        whole = right or (isinstance(returned, int | np.integer) and value in (0, 1))
+        whole = right or (isinstance(returned, int) and value in (0, 1))
         correct = bool(value) if self.rate or (self.rate is None and whole) else None
         return Graded(value, correct, feedback)
 
