@@ -387,6 +387,8 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     bare = re.sub(r'"[^"]*"', "", first)
     # Of equally frequent signs the first one is taken, which is the usual one.
     delimiter = stated[1] if stated else max(usual + _DELIMITERS, key=bare.count)
+    # Passages of a context may be longer than the 128 kB of a cell that Python stops at.
+    csv.field_size_limit(max(MOST_ROW, csv.field_size_limit()))
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
