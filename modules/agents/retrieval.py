@@ -57,7 +57,7 @@ class InformedSeat(Seat):
     def __init__(
         self,
         name: str,
-        signature: type[Any],
+        signature: type[object],
         environment: Environment | None,
         retrieval: str = RETRIEVALS[0],
         max_queries: int = 2,

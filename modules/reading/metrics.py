@@ -206,7 +206,7 @@ class Metric:
         correct = bool(value) if self.rate or (self.rate is None and whole) else None
         return Graded(value, correct, feedback)
 
-    def _arguments(self, question: Question, prediction: Any, *more: Any) -> list[Any]:
+    def _arguments(self, question: Question, prediction: object, *more: object) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
         example = Question(question, **meta) if meta else question
         # GEPA passes five arguments: a metric gets as many of them as it takes.
@@ -324,7 +324,7 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 # ----------------------------------------------------------------------------------
 
 
-def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
+def _parameters(function: Callable[..., object], name: str) -> tuple[int, int]:
     """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
     target = function.forward if isinstance(function, dspy.Module) else function
     try:
@@ -348,14 +348,14 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
     return max(2, needed), min(5, room)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", None) or type(function).__name__
     return "metric" if name == "<lambda>" else str(name)
 
 
-def code_of(thing: Any) -> str:
+def code_of(thing: object) -> str:
     """A short hash of what a function or object does: its source, and the plain values that it
     holds.
     """
@@ -363,7 +363,7 @@ def code_of(thing: Any) -> str:
     return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
+def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     """The sources and plain values that a function or object is made of, in a fixed order."""
     if isinstance(thing, _PLAIN):
         return [thing]
@@ -403,7 +403,7 @@ def values_held_by(function: FunctionType) -> list[Any]:
     return [closed, function.__defaults__, function.__kwdefaults__]
 
 
-def source_of(thing: Any) -> str:
+def source_of(thing: object) -> str:
     """The source of a class or function; its bytecode where there is none, and of a lambda."""
     if not isinstance(thing, type):
         return _read_source(thing)

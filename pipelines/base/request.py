@@ -133,7 +133,7 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     return options
 
 
-def given_again(request: Any, other: type[Any], without: Container[str]) -> str:
+def given_again(request: object, other: type[object], without: Container[str]) -> str:
     """The options of `request` that were given and that another command has too, to be pasted
     behind that command; none of those `without`.
     """
@@ -605,7 +605,7 @@ def pairs_text(pairs: Pairs) -> list[str]:
     return list(pairs or ())
 
 
-def split_items(values: str | Iterable[Any] | None) -> list[Any]:
+def split_items(values: str | Iterable[object] | None) -> list[Any]:
     """The items of an option that may be repeated, and may hold several items separated by
     commas.
     """

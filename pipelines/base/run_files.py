@@ -71,7 +71,7 @@ class ByKey:
             raise KeyError(name)
         return getattr(self, name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """What is None does not stand in the file."""
         value = self[name] if name in self.__slots__ else None
         return default if value is None else value
@@ -302,7 +302,7 @@ class StudyReport(ByKey):
         return self.objectives[0]
 
 
-def object_of(kind: type[T], document: Mapping[str, Any]) -> T:
+def object_of(kind: type[T], document: Mapping[str, object]) -> T:
     """The object of a dataclass that stands in a file, without fields that only another version
     knows. Raises TypeError where a field is missing.
     """
@@ -310,7 +310,7 @@ def object_of(kind: type[T], document: Mapping[str, Any]) -> T:
     return kind(**{name: value for name, value in document.items() if name in known})
 
 
-def document_of(value: Any) -> Any:
+def document_of(value: object) -> Any:
     """What a file holds of an object of a dataclass: the fields that differ from their defaults."""
     if isinstance(value, list):
         return [document_of(item) for item in value]

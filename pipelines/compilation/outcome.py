@@ -124,7 +124,7 @@ class Compilation(ShownResult):
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
+    def __deepcopy__(self, memo: dict[int, object]) -> Compilation:
         return self
 
 

@@ -46,7 +46,7 @@ def names_of_lms(document: Mapping[str, Any]) -> str | None:
     return ", ".join(names) or None
 
 
-def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
+def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     card = about("evaluation of", document)
     card.run, card.traced = partial(dict, document), True
     summary = read_object(folder / SUMMARY) or {}

@@ -54,10 +54,10 @@ class Evaluation:
         self,
         folder: Path,
         summary: Summary,
-        keep: Any = None,
+        keep: object = None,
         tracking: Tracking | None = None,
         *,
-        program: Any = None,
+        program: object = None,
         seconds: float | None = None,
         training: FittedWeights | None = None,
     ) -> None:
@@ -200,7 +200,7 @@ class Evaluation:
         )
 
 
-def runs_in(sources: Iterable[Any]) -> list[Any]:
+def runs_in(sources: Iterable[object]) -> list[Any]:
     """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
     study) is replaced by these.
     """

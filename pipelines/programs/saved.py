@@ -45,8 +45,8 @@ def load_program(
     folder: str | Path,
     *,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: Any = None,
-    embedding: Any = None,
+    environment: object = None,
+    embedding: object = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
     """The program that `program.save(folder)` wrote, or your own module that `fm.compile` did.
@@ -85,8 +85,8 @@ def saved_program(
     *,
     sets: Mapping[str, object] | None = None,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: Any = None,
-    embedding: Any = None,
+    environment: object = None,
+    embedding: object = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm,
 ) -> Program:
@@ -156,7 +156,7 @@ def saved_program(
     return program
 
 
-def save_with_lm(program: Program, folder: Path, lm: Any) -> None:
+def save_with_lm(program: Program, folder: Path, lm: object) -> None:
     """Save a program, and beside it the LM of seats without one: by name and settings, without
     address or key, so that who loads it is answered by the same LM. An LM of a user's own class is
     not saved, since no name makes it again.
@@ -216,7 +216,7 @@ def named_again(folder: Path) -> str:
 
 
 def saved_module(
-    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., Any]]
+    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., object]]
 ) -> Foreign:
     """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
     prompts.
@@ -253,7 +253,9 @@ def saved_module(
         ) from None
 
 
-def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
+def _module(
+    name: str, signature: object, protocols: Mapping[str, Callable[..., object]]
+) -> dspy.Module:
     """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
@@ -269,7 +271,7 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
     return module.deepcopy()
 
 
-def _check_lms(lms: Any) -> None:
+def _check_lms(lms: object) -> None:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by agent, such as lms={{'judge': fm.lm('…')}}"
@@ -290,8 +292,8 @@ class _Builder:
         self,
         folder: Path,
         saved: SavedProgram,
-        environment: Any,
-        embedding: Any,
+        environment: object,
+        embedding: object,
         protocols: Mapping[str, Callable[..., Program]],
     ) -> None:
         self.folder, self.where = folder, str(folder / FILE)
@@ -370,7 +372,7 @@ class _Builder:
             "tools": [tool if tool == HERE else self._environment(tool) for tool in tools],
         }
 
-    def _environment(self, fingerprint: Any) -> Any:
+    def _environment(self, fingerprint: object) -> Any:
         if isinstance(self.override, Mapping):  # of roles' tools, where the program has no place
             self.used = True
             return None if fingerprint is None else self.override[str(fingerprint)]
@@ -410,11 +412,11 @@ class _Builder:
         return self.opened[text]
 
 
-def _is_program(value: Any) -> bool:
+def _is_program(value: object) -> bool:
     return isinstance(value, Mapping) and "program" in value
 
 
-def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
+def _same(described: object, saved: object, elsewhere: bool) -> bool:
     """Whether a description holds what was saved; a later version may describe more.
 
     `elsewhere`: agents look things up in another place than they did.

@@ -69,7 +69,7 @@ class Check(Metric):
 
     def __init__(
         self,
-        check: str | Callable[..., Any],
+        check: str | Callable[..., object],
         *,
         answer_file: str | None = None,
         sandbox: str | None = None,
@@ -224,7 +224,7 @@ def _since(began: float) -> float:
     return round(time.monotonic() - began, 3)
 
 
-def metric_asked(request: Checked, metric: Any) -> Any:
+def metric_asked(request: Checked, metric: object) -> Any:
     """The check of a request, or else its metric. Raises UserError for both, and for options of a
     check without one.
     """
@@ -241,6 +241,6 @@ def metric_asked(request: Checked, metric: Any) -> Any:
     return check if isinstance(check, Check) else Check(check, **given)
 
 
-def sandbox_of(metric: Any) -> Sandbox:
+def sandbox_of(metric: object) -> Sandbox:
     """What runs the code of tasks that this metric scores."""
     return metric.sandbox if isinstance(metric, Check) else Sandbox.of(None)
