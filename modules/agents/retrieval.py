@@ -57,7 +57,7 @@ class InformedSeat(Seat):
     def __init__(
         self,
         name: str,
-        signature: type[object],
+        signature: type[dspy.Signature],
         environment: Environment | None,
         retrieval: str = RETRIEVALS[0],
         max_queries: int = 2,

@@ -104,11 +104,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
     def __init__(
         self,
         name: str,
-        signature: type[object],
+        signature: type[dspy.Signature],
         *,
-        lm: object = None,
+        lm: dspy.BaseLM | None = None,
         sampling: Mapping[str, object] | None = None,
-        adapter: object = None,
+        adapter: dspy.Adapter | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -137,7 +137,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return getattr(self.predict, "adapter", None)
 
     @adapter.setter
-    def adapter(self, adapter: object) -> None:
+    def adapter(self, adapter: dspy.Adapter | None) -> None:
         if adapter is not None and not isinstance(adapter, dspy.Adapter):
             raise UserError(
                 f"the adapter of the agent {self.name!r} is a {type(adapter).__name__}: "

@@ -21,7 +21,7 @@ INSTEAD = (
 """Advice on how a user can give a name of code that a file of roles may not hold."""
 
 
-def roles(given: object, *, make_lm: MakeLM = lm) -> dict[str, Role]:
+def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
     """Roles of your own by name, for `own_roles`.
 
     Args:

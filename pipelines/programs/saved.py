@@ -45,8 +45,8 @@ def load_program(
     folder: str | Path,
     *,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: object = None,
-    embedding: object = None,
+    environment: Any = None,
+    embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
     """The program that `program.save(folder)` wrote, or your own module that `fm.compile` did.
@@ -85,8 +85,8 @@ def saved_program(
     *,
     sets: Mapping[str, object] | None = None,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
-    environment: object = None,
-    embedding: object = None,
+    environment: Any = None,
+    embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm,
 ) -> Program:

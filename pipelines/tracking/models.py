@@ -89,7 +89,11 @@ else:
 
 
 def log_program(
-    program: dspy.Module | str | Path, name: str, *, run_id: str | None = None, lm: object = None
+    program: dspy.Module | str | Path,
+    name: str,
+    *,
+    run_id: str | None = None,
+    lm: dspy.BaseLM | None = None,
 ) -> str:
     """Log a program to MLflow as a model that `mlflow.pyfunc.load_model` loads, and register it.
 
