@@ -171,6 +171,9 @@ class Metric:
         )
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 
+    def ended(self, rows: int) -> None:
+        """Called once a run has so many rows. Raises UserError where none could be scored."""
+
     def graded(self, scored: Callable[[], Any]) -> Graded:
         """Checks what a metric returned. Raises MetricError, and whatever ends a run."""
         try:

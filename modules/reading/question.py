@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any, get_args
 
 import dspy
@@ -268,6 +269,11 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
         for path in files:
             check_inside(path, f"{name}, {part}")
         checked[part] = dict(files)
+    paths = {path for files in checked.values() for path in files}
+    for path in paths:
+        folders = {str(above) for above in PurePosixPath(path).parents}
+        for both in folders & paths:
+            raise UserError(f"{name}: {both!r} is a file, so {path!r} cannot lie in it")
     return checked
 
 

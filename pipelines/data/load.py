@@ -20,6 +20,7 @@ from ...modules.reading.answers import golds_of
 from ...modules.reading.column_kind import ColumnKind
 from ...modules.reading.question import (
     KINDS,
+    TASK_FILES,
     Question,
     answer_texts,
     from_row,
@@ -430,6 +431,12 @@ def check_labelled(questions: Iterable[Question]) -> None:
         where = getattr(first, _WHERE, None)
         at = "" if where is None else f"at {where}, "
         has = "has" if len(unlabelled) == 1 else "have"
+        for part in TASK_FILES:
+            if part in first.meta:
+                raise UserError(
+                    f"{at}question {first.id!r} has {part} that are not an object of paths and "
+                    "texts, so it is no task: correct them"
+                )
         raise UserError(
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {at}question "
             f"{first.id!r}); add the answers, or name the column that holds them, "

@@ -85,15 +85,19 @@ def _tasks(path: Path) -> Iterator[TableRow]:
     places = [place for place in path.iterdir() if place.is_dir() and place.name[0] != "."]
     for place in sorted(places):
         try:
+            if place.is_symlink():
+                raise UserError(f"{place} is a link to another place: put the task here")
             texts = {part: texts_below(place / part) for part in ("files", "tests")}
-            question = read_regular(place / TASK).decode()
+            question = read_regular(place / TASK, links=False).decode()
             yield TableRow(
                 place.name, {"id": place.name, "question": question, "kind": "task", **texts}
             )
         except UserError as problem:
             yield TableRow(place.name, {}, str(problem))
-        except (OSError, UnicodeDecodeError):
-            yield TableRow(place.name, {}, f"no {TASK} that can be read; add it")
+        except UnicodeDecodeError:
+            yield TableRow(place.name, {}, f"its {TASK} is not UTF-8; save it as that")
+        except OSError as problem:
+            yield TableRow(place.name, {}, f"no {TASK} can be read ({problem.strerror}); add it")
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
