@@ -218,7 +218,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is a folder but not one that datasets.save_to_disk wrote "
+            f"{path} is a folder neither of tasks (TASK/{TASK}) nor of datasets.save_to_disk "
             f"({_first_line(error)}); give such a folder or a file"
         ) from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
