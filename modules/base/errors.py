@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,16 @@ def checked_whole(name: str, value: object, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
     return value
+
+
+def checked_among(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """The value, where it is one of those. Raises UserError with its name."""
+    if value not in allowed:
+        raise UserError(
+            f"there is no {name} {value!r}{did_you_mean(value, allowed)}: choose "
+            f"{' or '.join(allowed)}"
+        )
+    return str(value)
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:

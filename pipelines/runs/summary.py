@@ -366,7 +366,7 @@ class _Tally:
             right = round(mean * n)
             if 0 < right < n:
                 flips = min(right, n - right) / n
-                flaky.append(Flaky(name, n, right, flips))
+                flaky.append(Flaky(id=name, repeats=n, right=right, flips=flips))
         return sorted(flaky, key=lambda question: -question.flips)
 
     def grouped(self) -> dict[str, dict[str, ScoreFields]]:

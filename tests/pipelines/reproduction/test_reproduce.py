@@ -364,7 +364,7 @@ def test_failures_are_counted_and_no_measurements(home: Path, scripted: Scripted
 
 def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
     for errors, difference in ((2, -1.0), (3, None)):
-        line = Line("row", "accuracy", 71.0, counts=Counts(100, rows=100, errors=errors))
+        line = Line("row", "accuracy", 71.0, counts=Counts(questions=100, rows=100, errors=errors))
         line.measure({"value": 0.7, "low": 0.6, "high": 0.8, "n": 100})
         assert line.difference == (difference and pytest.approx(difference))
         assert line.inside == (None if difference is None else True)
