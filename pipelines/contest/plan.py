@@ -26,6 +26,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
+from ..base.life import cost_together
 from ..base.request import LIMITS, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, smallest_differences
@@ -180,13 +181,11 @@ class ContestPlan:
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
-        costs = [plan.estimate.cost_usd for plan in self.plans.values()]
-        priced = [cost for cost in costs if cost is not None]
-        if len(priced) < len(costs):
-            return None
-        low, high = (sum(ends) for ends in zip(*priced, strict=True))
+        cost = cost_together(plan.estimate.cost_usd for plan in self.plans.values())
         most = self.budget.usd if self.budget else None
-        return (low, high) if most is None else (min(low, most), min(high, most))
+        if cost is None or most is None:
+            return cost
+        return min(cost[0], most), min(cost[1], most)
 
     def lines(self) -> list[str]:
         """The plan on one screen: how questions are read, the field, the cost, and what it can
