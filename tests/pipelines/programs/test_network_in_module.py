@@ -18,6 +18,7 @@ from folkmoot.modules.protocols.program import Program
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.usefixtures("quick_rivals")
 CONFIG = fm.NetworkConfig(agents=2, strategies=("cot", "zero_shot"), hidden=4, heads=2, k=0)
 QUESTIONS = [fm.Question(question(i)) for i in range(8)]
 VECTORS = words_of(list(WORDS.values()))
