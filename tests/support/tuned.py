@@ -96,13 +96,13 @@ ORDERS = {
 def study_at(url: str, out: Path, **options: Any) -> Any:
     """The study over orders that tests kill and resume."""
     given: dict[str, Any] = {
-        "trials": 12,
+        "trials": 8,
         "lm": lm_at(url),
         "out": out,
         "tracking": False,
         "concurrency": 4,
     }
-    return fm.tune(ORDERS, questions(0, 40), questions(40, 60), **{**given, **options})
+    return fm.tune(ORDERS, questions(0, 20), questions(20, 30), **{**given, **options})
 
 
 def killed_at(owner: Any, name: str, count: int) -> None:

@@ -8,6 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ NO_SCORES = ("of", "shots", "gamma", "step_limits", "d_max")
 COUNTS = ("all_six_correct", "all_six_wrong", "questions_failed_by_every_configuration")
 
 
+@cache
 def published() -> dict[str, Any]:
     """`published-results.yaml` of the project's specification."""
     data = os.environ.get("FOLKMOOT_DATA")
