@@ -163,6 +163,11 @@ class Foreign(Program):
         """The number of turns is not known before it has run."""
         return []
 
+    def check_saved(self) -> None:
+        """Raise UserError for a callable, here and where a program has it as a part."""
+        if not isinstance(self.module, dspy.Module):
+            raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
+
     def save(
         self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
     ) -> None:
@@ -174,8 +179,7 @@ class Foreign(Program):
         folder that cannot be written.
         """
         place = Path(path)
-        if not isinstance(self.module, dspy.Module):
-            raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
+        self.check_saved()
         check_no_pickle(place, save_program, modules_to_serialize)
         check_kept(self.module)
         state = {
@@ -277,6 +281,7 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
+        self.miss_options(asked["choices"])
         held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
         question = Question(
             {"meta": {}, **asked, **held, "choices": asked["choices"] or None},

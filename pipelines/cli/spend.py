@@ -111,7 +111,7 @@ def try_(request: ContestRequest, view: TryView) -> None:
     from .life import live
 
     def show(contest: Contest) -> None:
-        show_lines(contest.sentences[-1:] if view.quiet else contest.lines())
+        show_lines(contest.sentences[:1] if view.quiet else contest.lines())
 
     def code(contest: Contest) -> int:
         return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0

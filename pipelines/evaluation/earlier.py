@@ -129,9 +129,9 @@ class Evaluation:
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
         if rival and not self.empty:
-            return f"folkmoot compare {rival} {self.folder}"
+            return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
         if not data or counts.errors + counts.unreadable:
-            return f"folkmoot show {self.folder}"
+            return shlex.join(["folkmoot", "show", str(self.folder)])
         lms = dict.fromkeys(lm.name for lm in self.summary.run.lms.values())
         words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
         return " ".join(filter(None, words))

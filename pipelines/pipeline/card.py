@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Kind, kinds_in
+from ..base.cards import Card, Kind, ask_command, kinds_in
 from ..lms.ledger import totals
 
 PIPELINE, WINNER = "pipeline.json", "winner"
@@ -39,8 +39,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         asked = last.run()  # the questions that the winner was judged on
         of_data = {name: asked[name] for name in ("questions", "data_fingerprint") if name in asked}
         card.run = partial(dict, {**manifest, **of_data})
-    if (folder / WINNER).is_dir():
-        card.next = f"folkmoot ask {folder} 'YOUR QUESTION'"
+        if (folder / WINNER).is_dir():
+            card.next = ask_command(folder, folder / WINNER, asked["lms"])
     return card
 
 

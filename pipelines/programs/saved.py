@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import distributions
@@ -25,7 +25,8 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
-from ..base.cards import result_kind
+from ...modules.reading.question import Question
+from ..base.cards import MEASURED, measured_kinds, result_kind
 from ..base.journal import read_object, write_json
 from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
@@ -156,12 +157,13 @@ def saved_program(
     return program
 
 
-def save_with_lm(program: Program, folder: Path, lm: Any) -> None:
-    """Save a program, and beside it the LM of seats without one: by name and settings, without
-    address or key, so that who loads it is answered by the same LM. An LM of a user's own class is
-    not saved, since no name makes it again.
+def save_with_lm(program: Program, folder: Path, lm: Any, questions: Iterable[Question]) -> None:
+    """Save a program, and beside it the kinds of the questions that it was measured on, and the LM
+    of seats without one: by name and settings, without address or key, so that who loads it is
+    answered by the same LM. An LM of a user's own class is not saved, since no name makes it again.
     """
     program.save(folder)
+    write_json(folder / MEASURED, {"kinds": sorted({question.kind for question in questions})})
     if engine_of(lm) is not None or type(lm) is dspy.LM:
         write_json(folder / LM_FILE, saved_lm(lm).model_dump(exclude_unset=True))
 
@@ -176,8 +178,11 @@ def own_lm(folder: Path) -> SavedLM | None:
 
 
 def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
-    """The program, which makes the LM that it was saved with in this folder when it is asked."""
+    """The program, which makes the LM that it was saved with in this folder when it is asked, and
+    knows the kinds of questions that it was measured on.
+    """
     folder = program_folder(Path(folder).expanduser())
+    program.kinds = measured_kinds(folder)
     saved = own_lm(folder)
     if saved is not None:
         where = str(folder / LM_FILE)
