@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties, Vote, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
 from .declaration import Protocol, Replayed, Replays, items_and
+from .foreign import Foreign
 from .pick import picked
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
 from .single import SingleAgent
@@ -48,7 +49,8 @@ class Ensemble(Program):
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
     Args:
-        members: names of single-agent strategies, or programs; at least one.
+        members: names of single-agent strategies, programs, or modules and functions of your own;
+            at least one.
         vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
             DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
         weights: one non-negative number per member, for votes and ties that weigh; None until
@@ -72,7 +74,7 @@ class Ensemble(Program):
 
     def __init__(
         self,
-        members: Sequence[str | Program],
+        members: Sequence[str | dspy.Module | Callable[..., Any]],
         vote: str = "majority",
         weights: Sequence[float] | None = None,
         *,
@@ -97,10 +99,7 @@ class Ensemble(Program):
             raise UserError(
                 f"there is no vote {vote!r}{did_you_mean(vote, VOTES)}: choose {' or '.join(VOTES)}"
             )
-        self.members = [
-            SingleAgent(member, sampling=sampling) if isinstance(member, str) else member
-            for member in members
-        ]
+        self.members = [_member(member, sampling) for member in members]
         self.names = distinct([_name(member) for member in self.members])
         for member, name in zip(self.members, self.names, strict=True):
             if isinstance(member, SingleAgent):
@@ -298,6 +297,19 @@ def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
 def _ties_of(vote: str) -> Ties:
     """The rule for ties of a vote, unless another is given."""
     return Ties("first" if vote == "majority" else "weight")
+
+
+def _member(member: Any, sampling: Mapping[str, object] | None) -> Program:
+    if isinstance(member, Program):
+        return member
+    if isinstance(member, str):
+        return SingleAgent(member, sampling=sampling)
+    if not callable(member):
+        raise UserError(
+            f"a member of the ensemble is a {type(member).__name__}: give names of strategies, "
+            "programs, a dspy.Module or a function"
+        )
+    return Foreign(member)
 
 
 def _name(member: Program) -> str:

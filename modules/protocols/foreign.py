@@ -29,7 +29,7 @@ from ..agents.transcript import Turn
 from ..base.calls import ASKER, CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
-from ..base.saved_file import MAX_BYTES, Described
+from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
@@ -39,8 +39,8 @@ from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, check_no_pickle, predictors_of
 
-MODULE, STATE = "module.json", "state.json"
-"""Files of a saved module: which one it is, and what DSPy's `load` reads."""
+STATE = "state.json"
+"""The file of a saved module that DSPy's `load` reads; MODULE says which module it is."""
 
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction, which are never the answer."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import Registry
+from ...modules.base.saved_file import MODULE
 from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
 from .run_files import LMFields, ScoreFields
@@ -295,17 +296,22 @@ def measured_kinds(program: Path) -> list[str]:
 
 def ask_command(folder: Path, program: Path, lms: Mapping[str, LMFields]) -> str:
     """The command that asks the program of a result, to be pasted: with options where it was
-    measured with them, and with the addresses of its LMs.
+    measured with them.
     """
     words = ["folkmoot", "ask", str(folder), "YOUR QUESTION"]
     if measured_kinds(program) == ["choice"]:
         words += ["--choice", "ONE OPTION", "--choice", "ANOTHER"]
-    return shlex.join(words) + address_options(lms)
+    return shlex.join(words) + program_options(program, lms)
 
 
-def address_options(lms: Mapping[str, LMFields]) -> str:
-    """The options that give LMs their addresses, which no saved program has."""
+def program_options(program: Path, lms: Mapping[str, LMFields]) -> str:
+    """The options that a saved program needs, to be pasted behind a command: the class of a module
+    of the user's own, and the addresses of LMs, neither of which is taken from its files.
+    """
     words = []
+    module = read_object(program / MODULE) or {}
+    if own := module.get("spec") or module.get("class"):
+        words += ["--set", f"program={own}"]
     for seat, described in lms.items():
         address = described["endpoint"].rpartition(" at ")[2]
         if address.startswith("http") and address != settings().openai_base_url:

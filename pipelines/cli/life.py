@@ -64,6 +64,8 @@ def live(
         once(outcome)
         if getattr(request, "tracking", False):
             say(push_words())
+            if name := getattr(request, "register", None):
+                say(f"registering models:/{name}/latest, for mlflow.pyfunc.load_model")
 
     outcome: OutcomeType | None = None
     stopped, code = None, 0

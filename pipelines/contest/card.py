@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from ...modules.reading.grading import ACCURACY
-from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, address_options, ask_command
+from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, ask_command, program_options
 from ..base.journal import read_object
 from ..evaluation.card import costs_of
 from ..lms.ledger import totals
@@ -70,17 +70,18 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
     taken = contest.folders.get(contest.winner_name)
     run = read_object(contest.folder / CONTEST if taken is None else taken / MANIFEST) or {}
     lms = run.get("manifest", run)["lms"]
-    address, folder = address_options(lms), contest.folder / WINNER
+    folder = contest.folder / WINNER
+    options = program_options(folder, lms)
     if contest.result.get("saved"):
         place = shlex.quote(str(folder))
         return {
             "ask": ask_command(folder, folder, lms),
-            "improve": f"folkmoot compile {place} --train FILE --validation FILE{address}",
+            "improve": f"folkmoot compile {place} --train FILE --validation FILE{options}",
         }
     if (spec := contest.result.get("spec")) is None:
         return {}
     own, lm = shlex.quote(spec), shlex.quote(contest.result["lm"])
-    return {"ask": f"folkmoot ask {own} 'YOUR QUESTION' --lm {lm}{address}"}
+    return {"ask": f"folkmoot ask {own} 'YOUR QUESTION' --lm {lm}{options}"}
 
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:

@@ -19,8 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, Described, read_document
-from ...modules.protocols.foreign import MODULE, STATE, Foreign
+from ...modules.base.saved_file import FILE, MODULE, Described, read_document
+from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import HERE
@@ -351,15 +351,14 @@ class _Builder:
             ) from None
 
     def _strategy(self, what: Any) -> Any:
-        """The meaning of a network's strategy: a name, a program, or a user's module."""
-        if not _is_program(what):
-            return what
-        if what["program"] != "foreign":
-            return self._inner(what)
-        name = str(what.get("spec") or what.get("class"))
-        return Foreign(_module(name, None, self.protocols), what.get("inputs"), what.get("spec"))
+        """The meaning of a network's strategy: a name, or a program."""
+        return self._inner(what) if _is_program(what) else what
 
     def _inner(self, described: Described) -> Program:
+        if described["program"] == "foreign":
+            spec = described.get("spec")
+            name = str(spec or described.get("class"))
+            return Foreign(_module(name, None, self.protocols), described.get("inputs"), spec)
         learned = str(described.get("learned"))
         return self.build(
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
@@ -479,15 +478,16 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     return make_lm(saved_lm.name, **settings)
 
 
-def check_address(name: str, seat: str) -> None:
+def check_address(name: str, seat: str, how: str = "") -> None:
     """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
-    it is.
+    it is. `how` says how it is given where that is not known.
     """
     if seat == EVERY:
-        who, how = f"the LM {name} that it was saved with", "--api-base URL, fm.lm(…, api_base=…)"
+        who = f"the LM {name} that it was saved with"
+        how = how or "--api-base URL, fm.lm(…, api_base=…)"
     else:
         who = f"the LM {name} of the agent {seat!r}"
-        how = f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
+        how = how or f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
     current = read_settings()
     if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
         return

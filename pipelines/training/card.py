@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Content, Kind, Score, address_options, kept_files
+from ..base.cards import Card, Content, Kind, Score, kept_files, program_options
 from ..base.journal import read_object
 from ..evaluation.card import names_of_lms
 from ..lms.ledger import totals
@@ -65,7 +65,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         if file.is_file():
             card.pictures[file] = caption
     command = shlex.join(["folkmoot", "evaluate", str(folder), "--data", "FILE"])
-    card.next = f"{command}{address_options(document['lms'])}"
+    card.next = f"{command}{program_options(folder, document['lms'])}"
     return card
 
 
