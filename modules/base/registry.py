@@ -139,6 +139,8 @@ class Registry(MutableMapping[str, T]):
         if place is None:
             return None
         module, attribute, rest = place.groups()
+        if Path(module).is_file():  # as `mine.py:Triage`
+            module = module.removesuffix(".py")
         name = f"{module}:{attribute}"
         if name not in self._entries:
             thing = self._imported(name, module, attribute)

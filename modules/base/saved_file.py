@@ -10,7 +10,7 @@ from typing import Any
 from .errors import UserError
 from .files import read_regular
 
-FILE = "program.json"
+FILE, MODULE = "program.json", "module.json"
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
 Described = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Unpack
@@ -29,6 +29,7 @@ from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties
 from ..reports.ensemble import ensemble_report
 from .declared import WORDING, Declared, Said, Setting, Shared
+from .foreign import Foreign
 from .pick import picked
 from .program import Program, SeatTurns, distinct, prediction_of, solved_by
 from .single import SingleAgent, member
@@ -65,7 +66,12 @@ def _members(name: str, members: Any) -> list[Program]:
         raise UserError(
             "an ensemble needs a list of members: name at least one strategy or program"
         )
-    return [member(name, given) for given in members]
+    return [_member(name, given) for given in members]
+
+
+def _member(name: str, given: Any) -> Program:
+    own = callable(given) and not isinstance(given, Program)
+    return Foreign(given) if own else member(name, given)
 
 
 class Ensemble(
@@ -79,7 +85,8 @@ class Ensemble(
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
     Args:
-        members: names of single-agent strategies, or programs; at least one.
+        members: names of single-agent strategies, programs, or modules and functions of your own;
+            at least one.
         vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
             DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
         weights: one non-negative number per member, for votes and ties that weigh; None until
@@ -103,7 +110,7 @@ class Ensemble(
 
     def __init__(
         self,
-        members: Annotated[Sequence[str | Program], _members, _MEMBERS],
+        members: Annotated[Sequence[str | dspy.Module | Callable[..., Any]], _members, _MEMBERS],
         vote: Annotated[str, _VOTE, CategoricalDistribution(FITTED)] = "majority",
         weights: Sequence[float] | None = None,
         *,

@@ -484,9 +484,9 @@ class Attempt:
         page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
-        save_with_lm(program, self.folder / PROGRAM, self.plan.lm)
+        save_with_lm(program, self.folder / PROGRAM, self.plan.lm, self.plan.train)
         if loss:
-            save_with_lm(compiled, self.folder / COMPILED, self.plan.lm)
+            save_with_lm(compiled, self.folder / COMPILED, self.plan.lm, self.plan.train)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
         self.under_way.end(None if show is None else partial(show, result))
         result.mlflow_run_id = self.under_way.tracking.run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
@@ -78,7 +79,7 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
         card.ended(summary.get("stopped") or unfinished)
     card.files = [rows] if rows.exists() else []
     card.children = [folder / name for name in WITHIN if (folder / name).is_dir()]
-    card.next = f"folkmoot report {folder}"
+    card.next = shlex.join(["folkmoot", "report", str(folder)])
     return card
 
 

@@ -369,4 +369,4 @@ def _save_program(plan: EvaluationPlan, folder: Path) -> None:
         not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)
     ):
         with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
-            save_with_lm(plan.program, folder / SAVED, plan.lm)
+            save_with_lm(plan.program, folder / SAVED, plan.lm, plan.questions)

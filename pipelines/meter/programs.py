@@ -260,9 +260,7 @@ class Command(Metered):
             described["pass_env"] = list(start.pass_env)
         return {**described, "code": digest.hexdigest()}
 
-    def save(
-        self, path: str | Path, save_program: bool = False, modules_to_serialize: object = None
-    ) -> None:
+    def check_saved(self) -> None:
         raise UserError(
             "a command is not saved, since loading a file must not start programs: name it again, "
             f"as {COMMAND}{self.command}"

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import distributions
@@ -19,13 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, Described, read_document
-from ...modules.protocols.foreign import MODULE, STATE, Foreign
+from ...modules.base.saved_file import FILE, MODULE, Described, read_document
+from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
-from ..base.cards import result_kind
+from ...modules.reading.question import Question
+from ..base.cards import MEASURED, measured_kinds, result_kind
 from ..base.journal import read_object, write_json
 from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
@@ -156,12 +157,13 @@ def saved_program(
     return program
 
 
-def save_with_lm(program: Program, folder: Path, lm: object) -> None:
-    """Save a program, and beside it the LM of seats without one: by name and settings, without
-    address or key, so that who loads it is answered by the same LM. An LM of a user's own class is
-    not saved, since no name makes it again.
+def save_with_lm(program: Program, folder: Path, lm: object, questions: Iterable[Question]) -> None:
+    """Save a program, and beside it the kinds of the questions that it was measured on, and the LM
+    of seats without one: by name and settings, without address or key, so that who loads it is
+    answered by the same LM. An LM of a user's own class is not saved, since no name makes it again.
     """
     program.save(folder)
+    write_json(folder / MEASURED, {"kinds": sorted({question.kind for question in questions})})
     if engine_of(lm) is not None or type(lm) is dspy.LM:
         write_json(folder / LM_FILE, saved_lm(lm).model_dump(exclude_unset=True))
 
@@ -176,8 +178,11 @@ def own_lm(folder: Path) -> SavedLM | None:
 
 
 def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
-    """The program, which makes the LM that it was saved with in this folder when it is asked."""
+    """The program, which makes the LM that it was saved with in this folder when it is asked, and
+    knows the kinds of questions that it was measured on.
+    """
     folder = program_folder(Path(folder).expanduser())
+    program.kinds = measured_kinds(folder)
     saved = own_lm(folder)
     if saved is not None:
         where = str(folder / LM_FILE)
@@ -348,15 +353,14 @@ class _Builder:
             ) from None
 
     def _strategy(self, what: Any) -> Any:
-        """The meaning of a network's strategy: a name, a program, or a user's module."""
-        if not _is_program(what):
-            return what
-        if what["program"] != "foreign":
-            return self._inner(what)
-        name = str(what.get("spec") or what.get("class"))
-        return Foreign(_module(name, None, self.protocols), what.get("inputs"), what.get("spec"))
+        """The meaning of a network's strategy: a name, or a program."""
+        return self._inner(what) if _is_program(what) else what
 
     def _inner(self, described: Described) -> Program:
+        if described["program"] == "foreign":
+            spec = described.get("spec")
+            name = str(spec or described.get("class"))
+            return Foreign(_module(name, None, self.protocols), described.get("inputs"), spec)
         learned = str(described.get("learned"))
         return self.build(
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
@@ -476,15 +480,16 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     return make_lm(saved_lm.name, **settings)
 
 
-def check_address(name: str, seat: str) -> None:
+def check_address(name: str, seat: str, how: str = "") -> None:
     """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
-    it is.
+    it is. `how` says how it is given where that is not known.
     """
     if seat == EVERY:
-        who, how = f"the LM {name} that it was saved with", "--api-base URL, fm.lm(…, api_base=…)"
+        who = f"the LM {name} that it was saved with"
+        how = how or "--api-base URL, fm.lm(…, api_base=…)"
     else:
         who = f"the LM {name} of the agent {seat!r}"
-        how = f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
+        how = how or f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
     current = read_settings()
     if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
         return

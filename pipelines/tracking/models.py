@@ -22,9 +22,9 @@ from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.base.saved_file import FILE
+from ...modules.base.saved_file import FILE, MODULE
 from ...modules.base.sync import run_sync
-from ...modules.protocols.foreign import MODULE, STATE
+from ...modules.protocols.foreign import STATE
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
@@ -264,7 +264,8 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         def make(name: str, *, seat: str, addressed: bool, **settings: Any) -> Any:
             base = bases.get(seat) or bases.get(EVERY)
             if addressed and base is None:
-                check_address(name, seat)
+                how = f"model_config={{'api_base': {{{seat!r}: 'http://…/v1'}}}}"
+                check_address(name, seat, how)
             return make_lm(name, api_base=base, **settings)
 
         self.program = saved_program(

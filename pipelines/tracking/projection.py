@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.saved_file import FILE
-from ...modules.protocols.foreign import MODULE
+from ...modules.base.saved_file import FILE, MODULE
 from ..base.cards import Card, Content, Kind, State, kinds_in
 from ..base.journal import read_object
 from ..programs.saved import LM_FILE

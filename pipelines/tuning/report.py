@@ -21,7 +21,7 @@ from .worker import scores_of
 
 SCORED = ("complete", "told", "pruned")
 NOTED = ("home", "told_by", "same_as", "failed", "training")
-MOST_EFFECTS = 6
+MOST_EFFECTS = 4
 """Lines of effects on a screen, but for those that are confounded."""
 
 
@@ -99,15 +99,20 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
 
 
 def effect_lines(report: StudyReport) -> list[str]:
-    """The effects in words: the first ones in a line each, and all that are confounded in one."""
+    """The effects in words: the largest one of each choice in a line, and all choices that are
+    confounded in one.
+    """
     found = effects_in(report)
     measured = [effect for effect in found if effect.difference is not None]
-    lines = [effect_words(effect, report) for effect in measured[:MOST_EFFECTS]]
-    if len(measured) > MOST_EFFECTS:
-        lines.append(f"{len(measured) - MOST_EFFECTS:,} more in study.effects")
-    confounded = [_change(effect) for effect in found if effect.difference is None]
+    largest: dict[str, Effect] = {}
+    for effect in sorted(measured, key=lambda effect: -abs(effect.difference or 0.0)):
+        largest.setdefault(effect.choice, effect)
+    lines = [effect_words(effect, report) for effect in [*largest.values()][:MOST_EFFECTS]]
+    if len(measured) > len(lines):
+        lines.append(f"{len(measured) - len(lines):,} more in study.effects")
+    confounded = dict.fromkeys(effect.choice for effect in found if effect.choice not in largest)
     if confounded:
-        lines.append(f"confounded, never changed alone: {'; '.join(confounded)}")
+        lines.append(f"confounded, never changed alone: {', '.join(confounded)}")
     return lines
 
 

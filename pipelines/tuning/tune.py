@@ -334,7 +334,7 @@ def _finish(
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0].setting)
-                save_with_lm(winner, job.folder / WINNER, job.lm)
+                save_with_lm(winner, job.folder / WINNER, job.lm, job.train)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
                     _check_affords(job, front[0], table, len(validation))
                     validated, evaluations = _validated(job, scorer.default, winner, validation)

@@ -505,3 +505,17 @@ def test_many_questions_take_little_memory(tmp_path: Path) -> None:
         pytest.skip("resident memory is read from /proc, which this system does not have")
     assert in_child(memory_of_an_evaluation, tmp_path, 20_000, False) < 40
     assert in_child(memory_of_an_evaluation, tmp_path, 3_000, True) < 15  # the replies are 30 MB
+
+
+@pytest.mark.plots
+def test_a_score_is_drawn_with_those_of_groups(tmp_path: Path) -> None:
+    asked = [
+        fm.Question(
+            id=f"q{i}", question="Yes?", kind="boolean", answer="yes", meta={"topic": topic}
+        )
+        for i, topic in enumerate(["tea", "tea", "rice"])
+    ]
+    run = fm.evaluate(lambda _: "yes", asked, tracking=False)
+    drawn = run.plot(tmp_path / "scores.svg").read_text()
+    for name in ("all questions", "topic tea", "topic rice", "accuracy in %, with 95% intervals"):
+        assert name in drawn
