@@ -211,6 +211,16 @@ class Manifest(Keyed):
     mlflow_experiment_id: str | None = None
     mlflow_experiment: str | None = None
 
+    @property
+    def lm_names(self) -> list[str]:
+        """The different LMs, by name."""
+        return list(dict.fromkeys(lm.name for lm in self.lms.values()))
+
+    @property
+    def endpoints(self) -> set[str]:
+        """The different LMs, by name and address."""
+        return {str(lm.endpoint) for lm in self.lms.values()}
+
 
 @dataclass(frozen=True, slots=True)
 class TrialEntry(ByKey):

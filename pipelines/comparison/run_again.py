@@ -19,8 +19,9 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     """The LM that `lms` names, or else each different LM of the run, made again with its settings;
     see `lm_of_run`.
     """
-    names = dict.fromkeys(each.name for each in run.summary.run.lms.values())
-    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else names
+    wanted = run.summary.run.lm_names
+    if EVERY in lms.seated:
+        wanted = [lms.seated[EVERY]]
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
 

@@ -132,8 +132,8 @@ class Evaluation:
             return f"folkmoot compare {rival} {self.folder}"
         if not data or counts.errors + counts.unreadable:
             return f"folkmoot show {self.folder}"
-        lms = dict.fromkeys(lm.name for lm in self.summary.run.lms.values())
-        words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
+        lms = [f"--lm {name}" for name in self.summary.run.lm_names]
+        words = ["folkmoot try", shlex.quote(data), *lms, asked]
         return " ".join(filter(None, words))
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
