@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import KeysView, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -217,9 +217,9 @@ class Manifest(Keyed):
         return list(dict.fromkeys(lm.name for lm in self.lms.values()))
 
     @property
-    def endpoints(self) -> set[str]:
+    def endpoints(self) -> KeysView[str]:
         """The different LMs, by name and address."""
-        return {str(lm.endpoint) for lm in self.lms.values()}
+        return dict.fromkeys(str(lm.endpoint) for lm in self.lms.values()).keys()
 
 
 @dataclass(frozen=True, slots=True)

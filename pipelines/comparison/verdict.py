@@ -151,6 +151,13 @@ class Verdict:
         """Whether a build fails by this rule of `--fail-if`."""
         return rule is not None and self.outcome in FAIL_IF[rule]
 
+    def price_ratio(self, run: str) -> float | None:
+        """The price of a run as a multiple of the reference's; None where one is not known."""
+        price, reference = self.prices[run], self.prices[self.reference]
+        if price is None or not reference:
+            return None
+        return price / reference
+
     @property
     def unbeaten_choice(self) -> str | None:
         """The recommended program, unless the subject is shown to beat it or it is a rival."""
