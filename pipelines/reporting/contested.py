@@ -51,16 +51,16 @@ class Place:
     low: float
     high: float
     n: int
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    listed_low: float | None
-    listed_high: float | None
-    usd: float | None
-    tokens: float | None
-    calls: float | None
-    multiple: float | None
-    state: Literal["racing", "out", "free"]
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    listed_low: float | None = None
+    listed_high: float | None = None
+    usd: float | None = None
+    tokens: float | None = None
+    calls: float | None = None
+    multiple: float | None = None
+    state: Literal["racing", "out", "free"] = "racing"
     reason: str = ""
     failed: int = 0
     reference: bool = False
