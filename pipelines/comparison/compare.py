@@ -234,10 +234,7 @@ def _declared(run: Evaluation) -> str | None:
     if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
     source = settings.data
-    if not isinstance(source, str):
-        return None
-    spec = catalogue.find(source) or catalogue.of_file(Path(source))
-    return getattr(spec, "cluster", None)
+    return catalogue.cluster_of(source) if isinstance(source, str) else None
 
 
 def _clusters(

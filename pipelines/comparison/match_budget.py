@@ -92,9 +92,8 @@ class MatchPlan:
 
     @property
     def ceiling(self) -> Budget:
-        budget = self.request.budget
-        if budget is not None:
-            return Budget.parse(budget) if isinstance(budget, str) else budget
+        if budget := Budget.of(self.request.budget):
+            return budget
         times = TOLERANCE * len(self.arms) * (len(self.request.questions) + len(self.pilot))
         bill = self.arms[0].match
         if bill.cost_per_question is not None:
