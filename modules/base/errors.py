@@ -24,7 +24,7 @@ def checked_whole(name: str, value: object, least: int = 1) -> int:
     return value
 
 
-def checked_among(name: str, value: Any, allowed: Sequence[str]) -> str:
+def checked_among(name: str, value: object, allowed: Sequence[str]) -> str:
     """The value, where it is one of those. Raises UserError with its name."""
     if value not in allowed:
         raise UserError(

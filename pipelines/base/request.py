@@ -334,6 +334,11 @@ ProgressOption = Annotated[
 ]
 
 
+def folder_at(out: str | Path | None) -> Path | None:
+    """The folder that a user named, if any."""
+    return None if out is None else Path(out).expanduser()
+
+
 def share_of_points(margin: str | float) -> float:
     """Read a number of points from the command line, such as `2`, as a share, 0.02.
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import KeysView
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,16 @@ class Manifest(Keyed):
     mlflow_parent_id: str | None = None
     mlflow_experiment_id: str | None = None
     mlflow_experiment: str | None = None
+
+    @property
+    def lm_names(self) -> list[str]:
+        """The different LMs, by name."""
+        return list(dict.fromkeys(lm.name for lm in self.lms.values()))
+
+    @property
+    def endpoints(self) -> KeysView[str]:
+        """The different LMs, by name and address."""
+        return dict.fromkeys(str(lm.endpoint) for lm in self.lms.values()).keys()
 
 
 class TrialEntry(Keyed):

@@ -24,7 +24,7 @@ from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import OPTIMIZERS, PromptOptimizer, optimizer_of
 from ..base.journal import as_json
-from ..base.request import pairs_text
+from ..base.request import folder_at, pairs_text
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.answering import seat_engines
@@ -245,7 +245,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         if getattr(request, option) is None:
             raise UserError(f"--{option} is missing: {missing}")
     chosen = optimizer_of(request.optimizer, request.preset)
-    out = None if request.out is None else Path(request.out).expanduser()
+    out = folder_at(request.out)
     seating = Seating(request)
     source: Any = request.program
     if isinstance(source, str | Path):

@@ -98,6 +98,12 @@ def find(name: str) -> DatasetSpec | None:
     return _BY_KEY.get(squeezed(name))
 
 
+def cluster_of(source: str) -> str | None:
+    """The field by which a data set's questions belong together; None where there is none."""
+    spec = find(source) or of_file(Path(source))
+    return None if spec is None else spec.cluster
+
+
 def of_file(path: Path) -> DatasetSpec | None:
     """The data set whose file has this name (of the samples: this place too); None if there is
     none.

@@ -133,8 +133,8 @@ class Evaluation:
             return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
         if not data or counts.errors + counts.unreadable:
             return shlex.join(["folkmoot", "show", str(self.folder)])
-        lms = dict.fromkeys(lm.name for lm in self.summary.run.lms.values())
-        words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
+        lms = [f"--lm {name}" for name in self.summary.run.lm_names]
+        words = ["folkmoot try", shlex.quote(data), *lms, asked]
         return " ".join(filter(None, words))
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
