@@ -446,10 +446,10 @@ def check_labelled(questions: Iterable[Question]) -> None:
             first = f"at {where}, {first}"
         has = "has" if len(unlabelled) == 1 else "have"
         for part in TASK_FILES:
-            if part in first.meta:
+            if part in unlabelled[0].meta:
                 raise UserError(
-                    f"{at}question {first.id!r} has {part} that are not an object of paths and "
-                    "texts, so it is no task: correct them"
+                    f"{first} has {part} that are not an object of paths and texts, so it is no "
+                    "task: correct them"
                 )
         raise UserError(
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
