@@ -79,8 +79,8 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
-    """The object that a reply is or holds, mended where it is nearly JSON; its answer is empty where
-    the reply was cut off in it.
+    """The object that a reply is or holds, mended where it is nearly JSON. An answer in which the
+    reply was cut off is empty.
     """
     block = _BLOCK.search(text)
     for candidate in (text, block[0]) if block else (text,):
