@@ -253,8 +253,8 @@ def plan_evaluation(
     different = len(data.apart(questions)[0])
     if different < len(questions):
         warnings.append(
-            f"{len(questions):,} questions are {different:,} different ones: the interval takes "
-            "them for independent, comparisons do not"
+            f"only {different:,} of the {len(questions):,} questions differ: the interval takes "
+            "all for independent, comparisons do not"
         )
     program, train = _with_demos(request, program, train, questions)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
