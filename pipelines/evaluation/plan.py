@@ -250,6 +250,8 @@ def plan_evaluation(
         warnings.append(
             "some answers are LaTeX: pip install 'folkmoot[math]' lets equal expressions be right"
         )
+    if questions[0].kind == "task" and not any(task.tests for task in questions):
+        warnings.append("no task has tests: the check finds a task's files and the answer alone")
     different = len(data.apart(questions)[0])
     if different < len(questions):
         warnings.append(
