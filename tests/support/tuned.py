@@ -14,7 +14,6 @@ from typing import Any
 from mortal import questions as numbered
 
 import folkmoot as fm
-from folkmoot.pipelines.base.run_files import document_of
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import wanted_fields
 
@@ -132,7 +131,7 @@ def settings_of(study: Any) -> list[Any]:
 
 def without_numbers(study: Any, name: str) -> Any:
     """A part of a report without Optuna's numbers of trials, which count those given back."""
-    text = json.dumps(document_of(getattr(study.report, name)))
+    text = json.dumps(getattr(study.report, name))
     return json.loads(
         text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"}
     )

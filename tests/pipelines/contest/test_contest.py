@@ -22,7 +22,7 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, GivenUpError
 from folkmoot.pipelines.comparison.matched import samples_for
-from folkmoot.pipelines.contest.entrants import field_of, own_programs
+from folkmoot.pipelines.contest.entrants import Entrant, field_of, own_programs
 from folkmoot.pipelines.contest.plan import plan_contest
 from folkmoot.pipelines.contest.request import ContestRequest
 from folkmoot.pipelines.lms.prices import Prices
@@ -52,8 +52,10 @@ def test_a_team_that_is_better_wins(won: fm.Contest) -> None:
     assert "chosen and measured on the same questions" in " ".join(contest.sentences)
     assert len(contest.lines()) <= 24
     lines = contest.lines()
-    assert lines[0].startswith("Take crew: it beats one prompt, ")
-    assert all(len(line) <= 80 for line in lines[lines.index("") + 1 :][: len(contest.asked) + 1])
+    table = lines[: lines.index("")]
+    assert len(table) == len(contest.asked) + 1
+    assert all(len(line) <= 80 for line in table)
+    assert lines[len(table) + 1].startswith("Take crew: it beats one prompt, ")
     # The winner can be asked, and its folder is a program.
     assert contest.winner(ASKED[0].question, ASKED[0].choices).answer in ("A", "B", "C")
     assert isinstance(fm.load_program(contest.folder / "winner"), fm.Ensemble)
@@ -70,7 +72,9 @@ def test_the_plan_has_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name, share in (("a", 60), ("b", 70), ("c", 65)):
         fm.evaluate(solo(name, share), ASKED, lm=planted_lm(ASKED), out=f"runs/{name}", **SILENT)
     fm.evaluate(solo("d", 60), ASKED[:50], lm=planted_lm(ASKED), out="runs/d", **SILENT)
-    last = plan_contest(request).lines()[-1]
+    plan = plan_contest(request)
+    assert len(plan.lines()) == 2
+    last = plan.details()[-1]
     assert last.startswith("forecast from 3 earlier runs in runs/: vote of 5: ")
 
 
@@ -542,6 +546,14 @@ def test_the_winner_answers_with_the_lm_that_won(
     saved = (tmp_path / "c" / "winner" / "lm.json").read_text()
     assert scripted.url not in saved
     assert '"x"' not in saved
+
+
+def test_programs_whose_names_are_written_alike_have_folders_of_their_own() -> None:
+    alike = ["a b", "a-b", "A b", "a, b", "a_b", "a/b", "a  b", "", "-", "a" * 90, "a" * 91]
+    folders = [Entrant(name, solo("x", 50), None).folder for name in alike]
+    assert folders[0] == "a-b"
+    assert len({*folders}) == len(alike)
+    assert not any("/" in folder or folder.startswith(".") for folder in folders)
 
 
 def test_a_selection_never_leaves_out_what_the_user_added() -> None:
