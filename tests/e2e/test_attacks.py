@@ -73,7 +73,7 @@ class Place:
 
     def contest(self, **options: Any) -> Any:
         given = {"budget": "800 calls", "out": self.folder / "contest", **self.usual, **options}
-        return fm.contest(questions(50, "k"), **given)
+        return fm.contest(questions(100, "k"), **given)
 
     def file(self, n: int = 4) -> Path:
         path = self.folder / "questions.jsonl"
