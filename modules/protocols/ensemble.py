@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import dspy
 from optuna.distributions import CategoricalDistribution
@@ -60,7 +60,7 @@ _STRONGEST: Space = {
 }
 
 
-def _members(name: str, members: Any) -> list[Program]:
+def _members(name: str, members: object) -> list[Program]:
     if isinstance(members, str) or not isinstance(members, Sequence) or not members:
         raise UserError(
             "an ensemble needs a list of members: name at least one strategy or program"
