@@ -14,7 +14,7 @@ import dspy
 from ..agents.own_prompts import prompts_given
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, ROLLOUTS, Rollouts, asking, bound, with_usage
+from ..base.calls import ASKER, ROLLOUTS, asking, bound, with_usage
 from ..base.errors import UserError
 from ..base.saved_file import Described
 from ..base.together import together
@@ -34,7 +34,6 @@ from .selector import Embed, StrategySelector
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from .state import NetworkState
 
-_ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
 _AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
 
 
@@ -280,8 +279,7 @@ class StrategyNetwork(Program):
         # Predictors of the user's own read no rollouts, so their LM itself is set to it.
         if heat is not None and isinstance(member, Foreign) and own is None:
             context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
-        first = ROLLOUTS.get().rollout + sum(copies[:i]) * _ROLLOUTS  # repeats have their own
-        with bound(ROLLOUTS, Rollouts(first, heat)), context:
+        with bound(ROLLOUTS, ROLLOUTS.get().of_copy(sum(copies[:i]), heat)), context:
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:

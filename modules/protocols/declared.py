@@ -252,9 +252,8 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
-    shared = inspect.signature(built).parameters.values()
-    keywords = [parameter for parameter in shared if parameter.kind is parameter.KEYWORD_ONLY]
-    signature = inspect.Signature([*own.parameters.values(), *keywords])
+    shared = [inspect.signature(built).parameters[name] for name in Shared.__annotations__]
+    signature = own.replace(parameters=[*own.parameters.values(), *shared])
     built.__signature__ = signature  # type: ignore[attr-defined]
     return built
 

@@ -17,7 +17,6 @@ from ..base.calls import (
     ASKER,
     ROLLOUTS,
     CallError,
-    Rollouts,
     Usage,
     bound,
     with_usage,
@@ -45,7 +44,6 @@ from .votes import (
     weighs,
 )
 
-_ROLLOUTS = 10_000  # between samples: more than any member draws itself
 _ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _MEMBERS = Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False))
 _VOTE = partial(checked_among, allowed=VOTES)
@@ -219,9 +217,7 @@ async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
     """A member's prediction; from the second sample on, of calls of its own."""
     if not number:
         return await solved_by(member, task)
-    # A repeat of the question has rollouts of its own, on which these are built.
-    first = ROLLOUTS.get().rollout + number * _ROLLOUTS
-    with bound(ROLLOUTS, Rollouts(first, SAMPLED["temperature"])):
+    with bound(ROLLOUTS, ROLLOUTS.get().of_copy(number, SAMPLED["temperature"])):
         return await solved_by(member, task)
 
 
