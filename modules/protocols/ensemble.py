@@ -38,7 +38,7 @@ from .votes import (
     VOTES,
     Ballot,
     checked_weights,
-    counted,
+    count_ballots,
     member_weights,
     usual_ties,
     weighs,
@@ -173,7 +173,7 @@ class Ensemble(
             return await self._picked(task, turns, self.picker)
         ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]
         question = ASKER.get().question
-        decided = counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
+        decided = count_ballots(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
 
     async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:

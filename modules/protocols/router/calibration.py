@@ -251,13 +251,14 @@ def calibrated(
         right = np.array([given.right for given in answers], dtype=bool)
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
+        threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
         stages[name] = Stage(
             asked=asked_of(part, lm),
-            threshold=None if cut is None else cut.score,
+            threshold=threshold,
             questions=len(left),
-            kept=0 if cut is None else cut.kept,
-            errors=0 if cut is None else cut.errors,
-            bound=1.0 if cut is None else cut.bound,
+            kept=kept,
+            errors=errors,
+            bound=bound,
             needs=fewest_kept(max_error, confidence_each),
             never=share_never(scores, right, max_error, confidence_each) if left else 1.0,
             weights=own,
