@@ -137,7 +137,7 @@ def carry_out_pipeline(
 def _hand_over(program: str | Path, folder: Path) -> None:
     """Copy the program that came out to where the pipeline's folder has it."""
     if not Path(program).is_dir():
-        raise UserError(f"no program came out of the steps in {folder}: give them more to do")
+        raise UserError(f"no program came out of the steps in {folder}: give a larger budget")
     # A copy: the winner can be moved alone, and a step's folder stays what that step has made.
     shutil.rmtree(folder / WINNER, ignore_errors=True)
     shutil.copytree(program, folder / WINNER)
