@@ -8,9 +8,11 @@ shows the plan before and the outcome after (`cli/life.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+from .wording import together
 
 
 class Plan(Protocol):
@@ -42,16 +44,6 @@ class Plan(Protocol):
 Cost = tuple[float, float] | None
 
 
-def cost_together(costs: Iterable[Cost]) -> Cost:
-    """Lowest and highest cost in USD of several things; None where that of one is not known."""
-    low = high = 0.0
-    for cost in costs:
-        if cost is None:
-            return None
-        low, high = low + cost[0], high + cost[1]
-    return low, high
-
-
 class PlanOfSteps:
     """The plan of a command that carries out those of other commands: `plans`, which are shown
     under their titles, then `notes`, and what all of it may cost.
@@ -68,7 +60,7 @@ class PlanOfSteps:
 
     @property
     def cost(self) -> Cost:
-        return cost_together(plan.cost for plan in self.plans.values())
+        return together(plan.cost for plan in self.plans.values())
 
     def lines(self) -> list[str]:
         lines = list[str]()

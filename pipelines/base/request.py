@@ -195,7 +195,7 @@ def options_of_file(
     return options
 
 
-def given_again(request: Any, other: type[Any], without: Container[str]) -> str:
+def given_again(request: object, other: type[object], without: Container[str]) -> str:
     """The options of `request` that were given and that another command has too, to be pasted
     behind that command; none of those `without`.
     """
@@ -332,6 +332,11 @@ ProgressOption = Annotated[
         "too, False never; a function is called with the state instead."
     ),
 ]
+
+
+def folder_at(out: str | Path | None) -> Path | None:
+    """The folder that a user named, if any."""
+    return None if out is None else Path(out).expanduser()
 
 
 def share_of_points(margin: str | float) -> float:
@@ -667,7 +672,7 @@ def pairs_text(pairs: Pairs) -> list[str]:
     return list(pairs or ())
 
 
-def split_items(values: str | Iterable[Any] | None) -> list[Any]:
+def split_items(values: str | Iterable[object] | None) -> list[Any]:
     """The items of an option that may be repeated, and may hold several items separated by
     commas.
     """

@@ -7,11 +7,11 @@ import json
 import logging
 import random
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,13 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
-from ..base.life import cost_together
-from ..base.request import LIMITS, share_of_points, split_items
+from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences
+from ..base.wording import counted, rounded_money, smallest_differences, together
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import check_writable, checked
-from ..evaluation.estimate import account_of
+from ..evaluation.estimate import account_of, likely
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
@@ -130,8 +129,11 @@ class ContestPlan:
     ) -> EvaluationPlan:
         """An ordinary evaluation of a program of the field, within the contest's books."""
         request = self.request
-        label = {"label": entrant.name, "command": "contest"}
-        on_cluster = request.named("engine", "meter_host")
+        settings, on_cluster = {"label": entrant.name, "command": "contest"}, dict[str, Any]()
+        if self.cluster:
+            settings["data"] = self.source
+        if runs_on_workers(entrant.program):
+            on_cluster = request.named("engine", "meter_host")
         return plan_evaluation(
             EvaluateRequest(
                 entrant.program,
@@ -146,8 +148,8 @@ class ContestPlan:
                 cache=request.cache,
                 tracking=request.tracking,
                 **request.named(*LIMITS),
-                **(on_cluster if runs_on_workers(entrant.program) else {}),
-                settings=label | ({"data": self.source} if self.cluster else {}),
+                **on_cluster,
+                settings=settings,
                 progress=False,
             )
         )
@@ -155,7 +157,7 @@ class ContestPlan:
     @property
     def engines(self) -> list[Any]:
         """The engine names under which the LMs are billed."""
-        return [engine for plan in self.plans.values() for engine in plan.engines]
+        return list(chain.from_iterable(plan.engines for plan in self.plans.values()))
 
     @property
     def improve_share(self) -> float:
@@ -164,34 +166,53 @@ class ContestPlan:
         return self.request.improve_share if improve is True else float(improve or 0.0)
 
     @property
-    def address(self) -> str:
-        """The options that name the address of the LMs, for commands to copy."""
-        return "".join(f" --api-base {shlex.quote(base)}" for base in self.request.api_base or ())
-
-    @property
     def steps(self) -> dict[str, object]:
         """What follows the race."""
         return {"confirm": len(self.unseen), "improve": self.improve_share}
 
     @property
     def budget(self) -> Budget | None:
-        budget = self.request.budget
-        return Budget.parse(budget) if isinstance(budget, str) else budget
+        return Budget.of(self.request.budget)
 
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
-        cost = cost_together(plan.estimate.cost_usd for plan in self.plans.values())
-        most = self.budget.usd if self.budget else None
-        if cost is None or most is None:
+        cost = together(plan.estimate.cost_usd for plan in self.plans.values())
+        if cost is None or self.budget is None or self.budget.usd is None:
             return cost
-        return min(cost[0], most), min(cost[1], most)
+        return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
 
     def lines(self) -> list[str]:
-        """The plan on one screen: how questions are read, the field, the cost, and what it can
-        show.
+        """The plan in two lines: what is asked, and what it may cost and can show. Tasks have a
+        line more, on where code runs.
         """
-        request = self.request
+        questions = len(self.race) + len(self.demos) + len(self.unseen)
+        parts = [f"{len(self.race):,} for the race"]
+        parts += [f"{len(self.demos)} as examples"] if self.demos else []
+        parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
+        apart = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        lms = ", ".join(str(getattr(lm, "model", lm)) for lm in self.lms)
+        calls = [likely(plan.estimate.calls) for plan in self.plans.values() if plan.estimate.calls]
+        expected = "price not known before the first questions"
+        if self.cost is not None and any(self.cost):
+            expected = f"likely {rounded_money(likely(self.cost))}"
+        elif len(calls) == len(self.plans):
+            expected = f"likely {counted(round(sum(calls)), 'call')}"
+        ceiling = f", at most {self.budget}" if self.budget else ""
+        smallest = 100 * smallest_differences(len(self.race))[1]
+        lines = [
+            f"{counted(len(self.field), 'program')} on {counted(questions, 'question')} from "
+            f"{self.source}{apart}, {lms}",
+            f"{expected}{ceiling}; {counted(len(self.race), 'question')} show about {smallest:.0f} "
+            f"points or more; up to {100 * self.margin:g} do not matter",
+        ]
+        lines += [f"so far: {self.so_far}"] if self.so_far else []
+        if self.race[0].kind == "task":
+            lines.append(where_code_runs(sandbox_of(self.metric), self.request))
+        return lines
+
+    def details(self) -> list[str]:
+        """How a question is read, the programs, and what earlier runs forecast."""
         sample, gold, options = self.race[0], str(self.race[0].answer), ""
         if sample.choices:
             gold = f"{gold} ({sample.choices[gold]})"
@@ -199,31 +220,13 @@ class ContestPlan:
         example = f"{sample.question} {options} → {gold}"
         if sample.kind == "task":
             example = sample.question
-        questions = len(self.race) + len(self.demos) + len(self.unseen)
-        parts = [f"{len(self.race):,} for the race"]
-        parts += [f"{len(self.demos)} as examples"] if self.demos else []
-        parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
-        likely = "its price is not known before the first questions"
-        if self.cost is not None:
-            low, high = self.cost
-            # The ends may be a factor of ten apart: the geometric mean lies between them in size.
-            likely = f"about {rounded_money((low * high) ** 0.5)} if no program leaves early"
-        ceiling = f"; at most {self.budget}" if self.budget else ""
-        smallest = smallest_differences(len(self.race))[1]
         asked = self.field[0].name if sample.kind == "task" else "one prompt"
         often = f"{asked}, as often as the dearest team costs"
         programs = [often if each.fair else each.name for each in self.field]
         return [
-            f"{counted(questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
-            f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
             f"programs: {'; '.join(programs)}",
-            f"cost: {likely}{ceiling}",
-            *([f"so far: {self.so_far}"] if self.so_far else []),
-            f"{counted(len(self.race), 'question')} show differences from about "
-            f"{100 * smallest:.0f} points up; up to {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
-            *([where_code_runs(sandbox_of(self.metric), request)] if sample.kind == "task" else []),
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:
@@ -281,7 +284,7 @@ class ContestPlan:
             },
             "margin": self.margin,
             "cost_usd": self.cost,
-            "budget": None if self.budget is None else str(self.budget),
+            "budget": self.budget and str(self.budget),
         }
 
     def default_out(self) -> Path:
@@ -313,7 +316,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, metric, lms, demos, seating)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
-    predictors = [each for entrant in field for each in entrant.program.predictors()]
+    predictors = chain.from_iterable(entrant.program.predictors() for entrant in field)
     if not any(predictor.demos for predictor in predictors):  # the user left that program out
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
@@ -322,8 +325,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
             "drop --no-confirm"
         )
     margin = _margin(request.margin, len(questions))
-    out = None if request.out is None else Path(request.out).expanduser()
-    spec = catalogue.find(source) or catalogue.of_file(Path(source))
+    out = folder_at(request.out)
     plan = ContestPlan(
         request=request,
         field=field,
@@ -335,7 +337,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         margin=margin,
         out=out,
         source=source,
-        cluster=spec.cluster if spec is not None else None,
+        cluster=catalogue.cluster_of(source),
         guessed=guessed,
         visible=_visible(request, metric),
         forecast=_forecast(questions, lms),
@@ -344,8 +346,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     if plan.out is not None:
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
-    account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    warnings = (warning for each in plan.plans.values() for warning in each.warnings)
+    account_of(request.budget, plan.engines, *filter(None, [plan.out]))
+    warnings = chain.from_iterable(each.warnings for each in plan.plans.values())
     plan.warnings = tuple(dict.fromkeys(warnings))
     return plan
 
@@ -402,9 +404,9 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
     runs = []
     for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
         run = read_object(file) or {}
-        used = run.get("lms")
-        own = {lm.get("name") for lm in used.values()} if isinstance(used, dict) else set()
-        if run.get("data_fingerprint") == asked and own and own <= names:
+        used: Any = run.get("lms")
+        same = run.get("data_fingerprint") == asked and isinstance(used, dict) and used
+        if same and all(lm.get("name") in names for lm in used.values()):
             runs.append(file.parent)
     try:
         forecast = FUNCTIONS.find("forecast")  # its room is attached, and may be missing
@@ -422,13 +424,13 @@ def _split(
     """Examples, questions of the race, and unseen questions, in an order drawn by the seed."""
     order = list(questions)
     random.Random(request.seed).shuffle(order)
-    shows = len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task"
-    demos = order[:DEMOS] if shows else []
-    rest = order[len(demos) :]
-    kept = 0
-    if request.confirm and len(questions) >= CONFIRMED_FROM:
-        kept = max(FEWEST_CONFIRMED, len(questions) // CONFIRMED_SHARE)
-    return demos, rest[: len(rest) - kept], rest[len(rest) - kept :]
+    shown = kept = 0
+    if len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task":
+        shown = DEMOS
+    if request.confirm and len(order) >= CONFIRMED_FROM:
+        kept = max(FEWEST_CONFIRMED, len(order) // CONFIRMED_SHARE)
+    end = len(order) - kept
+    return order[:shown], order[shown:end], order[end:]
 
 
 def _field(
@@ -475,10 +477,10 @@ def _field(
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     """The names in an option, apart at commas but for those of programs that have one."""
     whole = {entrant.name.casefold() for entrant in entrants}
-    parts = [
-        [option] if option.casefold() in whole else split_items([option]) for option in options
-    ]
-    return [name for names in parts for name in names]
+    names = list[str]()
+    for option in options:
+        names += [option] if option.casefold() in whole else split_items([option])
+    return names
 
 
 def _baseline(

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Kind, result_kind
+from ..base.cards import Card, Kind, ask_command, result_kind
 from ..lms.ledger import totals
 
 PIPELINE, WINNER = "pipeline.json", "winner"
@@ -37,13 +37,14 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
             card.ended(f"{title} stopped early: {step.problem}")
         if card.program is not None:  # the last step has judged it, on these questions
             card.scores, card.costs = step.scores, step.costs
-            asked = {name: step.run().get(name) for name in ("questions", "data_fingerprint")}
+            judged = step.run()
+            asked = {name: judged.get(name) for name in ("questions", "data_fingerprint")}
             card.run = partial(dict, {**document["manifest"], **asked})
+            if (folder / WINNER).is_dir():
+                card.next = ask_command(folder, folder / WINNER, judged["lms"])
     card.paid(totals(*card.children).to_dict())
     if card.begun:
         card.ended("not finished")
-    if card.program is not None:
-        card.next = f"folkmoot ask {folder} 'YOUR QUESTION'"
     return card
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from textwrap import shorten
 
@@ -58,7 +59,7 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     show_lines([f"asked: {', '.join(lms)}"] if lms else [])
     folders = [str(folder) for folder in plan.runs]
     if len(folders) > 1 and plan.request.outcomes is None:
-        show_lines([f"next: folkmoot compare {' '.join(folders)}"])
+        show_lines([f"next: {shlex.join(['folkmoot', 'compare', *folders])}"])
     show_lines([f"table: {result.file}"])
 
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ NO_SCORES = ("of", "shots", "gamma", "step_limits", "d_max")
 COUNTS = ("all_six_correct", "all_six_wrong", "questions_failed_by_every_configuration")
 
 
+@cache
 def published() -> dict[str, Any]:
     """`published-results.yaml` of the project's specification."""
     data = os.environ.get("FOLKMOOT_DATA")
@@ -367,7 +369,7 @@ def test_failures_are_counted_and_no_measurements(home: Path, scripted: Scripted
 
 def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
     for errors, difference in ((2, -1.0), (3, None)):
-        line = Line("row", "accuracy", 71.0, counts=Counts(100, rows=100, errors=errors))
+        line = Line("row", "accuracy", 71.0, counts=Counts(questions=100, rows=100, errors=errors))
         line.measure({"value": 0.7, "low": 0.6, "high": 0.8, "n": 100})
         assert line.difference == (difference and pytest.approx(difference))
         assert line.inside == (None if difference is None else True)
