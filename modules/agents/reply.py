@@ -79,6 +79,9 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
+    """The object that a reply is or holds, mended where it is nearly JSON. An answer in which the
+    reply was cut off is empty.
+    """
     block = _BLOCK.search(text)
     for candidate in (text, block[0]) if block else (text,):
         try:
@@ -94,8 +97,17 @@ def _json_object(text: str) -> dict[str, object] | None:
         except (ValueError, RecursionError):
             return None
         if isinstance(repaired, dict):
+            last = next(reversed(repaired), "")
+            # The beginning of an answer, such as `New` of New York, may be another one.
+            if last.casefold() == "answer" and _ends_in_a_string(text):
+                repaired[last] = ""
             return repaired
     return None
+
+
+def _ends_in_a_string(text: str) -> bool:
+    quotes = len(re.findall(r'(?<!\\)"', text))
+    return quotes % 2 == 1 and not text.rstrip().endswith("}")
 
 
 def _marked_fields(text: str) -> dict[str, object]:

@@ -87,13 +87,14 @@ class Budget:
             amount = float(match["number"]) * times
             if name in limits:
                 raise UserError(f"the budget {text!r} limits {name} twice: keep one of them")
-            if amount <= 0 or (name in ("calls", "tokens") and amount != int(amount)):
+            whole = "whole " if name in ("calls", "tokens") else ""
+            if amount <= 0 or (whole and amount != int(amount)):
                 raise UserError(
-                    f"the budget {text!r} has {part.strip()!r}: give a whole number above 0"
+                    f"the budget {text!r} has {part.strip()!r}: give a {whole}number above 0"
                 )
             limits[name] = amount
-        whole = {name: int(limits[name]) for name in ("calls", "tokens") if name in limits}
-        return cls(usd=limits.get("usd"), seconds=limits.get("seconds"), **whole)
+        counts = {name: int(limits[name]) for name in ("calls", "tokens") if name in limits}
+        return cls(usd=limits.get("usd"), seconds=limits.get("seconds"), **counts)
 
     @property
     def limits(self) -> dict[str, float | None]:

@@ -10,6 +10,7 @@ from ..base.budget import BudgetSpent
 from ..base.cards import result_kind
 from ..base.life import Outcome, Plan
 from ..base.request import Spending
+from ..runs.manifest import OtherRun
 from ..tracking.store import push_words
 from .guard import INTERRUPTED, STOPPED, say
 from .options import Planned
@@ -78,6 +79,8 @@ def live(
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"
+    except OtherRun:
+        raise  # the result in the folder is not this one's
     except (BudgetSpent, UserError) as problem:
         outcome, stopped, code = left(plan), str(problem), STOPPED
         if outcome is None and not isinstance(problem, BudgetSpent):

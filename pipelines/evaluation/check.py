@@ -45,8 +45,7 @@ def noted(program: Program, questions: Sequence[Question], lm: object = None) ->
     ):
         warnings.append(
             "an untuned LM is asked in plain text, without instructions: prompts and "
-            "prompt_layout change "
-            "nothing in what it is asked"
+            "prompt_layout change nothing in what it is asked"
         )
     adapter = dspy.settings.adapter
     passing = [
@@ -57,8 +56,8 @@ def noted(program: Program, questions: Sequence[Question], lm: object = None) ->
     if adapter is not None and passing:
         warnings.append(
             f"DSPy is set to the {type(adapter).__name__}, but folkmoot's agents have an adapter "
-            f"of their own "
-            f"({', '.join(passing)}): program.seats()[{passing[0]!r}].adapter takes another one"
+            f"of their own ({', '.join(passing)}): program.seats()[{passing[0]!r}].adapter takes "
+            "another one"
         )
     return warnings
 

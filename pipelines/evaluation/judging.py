@@ -67,8 +67,7 @@ def sample_of(source: object) -> list[Question]:
         if _verdict(row) is None:
             raise UserError(
                 f"the judge's sample: {row.id!r} has the {VERDICT} {row.meta.get(VERDICT)!r}: "
-                f"give true "
-                "or false"
+                "give true or false"
             )
     return rows
 

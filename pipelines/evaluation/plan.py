@@ -250,11 +250,13 @@ def plan_evaluation(
         warnings.append(
             "some answers are LaTeX: pip install 'folkmoot[math]' lets equal expressions be right"
         )
+    if questions[0].kind == "task" and not any(task.tests for task in questions):
+        warnings.append("no task has tests: the check finds a task's files and the answer alone")
     different = len(data.apart(questions)[0])
     if different < len(questions):
         warnings.append(
-            f"{len(questions):,} questions are {different:,} different ones: the interval takes "
-            "them for independent, comparisons do not"
+            f"only {different:,} of the {len(questions):,} questions differ: the interval takes "
+            "all for independent, comparisons do not"
         )
     program, train = _with_demos(request, program, train, questions)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None

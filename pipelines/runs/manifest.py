@@ -45,6 +45,10 @@ MOST_RUNS = 9
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
 
+class OtherRun(UserError):  # noqa: N818
+    """A folder holds something else than this run, whose result is none of it."""
+
+
 def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file,
     but for a network's training and test.
@@ -56,7 +60,7 @@ def check_kind(folder: Path, file: str) -> None:
         together = {file, other.file}
         is_test = MANIFEST in together and (own.tested or other.tested)
         if len(together) > 1 and not is_test:
-            raise UserError(f"{folder} holds {other.what}: choose another --out")
+            raise OtherRun(f"{folder} holds {other.what}: choose another --out")
 
 
 @dataclass(frozen=True)
@@ -86,14 +90,14 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError):
             for name, held in self.others.items():
                 if (folder / name).exists() and (folder / name).stat().st_size:
-                    raise UserError(f"{folder} holds {held}: choose another --out") from None
+                    raise OtherRun(f"{folder} holds {held}: choose another --out") from None
             return {}
         if written is None:
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
         now = as_json(about)
         for key, differs in self.same.items():
             if written.get(key) != now.get(key):
-                raise UserError(
+                raise OtherRun(
                     f"{folder} holds another {self.what} ({differs}): choose another --out, or "
                     f"delete it"
                 )

@@ -195,8 +195,7 @@ class RowFile:
         except OSError as problem:
             raise UserError(
                 f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows "
-                f"are kept; "
-                "make room and run the same command again"
+                "are kept; make room and run the same command again"
             ) from None
         self.done.add(row_key(row))
 
@@ -222,15 +221,13 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
             if first != number:
                 raise UserError(
                     f"{path}, line {number}: the question {row.id!r} has its repeat "
-                    f"{row.repeat} on "
-                    f"line {first}, too: keep one of the two"
+                    f"{row.repeat} on line {first}, too: keep one of the two"
                 )
             asked = question_hash(row)
             if questions.setdefault(row.id, asked) != asked:
                 raise UserError(
                     f"{path}, line {number}: the question {row.id!r} has another text, other "
-                    f"options or "
-                    "another gold answer than before: keep the rows of one of the two"
+                    "options or another gold answer than before: keep the rows of one of the two"
                 )
             yield row
 

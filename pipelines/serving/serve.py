@@ -17,11 +17,11 @@ import dspy
 from aiohttp import web
 
 from ...modules.base.calls import CallError, Usage
-from ...modules.base.errors import UserError, said_by
+from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.protocols.program import Program
 from ...modules.protocols.router.router import PERSON
 from ...modules.protocols.short_names import short_name
-from ...modules.reading.question import Question, from_row
+from ...modules.reading.question import INPUTS, Question, from_row
 from ..base.budget import Budget, BudgetSpent
 from ..data.load import check_contexts
 from ..evaluation.answering import lm_names, lms_in, seat_engines
@@ -106,7 +106,7 @@ class Service:
             return _problem(415, "send the question as JSON, with Content-Type: application/json")
         try:
             body = await request.json()
-        except (ValueError, LookupError, RecursionError):
+        except (ValueError, LookupError, RecursionError, web.RequestPayloadError):
             return _problem(400, "the body of the request is not JSON")
         try:
             question = question_in(body)
@@ -148,6 +148,10 @@ def question_in(body: object) -> Question:
     """The question in a request's JSON. Raises UserError for an invalid one."""
     if not isinstance(body, dict):
         raise UserError('send one JSON object, such as {"question": "…", "choices": ["a", "b"]}')
+    # A program of the user's own may take any field, but not one that is misspelt.
+    for name in body.keys() - INPUTS:
+        if meant := did_you_mean(name, INPUTS):
+            raise UserError(f"a question has no {name!r}{meant}")
     question = from_row({**body, "id": str(body.get("id") or "asked")}, "the question")
     check_contexts([question])
     return question

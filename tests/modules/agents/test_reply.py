@@ -43,6 +43,20 @@ def test_an_object_about_something_else_hides_no_answer(text: str, answer: str) 
     assert parse_reply(Simple, text, CHAT)["answer"] == answer
 
 
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"answer": "New', ""),
+        ('{"argument": "so", "answer": "New Yor', ""),
+        ('{"argument": "so", "answer": "New York"', "New York"),
+        ('{"answer": "New York", "argument": "since it', "New York"),
+        ('{"argument": "a 5" pipe", "answer": "New York"}', "New York"),
+    ],
+)
+def test_the_beginning_of_an_answer_is_none(text: str, answer: str) -> None:
+    assert parse_reply(Simple, text, CHAT)["answer"] == answer
+
+
 def test_a_plain_prompt_has_the_whole_question_and_a_whole_trace() -> None:
     plain = Profile(layout="plain", answer_form="text", list_options=False)
     asked: dict[str, Any] = {"question": "x " * 4000 + "What is it?", "kind": "span"}
