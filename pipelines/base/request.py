@@ -183,7 +183,7 @@ def options_of_file(
     for name, value in document.items():
         if name not in known:
             meant = did_you_mean(name, [*others, *known])
-            raise UserError(f"{where} has an unknown key {name!r}{meant}")
+            raise UserError(f"{where} has an unknown key {name!r}{meant}: correct or drop it")
         option = known[name]
         if value is not None and option.kind in _NUMBERS:
             option.check(f"{where}: {name}", value)

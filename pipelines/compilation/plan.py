@@ -180,7 +180,7 @@ class CompilationPlan:
             runs += MOST_ROUNDS * sum(work["optimizer_calls"] for work in works) // each
             proposals = MOST_ROUNDS * sum(work["proposals"] for work in works)
             summary += (
-                f", for each of {counted(len(works), 'strategy')}; then the policy is trained on "
+                f", for each of {len(works)} strategies; then the policy is trained on "
                 f"what they answer; at most {MOST_ROUNDS} times"
             )
         else:

@@ -223,6 +223,14 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
     return runs
 
 
+def results_within(result: Any) -> list[Any]:
+    """The results that a result consists of, such as the steps of a pipeline; else itself."""
+    folder = Path(result).expanduser() if isinstance(result, str | Path) else None
+    kind = None if folder is None else result_kind(folder)
+    below = [] if folder is None or kind is None else kind.card(folder).children
+    return [result] if any((part / MANIFEST).is_file() for part in below) else below or [result]
+
+
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
     kind = None if (folder / MANIFEST).exists() else result_kind(folder)

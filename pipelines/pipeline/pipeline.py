@@ -112,7 +112,7 @@ def carry_out_pipeline(
                 seconds, to_come = time.monotonic() - began, len(plan.steps) - number
                 share = _share(plan.request.budget, paid, seconds, to_come)
                 given = {"out": place, "budget": share, "progress": plan.request.progress}
-                ended = step.stage.carry_out(step.plan(programs, **given))
+                ended = step.kind.carry_out(step.plan(programs, **given))
                 if ended.paused:
                     winner = None
                     break
@@ -121,7 +121,7 @@ def carry_out_pipeline(
                     winner = ended.winner_name
                 else:
                     note(**{ENDED: number + 1})
-            if (made := place / str(step.stage.kind.program)).is_dir():
+            if (made := place / str(step.kind.shown.program)).is_dir():
                 programs[step.program] = made
         if winner is not None:
             _hand_over(programs[plan.steps[-1].program], run.folder)
@@ -137,7 +137,7 @@ def carry_out_pipeline(
 def _hand_over(program: str | Path, folder: Path) -> None:
     """Copy the program that came out to where the pipeline's folder has it."""
     if not Path(program).is_dir():
-        raise UserError(f"no program came out of the steps in {folder}: give them more to do")
+        raise UserError(f"no program came out of the steps in {folder}: give a larger budget")
     # A copy: the winner can be moved alone, and a step's folder stays what that step has made.
     shutil.rmtree(folder / WINNER, ignore_errors=True)
     shutil.copytree(program, folder / WINNER)

@@ -47,7 +47,7 @@ GIVEN = ("program", "questions", "train", "validation", "budget", "out", "regist
 """Options of commands that the pipeline gives."""
 
 
-class Stage(NamedTuple):
+class StepKind(NamedTuple):
     """A command whose options stand under a key of the file: its request, its plan, how that is
     carried out, and what its folder shows.
     """
@@ -55,7 +55,7 @@ class Stage(NamedTuple):
     request: type[Any]
     plan: Callable[[Any], Any]
     carry_out: Callable[[Any], Any]
-    kind: Kind
+    shown: Kind
 
     @property
     def options(self) -> dict[str, CommandOption]:
@@ -64,19 +64,19 @@ class Stage(NamedTuple):
 
 
 COMPILE, TUNE, CONTEST = "compile", "tune", "contest"
-STAGES = {
-    COMPILE: Stage(
+STEP_KINDS = {
+    COMPILE: StepKind(
         CompileRequest,
         plan_compilation,
         lambda plan: compile_as_planned(plan).compilation,
         COMPILATION,
     ),
-    TUNE: Stage(TuneRequest, plan_study, tune_as_planned, STUDY),
-    CONTEST: Stage(ContestRequest, plan_contest, carry_out_contest, CONTESTED),
+    TUNE: StepKind(TuneRequest, plan_study, tune_as_planned, STUDY),
+    CONTEST: StepKind(ContestRequest, plan_contest, carry_out_contest, CONTESTED),
 }
 """The steps in their order."""
 
-OWN = ("data", "programs", "register", "budget", *STAGES)
+OWN = ("data", "programs", "register", "budget", *STEP_KINDS)
 SOURCE = command_options(CompileRequest)["train"]
 """The option that names questions, or a file of them."""
 
@@ -93,8 +93,8 @@ class PipelineStep:
     options: Mapping[str, Any]
 
     @property
-    def stage(self) -> Stage:
-        return STAGES[self.key]
+    def kind(self) -> StepKind:
+        return STEP_KINDS[self.key]
 
     @property
     def title(self) -> str:
@@ -104,7 +104,7 @@ class PipelineStep:
         """The command's own plan, with the programs as they are by now, by name."""
         options = {**self.options, "tracking": False, **given}
         program = programs.get(self.program)
-        if isinstance(program, Path):
+        if Path(str(program)).is_dir():
             options.pop("roles", None)  # which the folder has
         if self.key == COMPILE:
             options["program"] = program
@@ -118,7 +118,7 @@ class PipelineStep:
             alone = len(programs) == 1 or "field" in options
             options["added"] = {**programs, **added} if alone else added
             options.setdefault("field", "fair" if alone else dict(programs))
-        return self.stage.plan(self.stage.request(**options))
+        return self.kind.plan(self.kind.request(**options))
 
 
 @dataclass
@@ -214,19 +214,19 @@ def _untrained(name: str, place: str) -> Any:
 
 def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iterator[PipelineStep]:
     """The steps, each with the options that all share, and its own."""
-    stages = {key: STAGES[key] for key in STAGES if key in document}
-    if not stages:
-        raise UserError(f"the pipeline has no step: give one of {', '.join(STAGES)}")
-    known = {name: option for stage in stages.values() for name, option in stage.options.items()}
+    kinds = {key: STEP_KINDS[key] for key in STEP_KINDS if key in document}
+    if not kinds:
+        raise UserError(f"the pipeline has no step: give one of {', '.join(STEP_KINDS)}")
+    known = {name: option for kind in kinds.values() for name, option in kind.options.items()}
     rest = {name: value for name, value in document.items() if name not in OWN}
     shared = options_of_file("the pipeline", rest, known, home, OWN)
     data = _data(document, home, shared)
-    for key, stage in stages.items():
+    for key, kind in kinds.items():
         own = document[key] or {}
         if not isinstance(own, Mapping):
             raise UserError(f"{key} is {own!r}: give its options, such as {key}: {{}}")
-        options = {name: value for name, value in shared.items() if name in stage.options}
-        options |= options_of_file(key, own, stage.options, home)
+        options = {name: value for name, value in shared.items() if name in kind.options}
+        options |= options_of_file(key, own, kind.options, home)
         if key == CONTEST:
             yield PipelineStep(key, None, key, {**options, "questions": data["test"]})
             return

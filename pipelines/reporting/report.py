@@ -20,7 +20,7 @@ from ..comparison.compare import compare, names_for, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.tested import asked_in
-from ..evaluation.earlier import Evaluation, earlier, runs_in
+from ..evaluation.earlier import Evaluation, earlier, results_within, runs_in
 from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
@@ -65,9 +65,9 @@ def report(
     price.
 
     Args:
-        runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune` or `import` wrote;
-            at least one. Others over the same data, also baselines of `match_budget`, are compared
-            with the first; runs over other data are shown apart.
+        runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune`, `pipeline` or
+            `import` wrote; at least one. Others over the same data, also baselines of
+            `match_budget`, are compared with the first; runs over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: Names for the runs. Default: the names of their programs.
         tracking: also add the page to the runs' MLflow runs.
@@ -83,7 +83,7 @@ def report(
     if not sources:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     groups, others, notes = list[RunGroup](), list[Any](), list[str]()
-    for run in sources:
+    for run in [part for source in sources for part in results_within(source)]:
         contest = _contest(run)
         if contest is None:
             others.append(run)

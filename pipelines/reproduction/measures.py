@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...modules.base.errors import UserError
 from ...modules.network.report import network_report
 from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import JUDGE
@@ -114,7 +115,10 @@ def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
         # Rows may share a run, which does not differ from itself.
         if run is None or other is None or run is other or run.empty or other.empty:
             continue
-        (pair,) = compare(other, run, names=["rival", "row"])
+        try:
+            (pair,) = compare(other, run, names=["rival", "row"])
+        except UserError:  # two that a budget ended early may have no question in common
+            continue
         for figure in _COMPARED:
             # A network's consensus stands against one LM's accuracy.
             instead = rival.published.get("accuracy") if figure == "consensus" else None

@@ -123,3 +123,14 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
     assert {cell.get("deliberation/max_rounds") for cell in grid(space.point)} == {None, 2}
     with pytest.raises(fm.UserError, match=r"--set rounds: .* no such parameter: it has strategy"):
         space_of("single", {"rounds": 2})
+
+
+def test_the_program_of_a_space_may_stand_in_a_file_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "talk.yaml"
+    file.write_text("program: deliberation\nroles: [intuitive, reasoner]\nmax_rounds: 3\n")
+    (branch,) = space_of({"program": str(file), "max_rounds": [1, 2]}).branches
+    assert options(branch.space["max_rounds"].values) == [1, 2]  # before what is in the file
+    assert options(branch.space["roles"].values) == [["intuitive", "reasoner"]]
+    file.write_text("program: deliberation\ntie_break: mine:rule\n")
+    with pytest.raises(fm.UserError, match="the file names the tie-break mine:rule, which is code"):
+        space_of({"program": str(file), "max_rounds": [1, 2]})

@@ -112,6 +112,9 @@ def test_each_step_starts_from_what_the_one_before_made(
     assert len(result.sentences) == 4
     paid = totals(*steps_in(out))
     assert result.calls == paid.calls > 0
+    page = fm.report(out, tracking=False)  # the contest's verdict, and the runs of other steps
+    assert page.headline.startswith("Take ")
+    assert len(page.figures["groups"]) > 1
     card = result.card
     assert (card.calls, len(card.children), card.kind) == (paid.calls, 4, "pipeline")
 
