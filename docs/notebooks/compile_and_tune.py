@@ -6,6 +6,12 @@
 # uses an embedded LM (Gemma 3 270M): no key, no network, a few minutes.
 # It needs `pip install 'folkmoot[local]' ipykernel`.
 
+# %% [markdown]
+# ## Compile
+#
+# Which team of yours gets a ticket? No LM knows what your teams are called, so here is what
+# examples can teach.
+
 # %%
 import random
 
@@ -15,13 +21,6 @@ import folkmoot as fm
 
 lm = fm.lm("local/gemma-3-270m")  # or "openai/gpt-4o-mini", or any other LiteLLM name
 
-# %% [markdown]
-# ## Compile
-#
-# Which team of yours gets a ticket? No LM knows what your teams are called, so here is what
-# examples can teach.
-
-# %%
 TICKETS = {
     "billing": [
         "My card was charged twice for one month.",

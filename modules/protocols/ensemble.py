@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -74,7 +74,7 @@ class Ensemble(Program):
 
     def __init__(
         self,
-        members: Sequence[str | dspy.Module | Callable[..., Any]],
+        members: Sequence[object],
         vote: str = "majority",
         weights: Sequence[float] | None = None,
         *,
