@@ -25,7 +25,7 @@ from ..agents.prompt import check_passage
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_among
 from ..base.saved_file import Described
 from ..base.space import Parameter
 from ..base.sync import run_sync
@@ -261,10 +261,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
         Raises UserError for an agent that no program has, no instructions, and another layout.
         """
-        if prompt_layout not in (None, *LAYOUTS):
-            raise UserError(
-                f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}"
-            )
+        if prompt_layout is not None:
+            checked_among("prompt layout", prompt_layout, LAYOUTS)
         instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
         worded_before = {
             id(seat) for part in parts if part.verbatim for seat in part.seats().values()

@@ -91,6 +91,15 @@ class Scale(NamedTuple):
         """The score of a question without an answer."""
         return FAILURE_SCORE if self.low is None else self.low
 
+    def share(self, score: float) -> float:
+        """Where a score lies between the ends, which are 0 and 1 where there are none."""
+        return (score - (self.low or 0.0)) / self.width
+
+    @property
+    def width(self) -> float:
+        high = 1.0 if self.high is None else self.high
+        return high - (self.low or 0.0)
+
     def fault(self, value: float) -> str:
         """The fault of a score, to be read right after it; empty for a possible score."""
         low, high = self.ends

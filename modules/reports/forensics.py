@@ -146,10 +146,11 @@ class ForensicTally:
     ) -> None:
         states = []
         for place in (0, -1):
-            answers = [own[place] for own in answers_by_agent.values()]
-            # An answer that cannot be read has no key to be counted by, and abstains.
-            readable = [answer if reading.key(answer) else None for answer in answers]
-            states.append(reading.state(majority(readable, key=reading.key).answer))
+            answers = list[Any]()
+            for own in answers_by_agent.values():
+                # An answer that cannot be read has no key to be counted by, and abstains.
+                answers.append(own[place] if reading.key(own[place]) else None)
+            states.append(reading.state(majority(answers, key=reading.key).answer))
         first, last = states
         final = "unreadable" if row.answer is None else "wrong"
         if row.correct:

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Literal, TypeAlias
 
 from .anytime import PairWatch, State, log_e_value
-from .statistics import Interval
+from .statistics import Difference, Interval
 
 SAME_PRICE = 1.01
 """Prices whose ratio is at most this are equal."""
@@ -254,6 +254,10 @@ class FieldWatch:
         """The scores of `one` minus those of `other` on the questions that both answered."""
         sign = 1 if (one, other) in self.pairs else -1
         return [sign * value for value in self._watch(one, other).differences]
+
+    def against(self, one: int, other: int) -> Difference:
+        """The mean difference of one and another, 0 without answers, with its interval."""
+        return Difference(self._lead(one, other), *self.interval(one, other))
 
     def interval(self, one: int, other: int) -> Interval:
         """The mean of `differences` for new questions like these, at alpha / (K - 1)."""

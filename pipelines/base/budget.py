@@ -100,6 +100,11 @@ class Budget:
         """The ceilings of what calls take, by the names that usage has for them."""
         return {"cost_usd": self.usd, "tokens": self.tokens, "calls": self.calls}
 
+    @classmethod
+    def of(cls, given: Budget | str | None) -> Budget | None:
+        """The budget that a user gave, in words or as one; None without any."""
+        return given if given is None or isinstance(given, Budget) else cls.parse(given)
+
     def wider_than(self, before: Budget) -> bool:
         """Whether it has more of anything that another budget limits."""
         return any(
@@ -138,7 +143,7 @@ def only_shows(result: Mapping[str, Any], budget: Budget | str | None) -> bool:
     """
     if (spent := result.get("spent")) is None:
         return result.get("stopped") is None
-    new = Budget.parse(budget) if isinstance(budget, str) else budget or Budget()
+    new = Budget.of(budget) or Budget()
     return not new.wider_than(Budget.parse(spent))
 
 

@@ -266,7 +266,7 @@ def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str,
     }
 
 
-def _checked(name: str, thing: Any) -> Kind:
+def _checked(name: str, thing: object) -> Kind:
     if not isinstance(thing, Kind):
         raise UserError(f"{name} is not a kind of result: name a Kind of folkmoot.pipelines.base")
     return thing

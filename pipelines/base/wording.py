@@ -60,6 +60,16 @@ def money(cost: float | None) -> str:
     return f"{cost:.4f} USD" if cost >= 0.001 else f"{cost:.6f} USD"
 
 
+def together(costs: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
+    """The lowest and the highest cost of several steps; None where one is not known."""
+    lowest, highest = 0.0, 0.0
+    for cost in costs:
+        if cost is None:
+            return None
+        lowest, highest = lowest + cost[0], highest + cost[1]
+    return lowest, highest
+
+
 def rounded_money(cost: float) -> str:
     """An estimate of a cost: `0.42 USD`, `0.0031 USD`, `12 USD`."""
     return f"{float(f'{cost:.2g}'):,g} USD"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
@@ -12,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...modules.base.errors import UserError
-from ...modules.base.usage import total
 from ...modules.protocols.short_names import distinct, legend
-from ...modules.reading.grading import FAILURE_SCORE, metric_name
+from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
 from ...modules.statistics.statistics import bootstrap_mean
 from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
-from ..base.run_files import MetricFields, score_fields
-from ..base.wording import run_failed, run_notes
+from ..base.run_files import score_fields
+from ..base.wording import run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation, runs_in
 from ..runs.lines import judge_words
@@ -29,19 +29,10 @@ from .comparison import Comparison
 from .confounds import confounds, rivals_of, unread_cause
 from .matched import MATCHED, run_or_match, with_matches
 from .pairs import Pair
-from .panel import Panel, panel_of
+from .panel import panel_of
 from .request import AnyRun, CompareRequest, Tested
-from .tested import (
-    FREE,
-    QuestionAnswers,
-    Scores,
-    Test,
-    answered_in,
-    corrected,
-    mean_seconds,
-    taken_by,
-)
-from .verdict import A, B, conclude, prices_of
+from .tested import RunAnswers, Scores, Test, answered_in, corrected
+from .verdict import A, B, QuestionPrices, conclude, prices_of
 from .words import say
 
 if TYPE_CHECKING:
@@ -122,8 +113,10 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         )
     runs = [run_or_match(folder) for folder in folders]
     # On the command line, all names stand in one text; in Python, a name may have commas.
-    as_given = len(request.names) == len(runs)
-    names = names_for(request.names if as_given else split_items(request.names), runs)
+    wanted = request.names
+    if len(wanted) != len(runs):
+        wanted = split_items(wanted)
+    names = names_for(wanted, runs)
     match = None
     if request.match_budget:
         if MATCHED in names:
@@ -157,10 +150,10 @@ def carry_out_comparison(
 
         baseline = run_match(plan.match)
         runs[MATCHED] = baseline
-        stopped = baseline.summary.stopped
-        notes = [match_note(baseline, plan.match.name)]
-        notes += [f"The baseline is not finished: {stopped}."] if stopped else []
-    opened = [run for run in runs.values() if run is not None]
+        notes.append(match_note(baseline, plan.match.name))
+        if stopped := baseline.summary.stopped:
+            notes.append(f"The baseline is not finished: {stopped}.")
+    opened = list(filter(None, runs.values()))
     comparison = compared_runs(opened, list(runs), plan.request)
     comparison.notes += notes
     if show is not None:
@@ -171,25 +164,24 @@ def carry_out_comparison(
 def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tested) -> Comparison:
     """Compare opened runs, the reference first."""
     ids, answers, test = _shared(runs, names, request)
-    compared = [
-        _compared(name, run, shared) for name, run, shared in zip(names, runs, answers, strict=True)
-    ]
-    pairs, unlike = _pairs(ids, runs, compared, answers, test)
-    usable = [place for place, run in enumerate(compared) if not (run.failed or run.mostly_unread)]
+    sides = [Side.of(*side) for side in zip(names, runs, answers, strict=True)]
+    figures = [side.figures for side in sides]
     # Scores by different metrics cannot be held against each other: then no run is recommended.
-    judged = [] if unlike else [compared[place] for place in usable]
-    prices = prices_of(compared, judged or compared)
-    pairs = [
-        replace(pair, price_a=prices.of(pair.a), price_b=prices.of(pair.b), price_unit=prices.unit)
-        for pair in pairs
-    ]
-    named = dict(zip(names, runs, strict=True))
-    outcomes = {(pair.a, pair.b): pair.outcome for pair in pairs}
-    verdict = conclude(compared, judged, outcomes, prices, rivals_of(named, compared, prices))
-    panel = None if unlike else _panel(compared, answers, usable, test, request.panel)
-    notes = _notes(compared, runs, len(ids))
+    alike = all(side.metric == sides[0].metric for side in sides)
+    usable = [side for side in sides if side.figures.usable]
+    judged = [side.figures for side in usable if alike]
+    prices = prices_of(figures, judged or figures)
+    pairs = _pairs(ids, sides, test, prices)
+    rivals = rivals_of(dict(zip(names, runs, strict=True)), figures, prices)
+    verdict = conclude(figures, judged, pairs, prices, rivals)
+    panel = None
+    # Answers in one's own words are never equal: nobody can be outvoted.
+    if alike and test.is_rate and request.panel > 1 and sides[0].answers.can_be_votes:
+        votes = [side.answers.values("votes") for side in usable]
+        panel = panel_of(judged, votes, request.panel, test.clusters, test.seed)
+    notes = _notes(sides, len(ids))
     notes += filter(None, [pairs[0].few_clusters])  # all pairs have the same clusters
-    return Comparison(compared, pairs, verdict, notes, panel)
+    return Comparison(figures, pairs, verdict, notes, panel)
 
 
 # Questions -----------------------------------------------------------------------------------
@@ -197,19 +189,19 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
 
 def _shared(
     runs: Sequence[Evaluation], names: Sequence[str], request: Tested
-) -> tuple[list[str], list[list[QuestionAnswers]], Test]:
+) -> tuple[list[str], list[RunAnswers], Test]:
     """The ids of the questions that all runs share, each run's answers to them, and the test."""
     field = request.cluster or _declared(runs[0])
     by_id = [answered_in(run, field, votes=request.panel > 1) for run in runs]
     asked = [{name: answer.asked for name, answer in answers.items()} for answers in by_id]
     ids = shared_questions(asked, names)
-    shared = [[answers[name] for name in ids] for answers in by_id]
-    clusters = _clusters(field, request.cluster is None, ids, shared[0])
-    asked_once = {question.asked for question in shared[0]}
-    if clusters is None and field != NO_CLUSTERS and 1 < len(asked_once) < len(ids):
+    shared = [RunAnswers(list(map(answers.__getitem__, ids))) for answers in by_id]
+    clusters = _clusters(field, request.cluster is None, ids, shared[0].values("cluster"))
+    hashes = shared[0].values("asked")
+    if clusters is None and field != NO_CLUSTERS and 1 < len(set(hashes)) < len(ids):
         # A question that stands under several ids tells no more than once; counted as so many
         # questions, it would make the interval too narrow.
-        field, clusters = "question", [question.asked for question in shared[0]]
+        field, clusters = "question", hashes
     is_rate = all(run.summary.is_rate for run in runs)
     margin = None if request.margin is None else share_of_points(request.margin)
     test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
@@ -221,7 +213,8 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
     for each run. Raises UserError where there is none, or where the question of an id differs
     between runs.
     """
-    ids = [name for name in asked[0] if all(name in others for others in asked[1:])]
+    common = set(asked[0]).intersection(*asked[1:])
+    ids = [name for name in asked[0] if name in common]
     if not ids:
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
     for title, other in zip(titles[1:], asked[1:], strict=True):
@@ -241,19 +234,16 @@ def _declared(run: Evaluation) -> str | None:
     if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
     source = settings.data
-    if not isinstance(source, str):
-        return None
-    spec = catalogue.find(source) or catalogue.of_file(Path(source))
-    return spec.cluster if spec is not None else None
+    return catalogue.cluster_of(source) if isinstance(source, str) else None
 
 
 def _clusters(
-    field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[QuestionAnswers]
+    field: str | None, declared: bool, ids: Sequence[str], values: Sequence[Hashable]
 ) -> list[Hashable] | None:
-    """The cluster of each question; None without any."""
+    """The cluster of each question, from the values of the field; None without any."""
     if field is None or field == NO_CLUSTERS:
         return None
-    named = {name: answer.cluster for name, answer in zip(ids, answers, strict=True)}
+    named = dict(zip(ids, values, strict=True))
     lacking = [name for name, cluster in named.items() if cluster is None]
     # A data set's own field may be empty in some questions; one that the user chose is a mistake.
     if lacking and not declared:
@@ -262,9 +252,12 @@ def _clusters(
             f"in their meta to cluster by: name another field"
         )
     clusters = [_cluster_of(name, named) for name in ids]
-    if len(set(clusters)) == 1 and not declared:
+    different = len(set(clusters))
+    if different == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
-    return clusters if 1 < len(set(clusters)) < len(ids) else None
+    if different in (1, len(ids)):
+        return None
+    return clusters
 
 
 def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
@@ -301,18 +294,17 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
     """Name runs by their programs; where these are the same, add the rest of the program, the LM,
     the folder, then a number.
     """
-    manifests = [run.summary.run for run in runs]
-    names = [name_of_run(run) for run in manifests]
-    programs = [legend(run.program) for run in manifests]
-    lms = [", ".join(dict.fromkeys(lm.name for lm in run.lms.values())) for run in manifests]
-    for details in (programs, lms, [run.folder.name for run in runs]):
-        named = list(zip(names, details, strict=True))
+    names = [name_of_run(run.summary.run) for run in runs]
+    details: tuple[Callable[[Evaluation], str], ...] = (
+        lambda run: legend(run.summary.run.program),
+        lambda run: ", ".join(run.summary.run.lm_names),
+        lambda run: run.folder.name,
+    )
+    for detail in details:
+        named = [(name, detail(run)) for name, run in zip(names, runs, strict=True)]
         # A detail that all runs of a name share would not tell them apart.
-        same = {name: {detail for other, detail in named if other == name} for name in names}
-        names = [
-            f"{name} ({detail})" if names.count(name) > 1 and len(same[name]) > 1 else name
-            for name, detail in named
-        ]
+        different = Counter(name for name, _ in set(named))
+        names = [f"{name} ({own})" if different[name] > 1 else name for name, own in named]
     return distinct(names)
 
 
@@ -343,44 +335,72 @@ def _same_folder(run: AnyRun, wanted: str) -> bool:
     return folder.expanduser().resolve() == Path(wanted).expanduser().resolve()
 
 
+@dataclass(frozen=True)
+class Side:
+    """A run of a comparison: its answers to the shared questions, and its figures on them."""
+
+    name: str
+    run: Evaluation
+    answers: RunAnswers
+    figures: Compared
+
+    @classmethod
+    def of(cls, name: str, run: Evaluation, answers: RunAnswers) -> Side:
+        summary, counts, f1 = run.summary, run.summary.counts, answers.f1
+        f1 = f1[~np.isnan(f1)]
+        figures = Compared(
+            name=name,
+            folder=str(run.folder),
+            questions=counts.questions,
+            rows=counts.rows,
+            left_out=summary.finished - len(answers.questions),
+            score=mean_score(answers.scores.tolist(), is_rate=summary.is_rate),
+            f1=score_fields(bootstrap_mean(f1.tolist(), seed=0), len(f1)) if len(f1) else None,
+            errors=answers.sum("failed"),
+            unreadable=answers.sum("unreadable"),
+            cut_off=answers.sum("cut_off"),
+            unread=answers.sum("unread"),
+            usage=answers.usage.to_dict(),
+            takes=answers.takes.to_dict(),
+            seconds=answers.seconds,
+            metric=summary.metric,
+            is_rate=summary.is_rate,
+            metric_usage=summary.metric_usage,
+            repeats=answers.repeats / len(answers.questions),
+            program=legend(summary.run.program),
+        )
+        return cls(name, run, answers, figures)
+
+    @property
+    def metric(self) -> MetricFields | None:
+        """The metric; None for the default one, which manifests do not have."""
+        return self.run.summary.run.metric or None
+
+    @property
+    def unchecked_judge(self) -> bool:
+        judge = self.run.summary.run.judge
+        return judge is not None and not judge.get("checked")
+
+    @property
+    def unread(self) -> str:
+        """Why answers could not be read; empty where all were."""
+        return unread_cause(self.figures, self.run)
+
+
 def compared_alone(name: str, run: Evaluation) -> Compared:
     """The figures of a run over all its questions."""
-    return _compared(name, run, list(answered_in(run).values()))
+    return Side.of(name, run, RunAnswers(list(answered_in(run).values()))).figures
 
 
-def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> Compared:
-    f1 = [question.f1 for question in shared if question.f1 is not None]
-    counts = run.summary.counts
-    return Compared(
-        name=name,
-        folder=str(run.folder),
-        questions=counts.questions,
-        rows=counts.rows,
-        left_out=run.summary.finished - len(shared),
-        score=mean_score([question.score for question in shared], is_rate=run.summary.is_rate),
-        f1=score_fields(bootstrap_mean(f1, seed=0), len(f1)) if f1 else None,
-        errors=sum(question.failed for question in shared),
-        unreadable=sum(question.unreadable for question in shared),
-        cut_off=sum(question.cut_off for question in shared),
-        unread=sum(question.unread for question in shared),
-        usage=total(question.usage for question in shared).to_dict(),
-        takes=taken_by(shared).to_dict(),
-        seconds=mean_seconds(shared),
-        metric=run.summary.metric,
-        is_rate=run.summary.is_rate,
-        metric_usage=run.summary.metric_usage,
-        repeats=sum(question.repeats for question in shared) / len(shared),
-        program=legend(run.summary.run.program),
-    )
-
-
-def _notes(compared: Sequence[Compared], runs: Sequence[Evaluation], shared: int) -> list[str]:
-    left_out = [run for run in compared if run.left_out]
-    notes = [say("left_out", shared, left_out)] if left_out else []
-    for figures, run in zip(compared, runs, strict=True):
-        notes += run_notes(figures.name, run.summary.counts, run.summary.finished)
-        if judge := run.summary.run.judge:
-            notes.append(say("judge", figures.name, judge_words(judge)))
+def _notes(sides: Sequence[Side], shared: int) -> list[str]:
+    notes = []
+    if left_out := [side.figures for side in sides if side.figures.left_out]:
+        notes.append(say("left_out", shared, left_out))
+    for side in sides:
+        summary = side.run.summary
+        notes += run_notes(side.name, summary.counts, summary.finished)
+        if summary.run.judge:
+            notes.append(say("judge", side.name, judge_words(summary.run.judge)))
     return notes
 
 
@@ -388,111 +408,82 @@ def _notes(compared: Sequence[Compared], runs: Sequence[Evaluation], shared: int
 
 
 def _pairs(
-    ids: Sequence[str],
-    runs: Sequence[Evaluation],
-    compared: Sequence[Compared],
-    answers: Sequence[Sequence[QuestionAnswers]],
-    test: Test,
-) -> tuple[list[Pair], list[int]]:
-    """Every pair, tested and corrected, and the places of the pairs whose metrics differ."""
-    # `combinations` begins with the pairs of run 0, the reference, which is `b`.
-    places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
-    # Runs by the default metric have none in their manifest.
-    metrics = [run.summary.run.metric or None for run in runs]
-    unlike = [place for place, (a, b) in enumerate(places) if metrics[a] != metrics[b]]
-    names = [run.name for run in compared]
-    pairs = [test.pair(ids, (names[a], names[b]), answers[a], answers[b]) for a, b in places]
-    p_values = [pair.p for pair in pairs]
+    ids: Sequence[str], sides: Sequence[Side], test: Test, prices: QuestionPrices
+) -> list[Pair]:
+    """Every pair, tested and corrected."""
+    # `combinations` begins with the pairs of the first run, the reference, which is `b`.
+    both = [(a, b) for b, a in combinations(sides, 2)]
+    tested = [test.pair(ids, (a.name, b.name), a.answers, b.answers) for a, b in both]
+    p_values = [pair.p for pair in tested]
+    unlike = [place for place, (a, b) in enumerate(both) if a.metric != b.metric]
     adjusted = corrected(p_values, unlike)
-    for place, (a, b) in enumerate(places):
-        both = runs[a], runs[b]
-        judges = [judge for run in both if (judge := run.summary.run.judge)]
+
+    pairs = []
+    for place, (a, b) in enumerate(both):
+
+        def p_if(scores: Scores, others: Scores, place: int = place) -> float:
+            """The corrected p of this pair if its scores were these."""
+            # Holm's correction ranks all p values, so that those of the other pairs count, too.
+            p = test.p(scores, others)
+            return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
+
         reason = ""
         if place in unlike:
-            names_of_metrics = [metric_name(run.summary.run) for run in both]
-            reason = say("metrics_reason", pairs[place], names_of_metrics)
-        pairs[place] = replace(
-            pairs[place],
+            metrics = [metric_name(side.run.summary.run) for side in (a, b)]
+            reason = say("metrics_reason", tested[place], metrics)
+        pair = replace(
+            tested[place],
             p_adjusted=adjusted[place],
-            metric=compared[a].metric,
-            failure="; ".join(filter(None, map(_failure, (compared[b], compared[a])))),
+            metric=a.figures.metric,
+            failure="; ".join(filter(None, (b.figures.failure, a.figures.failure))),
             other_metric=reason,
-            unchecked_judge=any(not judge.get("checked") for judge in judges),
-            confounds=tuple(confounds((names[a], names[b]), both)),
+            unchecked_judge=a.unchecked_judge or b.unchecked_judge,
+            confounds=tuple(confounds((a.name, b.name), (a.run, b.run))),
+            price_a=prices.of(a.name),
+            price_b=prices.of(b.name),
+            price_unit=prices.unit,
         )
-
-    # Holm's correction ranks all p values, so that those of the other pairs count, too.
-    def p_if(place: int, p: float) -> float:
-        """The corrected p of a pair if its uncorrected p were this value."""
-        return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
-
-    for place, (a, b) in enumerate(places):
-        causes = [unread_cause(compared[side], runs[side]) for side in (a, b)]
-        mostly = (compared[a].mostly_unread, compared[b].mostly_unread)
-        unread = [cause for cause, whole in zip(causes, mostly, strict=True) if whole]
-        # A few unread answers do no harm, unless the difference could be theirs alone: it has to
-        # stay shown with each of them scored in favour of the worse run.
-        if not unread and any(causes):
-            limits = _limits(metrics[a], answers)
-            turned = _other_way(pairs[place], answers[a], answers[b], limits)
-            worst = float((turned[0] - turned[1]).mean()) if turned else 0.0
-            undone = worst <= 0 if pairs[place].outcome == A else worst >= 0
-            if turned and (undone or p_if(place, test.p(*turned)) >= SURE):
-                why = "; ".join(filter(None, causes))
-                unread = [f"{why}. {say('undone_reason', pairs[place], worst)}"]
-        pairs[place] = replace(pairs[place], unread="; ".join(unread))
-    return pairs, unlike
+        pairs.append(replace(pair, unread=_unread(pair, a, b, _ends(a.metric, sides), p_if)))
+    return pairs
 
 
-def _other_way(
+def _unread(
     pair: Pair,
-    a: Sequence[QuestionAnswers],
-    b: Sequence[QuestionAnswers],
-    limits: tuple[float, float],
-) -> tuple[Scores, Scores] | None:
-    """The worst case for the better run: the scores of a and b if its unread answers got the lowest
-    score and those of the other the highest; None where neither is better.
+    a: Side,
+    b: Side,
+    ends: tuple[float, float],
+    p_if: Callable[[Scores, Scores], float],
+) -> str:
+    """Why unread answers allow no verdict; empty where they do no harm. `ends` are the lowest and
+    the highest possible score of an answer, and `p_if` is the p of other scores.
     """
-    worst, best = limits
-    if pair.outcome not in (A, B):
-        return None
-    ends = (worst, best) if pair.outcome == A else (best, worst)
-    return (
-        np.array([question.if_unread(ends[0]) for question in a]),
-        np.array([question.if_unread(ends[1]) for question in b]),
-    )
+    if mostly := [side.unread for side in (a, b) if side.figures.mostly_unread]:
+        return "; ".join(mostly)
+    why = "; ".join(filter(None, (a.unread, b.unread)))
+    if not why or pair.outcome not in (A, B):
+        return ""
+    # A few unread answers do no harm, unless the difference could be theirs alone: it has to stay
+    # shown with each of them scored in favour of the worse run.
+    lowest, highest = ends
+    if pair.outcome == A:
+        scores = a.answers.if_unread(lowest), b.answers.if_unread(highest)
+    else:
+        scores = a.answers.if_unread(highest), b.answers.if_unread(lowest)
+    worst = float((scores[0] - scores[1]).mean())
+    if worst * pair.difference > 0 and p_if(*scores) < SURE:
+        return ""
+    return f"{why}. {say('undone_reason', pair, worst)}"
 
 
-def _failure(run: Compared) -> str:
-    """A sentence for a run of whose answers too many failed, with what to do; else empty."""
-    return run_failed(run.name, run.errors, run.answers, int(run.score.n))
-
-
-def _limits(
-    metric: MetricFields | None, answers: Sequence[Sequence[QuestionAnswers]]
-) -> tuple[float, float]:
+def _ends(metric: MetricFields | None, sides: Sequence[Side]) -> tuple[float, float]:
     """The lowest and highest possible score of an answer: the metric's limits, else the scores
     seen.
     """
-    if metric is None:
-        return 0.0, 1.0
-    scores = [question.score for run in answers for question in run]
-    low, high = metric.get("low"), metric.get("high")
-    lowest = min(FAILURE_SCORE, *scores) if low is None else low
-    highest = max(scores) if high is None else high
-    return lowest, highest
-
-
-def _panel(
-    compared: Sequence[Compared],
-    answers: Sequence[Sequence[QuestionAnswers]],
-    usable: Sequence[int],
-    test: Test,
-    most: int,
-) -> Panel | None:
-    """The best panel of the usable runs; None where their answers cannot be counted as votes."""
-    # Answers in one's own words are never equal: nobody can be outvoted.
-    if not test.is_rate or most < 2 or FREE in {each.votes[0].answer for each in answers[0]}:
-        return None
-    votes = [[question.votes for question in answers[place]] for place in usable]
-    return panel_of([compared[place] for place in usable], votes, most, test.clusters, test.seed)
+    scale = Scale.of(metric)
+    low, high = scale.low, scale.high
+    seen = np.concatenate([side.answers.scores for side in sides])
+    if low is None:
+        low = min(FAILURE_SCORE, float(seen.min()))
+    if high is None:
+        high = float(seen.max())
+    return low, high

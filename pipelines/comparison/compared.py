@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ..base.run_files import ScoreFields
-from ..base.wording import too_many_failed
+from ..base.wording import run_failed, too_many_failed
 
 SURE = 0.05
 MOST_UNREAD = 0.05
@@ -67,6 +67,16 @@ class Compared:
     def failed(self) -> bool:
         """Whether so many answers failed that the scores are not the program's."""
         return too_many_failed(self.errors, self.answers)
+
+    @property
+    def failure(self) -> str:
+        """A sentence on these failures, with what to do; empty where they are few."""
+        return run_failed(self.name, self.errors, self.answers, int(self.score.n))
+
+    @property
+    def usable(self) -> bool:
+        """Whether its answers say what the program can do."""
+        return not (self.failed or self.mostly_unread)
 
     @property
     def tokens(self) -> int | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from ...modules.base.fence import clean
+from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.statistics import Estimate
 from ..plots.comparison import interval_plot
 from .compared import Compared
@@ -75,9 +77,10 @@ class Comparison(Sequence[Pair]):
         candidates = self.judged or self.against
         if len(candidates) == 1:
             return candidates[0]
-        lead = next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
-        # Several that are all worse are told in one sentence, which names none of them.
-        return lead if self.verdict.outcome != WORSE else None
+        # One sentence is about several that are all worse, and names none of them.
+        if self.verdict.outcome == WORSE:
+            return None
+        return next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
 
     def fails(self, rule: str | None) -> bool:
         """Whether a build fails by this rule of `--fail-if`."""
@@ -110,17 +113,20 @@ class Comparison(Sequence[Pair]):
     @property
     def sentences(self) -> list[str]:
         """The headline, which program to take, and what to do next."""
-        take = [self.recommendation.sentence] if self.recommendation else []
-        return [line for line in (self.headline, *take, say("next_step", self)) if line]
+        lines = (self.headline, say("take", self.recommendation), say("next_step", self))
+        return list(filter(None, lines))
 
     def lines(self) -> list[str]:
         """The sentences, whether others are shown to be no worse, the panel if it is better, and
         why other pairs have no verdict.
         """
-        others = [pair for pair in self.against if pair is not self.lead and pair.cause]
-        panel = [self.panel.sentence] if self.panel and self.panel.better else []
-        no_worse = [pair.no_worse_words for pair in self.against if pair.no_worse is not None]
-        return [*self.sentences, *no_worse, *panel, *(pair.verdict for pair in others)]
+        lines = self.sentences + [pair.no_worse_words for pair in self.against]
+        if self.panel and self.panel.better:
+            lines.append(self.panel.sentence)
+        for pair in self.against:
+            if pair.cause and pair is not self.lead:
+                lines.append(pair.verdict)
+        return list(filter(None, lines))
 
     @property
     def tests(self) -> list[str]:
@@ -134,25 +140,22 @@ class Comparison(Sequence[Pair]):
 
     def table(self) -> list[str]:
         """A line for each run: its score, its difference to the reference, and its price."""
-        prices = self.verdict.prices
-        reference = prices[self.names[0]]
         standings = []
         for run, pair in zip(self.runs, [None, *self.against], strict=True):
-            price = prices[run.name]
-            standings.append(
-                Standing(
-                    run.name,
-                    Estimate(run.score.value, run.score.low, run.score.high),
-                    None if pair is None else Estimate(pair.difference, *pair.interval),
-                    price / reference if price is not None and reference else None,
-                    "no verdict" if pair and pair.cause else "",
-                )
+            row = Standing(
+                run.name,
+                Estimate(run.score.value, run.score.low, run.score.high),
+                price=self.verdict.price_ratio(run.name),
             )
-        metrics = {run.metric for run in self.runs}
-        metric = metrics.pop() if len(metrics) == 1 else "score"
-        is_rate = self.runs[0].is_rate
-        title = "right" if metric == "accuracy" else metric
-        return table_lines(standings, self.names[0], is_rate=is_rate, metric=title)
+            if pair is not None:
+                difference = Estimate(pair.difference, *pair.interval)
+                note = "no verdict" if pair.cause else ""
+                row = replace(row, difference=difference, note=note)
+            standings.append(row)
+        first, title = self.runs[0], "score"
+        if all(run.metric == first.metric for run in self.runs):
+            title = {ACCURACY: "right"}.get(first.metric, first.metric)
+        return table_lines(standings, first.name, is_rate=first.is_rate, metric=title)
 
     @property
     def legend(self) -> list[str]:
@@ -161,17 +164,18 @@ class Comparison(Sequence[Pair]):
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The headline alone, or all sentences by number."""
-        lines = [self.headline] if quiet else [*self.lines(), *self.notes]
-        return {str(number): line for number, line in enumerate(lines, 1)}
+        if quiet:
+            return {"1": self.headline}
+        return {str(number): line for number, line in enumerate(self.lines() + self.notes, 1)}
 
     def __repr__(self) -> str:
         return "\n".join([*self.table(), "", *self.lines(), *self.notes])
 
     def _repr_html_(self) -> str:
         # Names come from folders that somebody else may have written: they are text, not markup.
-        lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*self.lines(), *self.notes])
-        table = "\n".join(escape(clean(line)) for line in self.table())
-        return f"<div><pre>{table}</pre>{lines}</div>"
+        lines = [f"<p>{escape(clean(line))}</p>" for line in self.lines() + self.notes]
+        table = escape("\n".join(map(clean, self.table())))
+        return f"<div><pre>{table}</pre>{''.join(lines)}</div>"
 
     # Data
 
@@ -199,7 +203,7 @@ class Comparison(Sequence[Pair]):
             "runs": [run.to_dict() for run in self.runs],
             "pairs": [pair.to_dict() for pair in self.pairs],
             "verdict": self.verdict.to_dict() | {"headline": self.headline},
-            "recommendation": self.recommendation.to_dict() if self.recommendation else None,
-            "panel": self.panel.to_dict() if self.panel else None,
+            "recommendation": self.recommendation and self.recommendation.to_dict(),
+            "panel": self.panel and self.panel.to_dict(),
             "notes": self.notes,
         }

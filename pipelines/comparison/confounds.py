@@ -5,12 +5,11 @@ team must beat.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import permutations
-from typing import Any, Final, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
 
 from ...modules.base.saved_file import Described
-from ..base.run_files import LMFields
+from ..base.run_files import LMFields, Manifest
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
 from .verdict import QuestionPrices, Rivals
@@ -34,34 +33,56 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
     """The differences of two runs beside their programs: LM (of any agent), data, prompt layout,
     sampling. Each is worded to follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
     """
-    differences, described = [], [run.summary.run for run in runs]
+    found = list[str]()
+
+    def note(what: str, *values: str) -> None:
+        if values[0] != values[1]:
+            both = zip(names, values, strict=True)
+            found.append(f"{what} ({'; '.join(f'{name}: {value}' for name, value in both)})")
+
+    one, other = (run.summary.run for run in runs)
+    if _by_agent(one.lms) == _by_agent(other.lms):
+        # A provider may answer with another model than the name asked for, such as a newer
+        # snapshot.
+        models = [", ".join(run.summary.models) for run in runs]
+        if all(models):
+            note("the LM that answered", *models)
     # The best of a run's LMs, each run alone, is its fair opponent, whatever its LM.
-    fair = any(_endpoints(run) <= _tried(other) for run, other in permutations(runs))
-    if not fair and _places(described[0].lms) != _places(described[1].lms):
-        lms = [_seated(run.lms) for run in described]
-        if lms[0] == lms[1]:  # of one name, at two addresses
-            lms = [_seated(run.lms, "endpoint") for run in described]
-        differences.append(_each("LM", names, lms))
-    # A provider may answer with another model than the name asked for, such as a newer snapshot.
-    models = [", ".join(run.summary.models) for run in runs]
-    same_name = _places(described[0].lms) == _places(described[1].lms)
-    if same_name and all(models) and models[0] != models[1]:
-        differences.append(_each("the LM that answered", names, models))
-    if described[0].data_fingerprint != described[1].data_fingerprint:
-        counts = [f"{run.questions:,} questions" for run in described]
-        same = counts[0] == counts[1]
-        differences.append(
-            "data (their files are not the same)" if same else _each("data", names, counts)
-        )
-    for what, key in (("prompt layout", "profile"), ("sampling", "settings")):
-        one, other = (_by_lm(run.lms, key) for run in described)
-        apart = [lm for lm in one if lm in other and one[lm] != other[lm]]
-        for lm in apart[:1]:
-            differences.append(_each(what, names, _differing(one[lm], other[lm])))
-    layouts = [_layout(run.program) for run in described]
-    if layouts[0] != layouts[1]:
-        differences.append(_each("prompt layout", names, layouts))
-    return differences
+    elif not one.endpoints <= _tried(runs[1]) and not other.endpoints <= _tried(runs[0]):
+        if _seated(one.lms) == _seated(other.lms):  # of one name, at two addresses
+            note("LM", _seated(one.lms, "endpoint"), _seated(other.lms, "endpoint"))
+        note("LM", _seated(one.lms), _seated(other.lms))
+    if one.data_fingerprint != other.data_fingerprint:
+        if one.questions == other.questions:
+            found.append("data (their files are not the same)")
+        note("data", f"{one.questions:,} questions", f"{other.questions:,} questions")
+    _note_settings(note, "prompt layout", "profile", one, other)
+    _note_settings(note, "sampling", "settings", one, other)
+    note("prompt layout", _layout(one.program), _layout(other.program))
+    return found
+
+
+def _note_settings(
+    note: Callable[..., None], what: str, key: str, one: Manifest, other: Manifest
+) -> None:
+    """Note how the settings of the first LM differ that both runs have with other settings."""
+    others = {lm.endpoint: lm for lm in other.lms.values()}
+    for lm in {lm.endpoint: lm for lm in one.lms.values()}.values():
+        settings = lm.get(key) or {}, others.get(lm.endpoint, lm).get(key) or {}
+        if settings[0] != settings[1]:
+            note(what, *_differing(*settings))
+            break
+
+
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[str, str]:
+    """The settings that differ, as each of the two has them."""
+    texts = list[str](), list[str]()
+    for key in {**one, **other}:
+        if one.get(key) != other.get(key):
+            for text, settings in zip(texts, (one, other), strict=True):
+                value = json.dumps(settings[key]) if key in settings else "not set"
+                text.append(f"{key} {value}")
+    return ", ".join(texts[0]), ", ".join(texts[1])
 
 
 def _layout(program: Described) -> str:
@@ -79,23 +100,27 @@ def rivals_of(
     """The rivals that each team has to beat before it is called better. A team is a program that is
     not one agent and makes at least two calls per question.
     """
-    agents = {name: run for name, run in runs.items() if _program(run).get("program") == SINGLE}
-    samples = {name: _program(run).get("samples") for name, run in agents.items()}
-    one_prompt = [name for name in agents if samples[name] is None]
+    samples = {}
+    for name, run in runs.items():
+        program = _program(run)
+        if program.get("program") == SINGLE:
+            samples[name] = program.get("samples")
+    one_prompt = [name for name, times in samples.items() if times is None]
     rivals = {}
     for team in compared:
-        calls, lms = team.takes.calls, _endpoints(runs[team.name])
+        calls, lms = team.takes.calls, runs[team.name].summary.run.endpoints
         # The bill of one call pays for one sample, which is the one prompt itself.
-        if team.name in agents or calls is None or calls < 2 * team.answers:
+        if team.name in samples or calls is None or calls < 2 * team.answers:
             continue
-        k_times = [
-            name
-            for name, run in agents.items()
-            if isinstance(k := samples[name], int)
-            and (lms <= _tried(run) or (len(lms) == 1 and lms == _endpoints(run)))
+        k_times = []
+        for name, times in samples.items():
+            own = runs[name].summary.run.endpoints
+            fair = lms <= _tried(runs[name]) or (len(lms) == 1 and lms == own)
             # As often as the bill allows: one more sample would not fit.
-            and prices.each[name] * (k + 1) >= ROUGHLY * k * prices.each[team.name]
-        ]
+            if isinstance(times, int) and fair:
+                bill = prices.each[name] * (times + 1)
+                if bill >= ROUGHLY * times * prices.each[team.name]:
+                    k_times.append(name)
         rivals[team.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
     return rivals
 
@@ -111,15 +136,8 @@ def _program(run: Evaluation) -> Described:
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     """Why answers of a run could not be read, and what to do about it, without a full stop."""
     lms = evaluation.summary.run.lms.values()
-    # LMs with different limits have no number in common that the sentence could name.
     limits = {(lm.settings or {}).get("max_tokens") for lm in lms} - {None}
-    limit = f"{limits.pop():,} tokens" if len(limits) == 1 else "the token limit"
-    return say("unread_reason", run, limit)
-
-
-def _endpoints(run: Evaluation) -> set[str]:
-    """The different LMs of a run."""
-    return {str(lm.endpoint) for lm in run.summary.run.lms.values()}
+    return say("unread_reason", run, list(limits))
 
 
 def _tried(run: Evaluation) -> set[str]:
@@ -127,40 +145,17 @@ def _tried(run: Evaluation) -> set[str]:
     return set(run.summary.run.settings.alone or ())
 
 
-def _places(lms: Mapping[str, LMFields]) -> dict[str, str] | str:
-    """Seat → LM, or the LM alone where all seats have the same one."""
-    endpoints = {str(lm.endpoint) for lm in lms.values()}
-    return (
-        endpoints.pop()
-        if len(endpoints) == 1
-        else {seat: str(lm.endpoint) for seat, lm in lms.items()}
-    )
+def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
+    """The LM of each agent, or the LM alone where all agents have the same one."""
+    endpoints = {agent: str(lm.endpoint) for agent, lm in lms.items()}
+    alone = set(endpoints.values())
+    return alone if len(alone) == 1 else endpoints
 
 
 def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:
-    several = len({lm.endpoint for lm in lms.values()}) > 1
-    seats = [
-        f"{lm[field]} as {seat}" if several and seat != "*" else str(lm[field])
-        for seat, lm in lms.items()
-    ]
-    return ", ".join(dict.fromkeys(seats))
-
-
-def _by_lm(lms: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
-    return {str(lm.endpoint): lm.get(key) or {} for lm in lms.values()}
-
-
-def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
-    return [
-        ", ".join(
-            f"{key} {json.dumps(settings[key]) if key in settings else 'not set'}" for key in keys
-        )
-        for settings in (one, other)
-    ]
-
-
-def _each(what: str, names: Sequence[str], values: Sequence[str]) -> str:
-    return (
-        f"{what} ({'; '.join(f'{name}: {each}' for name, each in zip(names, values, strict=True))})"
-    )
+    """The LMs in words, with their agents where there are several."""
+    several = isinstance(_by_agent(lms), dict)
+    words = list[str]()
+    for agent, lm in lms.items():
+        words.append(f"{lm[field]} as {agent}" if several and agent != "*" else str(lm[field]))
+    return ", ".join(dict.fromkeys(words))

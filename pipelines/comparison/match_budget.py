@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.base.usage import total
+from ...modules.base.usage import Usage
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
@@ -68,7 +68,9 @@ class Arm:
     def cost_usd(self) -> float | None:
         """The likely cost of those calls; None where the price is not known."""
         per_sample = self.match.cost_per_sample
-        return None if per_sample is None else per_sample * self.calls
+        if per_sample is None:
+            return None
+        return per_sample * self.calls
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,8 @@ class MatchPlan:
 
     @property
     def ceiling(self) -> Budget:
-        budget = self.request.budget
-        if budget is not None:
-            return Budget.parse(budget) if isinstance(budget, str) else budget
+        if budget := Budget.of(self.request.budget):
+            return budget
         times = TOLERANCE * len(self.arms) * (len(self.request.questions) + len(self.pilot))
         bill = self.arms[0].match
         if bill.cost_per_question is not None:
@@ -103,26 +104,26 @@ class MatchPlan:
     @property
     def cost(self) -> tuple[float, float] | None:
         """The likely and the highest cost in dollars; None where a price is not known."""
-        costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
-        if len(costs) < len(self.arms):
-            return None
-        most = self.ceiling.usd or sum(costs)
-        return min(sum(costs), most), most if sum(costs) else 0.0
+        expected = 0.0
+        for arm in self.arms:
+            if arm.cost_usd is None:
+                return None
+            expected += arm.cost_usd
+        most = (expected and self.ceiling.usd) or expected
+        return min(expected, most), most
 
     def account(self) -> Account:
         """The part of the ceiling that earlier attempts left. Raises UserError for a budget that
         cannot be enforced.
         """
-        places = [arm.folder for arm in self.arms]
-        folders = [each for place in places for each in (place / "pilot", *place.glob("*-samples"))]
-        # A call that a stop cut off is booked at the most that it may have cost: many of them would
-        # end the next attempt at once.
-        spent = total(
-            usage_of(line)
-            for folder in folders
-            for line in read_ledger(folder)
-            if self.request.budget is not None or not line.get("lost")
-        )
+        spent = Usage()
+        for arm in self.arms:
+            for folder in (arm.folder / "pilot", *arm.folder.glob("*-samples")):
+                for line in read_ledger(folder):
+                    # A call that a stop cut off is booked at the most that it may have cost: many
+                    # of them would end the next attempt at once.
+                    if self.request.budget is not None or not line.get("lost"):
+                        spent.add(usage_of(line))
         return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
 
     def lines(self) -> list[str]:
@@ -145,14 +146,10 @@ class MatchPlan:
         return [*lines, cost]
 
     def to_dict(self) -> dict[str, object]:
-        arms = {
-            arm.identity.name: {
-                "samples": arm.match.samples,
-                "calls": arm.calls,
-                "cost_usd": arm.cost_usd,
-            }
-            for arm in self.arms
-        }
+        arms = {}
+        for arm in self.arms:
+            figures = {"samples": arm.match.samples, "calls": arm.calls, "cost_usd": arm.cost_usd}
+            arms[arm.identity.name] = figures
         return {
             "run": str(self.run.folder),
             "out": str(self.home),
@@ -189,22 +186,23 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     matched = earlier(request.run)
     described, questions = matched.summary.run, questions_of(matched, request.questions)
     prices: Mapping[str, Any] = noted_prices(matched)
-    lms = [
-        make_lm(each, price=prices.get(each)) if isinstance(each, str) else lm_given(each)
-        for each in (request.lm if isinstance(request.lm, list) and request.lm else [request.lm])
-    ]
+    lms = []
+    for lm in request.lm if isinstance(request.lm, list) and request.lm else [request.lm]:
+        lms.append(make_lm(lm, price=prices.get(lm)) if isinstance(lm, str) else lm_given(lm))
     metric = metric_of_run(described, metric_asked(request, request.metric))
     agent = _agent(request, metric)
     used = [_checked_lm(matched, agent(1), each) for each in lms]
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
-    home = matched.folder / MATCH if request.out is None else Path(request.out)
+    home = Path(request.out or matched.folder / MATCH)
     count = min(PILOT, len(questions))
     pilot = [questions[place * len(questions) // count] for place in range(count)]  # spread evenly
     arms = []
     for lm, identity in zip(lms, used, strict=True):
-        # Names of LMs have slashes and colons.
-        folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity.name)
-        alone = replace(spent, lm=identity.name if len(lms) > 1 else "")
+        folder, alone = home, spent
+        if len(lms) > 1:
+            # Names of LMs have slashes and colons.
+            folder = home / re.sub(r"[^\w.-]+", "-", identity.name)
+            alone = replace(spent, lm=identity.name)
         if request.single is not None:
             alone = _measured(alone, earlier(request.single))
         arms.append(_arm(agent, lm, identity, folder, alone, questions, pilot))
@@ -227,8 +225,9 @@ def plan_costliest(
     without their keys. On tasks, the agent is that of the run at the place `reference`.
     """
     # Dollars and tokens cannot be ranked together: with one unknown price, all are in tokens.
-    costs = [_cost_per_question(run.rows) for run in runs]
-    spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
+    spent = [_cost_per_question(run.rows) for run in runs]
+    if None in spent:
+        spent = [tokens_per_question(run.rows)[0] for run in runs]
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
     run = runs[place]
     _spent_by(run)  # refuse it before its questions are read
@@ -282,8 +281,9 @@ def run_match(plan: MatchPlan) -> Evaluation:
             # A user's own budget allows the one sample.
             if request.budget is None and not match.fits:
                 continue
-            on = f", on {match.lm}" if match.lm else ""
-            label = f"1 agent × {match.samples} for the budget of {plan.name}{on}"
+            label = f"1 agent × {match.samples} for the budget of {plan.name}"
+            if match.lm:
+                label += f", on {match.lm}"
             baseline = evaluate(
                 plan.agent(match.samples),
                 request.questions,
@@ -325,12 +325,11 @@ def _checked_lm(matched: Evaluation, program: Program, lm: Any) -> LMFields:
     cannot be compared.
     """
     used = lms_of(program, lm or dspy.settings.lm)["*"]
-    lms = matched.summary.run.lms.values()
-    if not any(same_lm(used, other) for other in lms):
-        names = dict.fromkeys(str(other.endpoint) for other in lms)
+    described = matched.summary.run
+    if not any(same_lm(used, other) for other in described.lms.values()):
         raise UserError(
             f"{used.endpoint} is not an LM of {matched.folder}, which used "
-            f"{', '.join(names) or 'none that is known'}: match it with one of these"
+            f"{', '.join(described.endpoints) or 'none that is known'}: match it with one of these"
         )
     return used
 
@@ -355,8 +354,9 @@ def _arm(
         return Arm(lm, identity, folder, match, match.samples * len(left))
     sample = estimate(agent(1), questions, lm, out=folder / "pilot")
     tokens = sum(map(likely, filter(None, (sample.prompt_tokens, sample.completion_tokens))))
-    cost = None if sample.cost_usd is None else likely(sample.cost_usd) / len(questions)
-    match = replace(bill, tokens_per_sample=tokens / len(questions), cost_per_sample=cost)
+    match = replace(bill, tokens_per_sample=tokens / len(questions), cost_per_sample=None)
+    if sample.cost_usd is not None:
+        match = replace(match, cost_per_sample=likely(sample.cost_usd) / len(questions))
     return Arm(lm, identity, folder, match, len(pilot_left) + match.samples * len(questions))
 
 
@@ -415,10 +415,14 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
     """Mean dollars per answered question, at the recorded or at other `prices`; None where a price
     or a number of tokens is not known, or nothing was paid.
     """
-    usages = [usage for usage in usages_of(rows) if usage.tokens is not None]
-    costs = [usage.cost_usd if prices is None else prices.cost(usage) for usage in usages]
-    priced = [cost for cost in costs if cost is not None]
-    return sum(priced) / len(priced) if any(priced) and len(priced) == len(costs) else None
+    spent, questions = 0.0, 0
+    for usage in usages_of(rows):
+        if usage.tokens is not None:
+            cost = usage.cost_usd if prices is None else prices.cost(usage)
+            if cost is None:
+                return None
+            spent, questions = spent + cost, questions + 1
+    return spent / questions if spent else None
 
 
 def _spent_by(run: Evaluation) -> Match:
@@ -441,10 +445,10 @@ def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     The tokens of a run with one LM are priced at that LM's current price, so that both sides are
     priced alike.
     """
-    prices = [billed_as(name).prices for name in lms]
+    prices: list[Any] = [billed_as(lm).prices for lm in lms]
     if None in prices:
         return None
     # Prices in steps depend on the length of each prompt, which a question's sum of tokens hides.
-    alone = len({lm.name for lm in run.summary.run.lms.values()}) == 1
-    own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
-    return _cost_per_question(run.rows, own)
+    if len(run.summary.run.lm_names) > 1 or prices[0].steps:
+        return _cost_per_question(run.rows)
+    return _cost_per_question(run.rows, prices[0])

@@ -5,7 +5,7 @@ where the baseline is stored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +77,12 @@ class Match:
     @property
     def spent(self) -> float:
         """What the matched run spent per question, in dollars or tokens."""
-        dollars = self.cost_per_question if self.in_dollars else None
-        return self.tokens_per_question if dollars is None else dollars
+        return (self.in_dollars and self.cost_per_question) or self.tokens_per_question
 
     @property
     def taken(self) -> float:
         """The cost of a sample, in the same unit."""
-        dollars = self.cost_per_sample if self.in_dollars else None
-        return self.tokens_per_sample if dollars is None else dollars
+        return (self.in_dollars and self.cost_per_sample) or self.tokens_per_sample
 
     @property
     def samples(self) -> int:
@@ -111,14 +109,16 @@ def with_matches(
     names: Sequence[str], runs: Sequence[Evaluation]
 ) -> tuple[list[str], list[Evaluation]]:
     """The runs, followed by the baselines in their folders that are not yet among them."""
-    folders, new = {run.folder.resolve() for run in runs}, []
+    folders, titles, new = {run.folder.resolve() for run in runs}, list[str](), list[Evaluation]()
     for name, run in zip(names, runs, strict=True):
         match = _best_of((run.folder / MATCH).glob("**/*-samples"))
         if match is not None and match.folder.resolve() not in folders:
             folders.add(match.folder.resolve())
-            new.append((name, match))
-    titles = [MATCHED if len(new) == 1 else f"{MATCHED} as {name}" for name, _ in new]
-    return [*names, *titles], [*runs, *(match for _, match in new)]
+            titles.append(f"{MATCHED} as {name}")
+            new.append(match)
+    if len(new) == 1:
+        titles = [MATCHED]
+    return [*names, *titles], [*runs, *new]
 
 
 def _best_of(places: Iterable[Path]) -> Evaluation | None:
@@ -148,11 +148,14 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
     Failed questions are left out: their spending is not the price of an answer.
     """
     counts = [usage.tokens for usage in usages_of(rows) if usage.tokens is not None]
-    total = sum(counts)
-    return (total / len(counts) if total else None), len(counts)
+    if not any(counts):
+        return None, len(counts)
+    return sum(counts) / len(counts), len(counts)
 
 
-def usages_of(rows: Iterable[ResultRow]) -> list[Usage]:
+def usages_of(rows: Iterable[ResultRow]) -> Iterator[Usage]:
     """The usage of each answered question; questions without a call are left out."""
-    usages = [taken(row) for row in rows if row.error is None]
-    return [usage for usage in usages if usage.calls]
+    for row in rows:
+        usage = taken(row)
+        if row.error is None and usage.calls:
+            yield usage

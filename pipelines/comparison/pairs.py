@@ -101,7 +101,7 @@ class Pair:
     @property
     def interval(self) -> Interval:
         """The interval that decides. It reaches 0 where the corrected test shows nothing."""
-        deciding = self if self.clustered is None else self.clustered
+        deciding = self.clustered or self
         low, high = deciding.low, deciding.high
         # Test and interval are not one computation: an interval beside 0 under "undecided" would
         # claim what the test does not show.
@@ -115,9 +115,14 @@ class Pair:
         if self.cause:
             return NOT_COMPARABLE
         low, high = self.interval
-        if self.p_adjusted < SURE and (low > 0 or high < 0):
-            return A if low > 0 else B
-        return UNDECIDED
+        if self.p_adjusted >= SURE or low <= 0 <= high:
+            return UNDECIDED
+        return A if low > 0 else B
+
+    @property
+    def won(self) -> tuple[str, str] | None:
+        """The better run and the other one; None where neither is shown to be better."""
+        return {A: (self.a, self.b), B: (self.b, self.a)}.get(self.outcome)
 
     @property
     def no_worse(self) -> bool | None:
@@ -143,22 +148,28 @@ class Pair:
         """The smallest true difference (0 … 1) that this many questions show with 80% power; 1 or
         infinite where none.
         """
-        most = 1.0 if self.is_rate else math.inf
         if self.clustered is None and self.right_or_wrong:
             discordant = (len(self.only_a) + len(self.only_b)) / self.n
-            fewest = FEWEST_EXACT if self.test == EXACT else FEWEST
+            fewest = {EXACT: FEWEST_EXACT}.get(self.test, FEWEST)
             # No discordant pair seen does not mean that there are none: one is assumed.
             return smallest_difference(self.n, max(discordant, 1 / self.n), fewest)
         low, high = self.interval
         # Clusters that all differ by the same have an interval without width.
         if low == high:
             low, high = self.low, self.high
-        return min(most, _POWER * (high - low) / 2) if high > low else most
+        if low == high:
+            return self.largest
+        return min(self.largest, _POWER * (high - low) / 2)
+
+    @property
+    def largest(self) -> float:
+        """The largest difference that there is."""
+        return 1.0 if self.is_rate else math.inf
 
     @property
     def can_show_any(self) -> bool:
         """Whether this many questions can show any difference."""
-        return self.smallest < (1.0 if self.is_rate else math.inf)
+        return self.smallest < self.largest
 
     # Words
 
@@ -200,38 +211,36 @@ class Pair:
     @property
     def no_worse_words(self) -> str:
         """Whether a is shown to be at most the margin worse; empty where nobody asked."""
-        return "" if self.no_worse is None else say("no_worse", self)
+        return say("no_worse", self)
 
     @property
     def few_clusters(self) -> str:
         """A warning where there are too few clusters; empty where there are enough, or none."""
-        few = self.clustered is not None and self.clustered.clusters < FEW
-        return say("few_clusters", self) if few else ""
+        if self.clustered is None or self.clustered.clusters >= FEW:
+            return ""
+        return say("few_clusters", self)
 
     @property
     def notes(self) -> list[str]:
         """Why there is no verdict, and what differs beside the programs."""
-        judge = "The judge was not checked against people." if self.unchecked_judge else ""
-        cause = f"{self.cause}." if self.cause else ""
-        notes = (cause, say("confounds", self), judge, self.few_clusters)
-        return [note for note in notes if note]
+        sentences = [say(name, self) for name in ("cause", "confounds", "unchecked_judge")]
+        return list(filter(None, [*sentences, self.few_clusters]))
 
     def to_dict(self) -> dict[str, object]:
         """The pair as JSON; figures of runs with different metrics are null."""
-        named = {
-            key: None if value is None else value._asdict()
-            for key, value in (("f1", self.f1), ("clustered", self.clustered))
-        }
-        unknown = ("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ()
-        words = ("accuracy_a", "accuracy_b", "outcome", "no_worse", "worth", "notes", "verdict")
-        ends = {} if self.clustered is not None else self.interval._asdict()
-        return {
-            **asdict(self),
-            **ends,
-            **named,
-            **dict.fromkeys(unknown),
-            **{name: getattr(self, name) for name in words},
-        }
+        fields = asdict(self)
+        fields["f1"] = self.f1 and self.f1._asdict()
+        fields["clustered"] = self.clustered and self.clustered._asdict()
+        if self.clustered is None:
+            fields |= self.interval._asdict()
+        if self.other_metric:
+            fields |= dict.fromkeys(("difference", "low", "high", "p", "p_adjusted"))
+        for words in (
+            *("accuracy_a", "accuracy_b", "outcome", "no_worse"),
+            *("worth", "notes", "verdict"),
+        ):
+            fields[words] = getattr(self, words)
+        return fields
 
     def __repr__(self) -> str:
         return f"Pair({self.verdict})"

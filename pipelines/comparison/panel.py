@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import cycle, islice
+from operator import itemgetter
 
 from ...modules.statistics.panels import best_panel
 from .compared import SURE, Compared
@@ -67,17 +69,14 @@ def panel_of(
     if len(runs) < 3 or most < 2:
         return None
     n = len(votes[0])
-    ballots = range(max(len(own) for run in votes for own in run))
-    cast = [[own[ballot % len(own)] for own in run for ballot in ballots] for run in votes]
-    best = best_panel(
-        [[vote.answer for vote in run] for run in cast],
-        [[vote.right for vote in run] for run in cast],
-        most,
-        seed=seed,
-        clusters=[cluster for cluster in clusters or range(n) for _ in ballots],
-    )
-    names = {
-        "members": tuple(runs[place].name for place in best.members),
-        "single": runs[best.single].name,
-    }
-    return Panel(**best._asdict() | names, most=most, n=n)
+    ballots = max(len(own) for run in votes for own in run)
+    answers, right = list[list[Hashable]](), list[list[bool]]()
+    for run in votes:
+        cast = [vote for own in run for vote in islice(cycle(own), ballots)]
+        answers.append([vote.answer for vote in cast])
+        right.append([vote.right for vote in cast])
+    together = [cluster for cluster in clusters or range(n) for _ in range(ballots)]
+    best = best_panel(answers, right, most, seed=seed, clusters=together)
+    names = [run.name for run in runs]
+    members = {"members": itemgetter(*best.members)(names), "single": names[best.single]}
+    return Panel(**best._asdict() | members, most=most, n=n)

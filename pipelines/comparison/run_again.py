@@ -19,8 +19,9 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     """The LM that `lms` names, or else each different LM of the run, made again with its settings;
     see `lm_of_run`.
     """
-    names = dict.fromkeys(each.name for each in run.summary.run.lms.values())
-    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else names
+    wanted = run.summary.run.lm_names
+    if EVERY in lms.seated:
+        wanted = [lms.seated[EVERY]]
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
 
@@ -39,28 +40,26 @@ def lm_of_run(
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one agent: give --lm and --api-base without an agent's name")
     recorded = run.summary.run.lms
-    used = {each.name: each for each in recorded.values()}
+    used = {made.name: made for made in recorded.values()}
     if "*" in recorded:  # the LM of most agents, where others have it with settings of their own
         used[recorded["*"].name] = recorded["*"]
     named = name or lms.seated.get(EVERY)
     if named is None and "*" not in recorded and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
-    wanted = named or (recorded["*"].name if "*" in recorded else next(iter(used)))
+    wanted = named or recorded.get("*", next(iter(recorded.values()))).name
     if other and lms.replays is not None:
         return lm(wanted)
     if wanted not in used:
         if other:
             return lms.make(wanted)
         raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
-    settings_of_all = ("temperature", "max_tokens")
-    changed: dict[str, object] = {
-        name: getattr(lms.options, name, None) for name in settings_of_all
-    }
-    if not other:
-        changed["api_base"] = lms.addresses.get(EVERY)
     # The folder may be somebody else's: only the known settings of sampling are taken from it.
     settings = {key: value for key, value in used[wanted].settings.items() if key in SETTINGS}
-    settings |= {key: value for key, value in changed.items() if value is not None}
+    for name in ("temperature", "max_tokens"):
+        if (changed := getattr(lms.options, name, None)) is not None:
+            settings[name] = changed
+    if not other and EVERY in lms.addresses:
+        settings["api_base"] = lms.addresses[EVERY]
     if wanted not in lms.priced and (price := noted_prices(run).get(wanted)):
         settings["price"] = price
     profile = Profile(**used[wanted].profile) if used[wanted].profile else None

@@ -46,24 +46,13 @@ def table_lines(
         metric: what the scores are called in the head.
     """
     differences = [row.difference for row in rows if row.difference is not None]
-    decimals = 1 if any(row.high - row.low < 2 * FINE for row in differences) else 0
-    form = f"{{:.{decimals}%}}" if is_rate else "{:.3g}"
-    # An interval from 0 to 1 is that of no answer at all.
-    scores = [
-        "–" if row.score[1:] == (0.0, 1.0) and is_rate else form.format(row.score.value)
-        for row in rows
-    ]
-    values = [signed(row.value, is_rate, decimals) for row in differences]
-    ends = [
-        f"[{signed(row.low, is_rate, decimals)}, {signed(row.high, is_rate, decimals)}]"
-        for row in differences
-    ]
-    prices, price_head = _prices(rows)
-    name_width = max(len(shortened(row.name, LONGEST_NAME)) for row in rows)
-    score_width = max(len(text) for text in scores)
-    value_width = max((len(text) for text in values), default=1)
-    end_width = max((len(text) for text in ends), default=0)
-    price_width = max(len(text) for text in [*prices, price_head])
+    decimals = int(any(row.high - row.low < 2 * FINE for row in differences))
+    price_head, *prices = _prices(rows)
+    cells = [_cells(row, is_rate, decimals) for row in rows]
+    name_width, score_width, value_width, end_width = (
+        max(map(len, column)) for column in zip(*cells, strict=True)
+    )
+    price_width = max(map(len, [price_head, *prices]))
     fixed = name_width + score_width + value_width + end_width + price_width + 2 * 4 + 2
     room = max(2 * _SHORTEST_BAR, WIDTH - fixed)
     score_bar = min(_SCORE_BAR, max(_SHORTEST_BAR, room - _DIFFERENCE_BAR))
@@ -73,36 +62,44 @@ def table_lines(
     span = (min(row.score.low for row in rows), max(row.score.high for row in rows))
     reach = max((abs(end) for row in differences for end in row), default=0.0) or 1.0
     lines = []
-    # The reference has no difference, so that these are fewer than the rows.
-    texts = iter(zip(differences, values, ends, strict=True))
-    for row, score, price in zip(rows, scores, prices, strict=True):
-        if row.difference is None:
-            cell = shortened(row.note, middle) or "·"
-        else:
-            _, value, end = next(texts)
+    for row, texts, price in zip(rows, cells, prices, strict=True):
+        name, score, value, end = texts
+        cell = shortened(row.note, middle) or value
+        if row.difference is not None and not row.note:
             bar = _bar(row.difference, (-reach, reach), difference_bar, zero=True)
-            cell = shortened(row.note, middle)
-            cell = cell or f"{value:>{value_width}} {bar} {end}"
+            cell = f"{value:>{value_width}} {bar} {end}"
         bar = _bar(row.score, span, score_bar)
-        lines.append(
-            f"{shortened(row.name, LONGEST_NAME):<{name_width}}  {score:>{score_width}} {bar}  "
-            f"{cell:<{middle}}  {price}".rstrip()
-        )
+        line = f"{name:<{name_width}}  {score:>{score_width}} {bar}  {cell:<{middle}}  {price}"
+        lines.append(line.rstrip())
     right = f"{metric:<{score_width + 1 + score_bar}}"
     against = shortened(f"against {reference}", middle)
     head = f"{'':<{name_width}}  {right}  {against:<{middle}}  {price_head}"
     return [head, *lines]
 
 
-def _prices(rows: Sequence[Standing]) -> tuple[list[str], str]:
-    """The cells of the price column, with cents per question where known, and its head."""
-    multiples = [multiple(row.price) for row in rows]
+def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, str]:
+    """The name, score, difference and ends of its interval as texts."""
+    score = f"{row.score.value:.{decimals}%}" if is_rate else f"{row.score.value:.3g}"
+    # An interval from 0 to 1 is that of no answer at all.
+    if is_rate and row.score[1:] == (0.0, 1.0):
+        score = "–"
+    value, ends = "·", ""
+    if row.difference is not None:
+        value, low, high = (signed(end, is_rate, decimals) for end in row.difference)
+        ends = f"[{low}, {high}]"
+    return shortened(row.name, LONGEST_NAME), score, value, ends
+
+
+def _prices(rows: Sequence[Standing]) -> list[str]:
+    """The head and the cells of the price column, with cents per question where known."""
+    multiples = ["price", *(multiple(row.price) for row in rows)]
     if not any(row.usd for row in rows):
-        return multiples, "price"
-    cents = ["?" if row.usd is None else f"{100 * row.usd:.2g}¢" for row in rows]
+        return multiples
+    cents = ["¢"]
+    for row in rows:
+        cents.append("?" if row.usd is None else f"{100 * row.usd:.2g}¢")
     width = max(map(len, cents))
-    cells = [f"{cent:>{width}} {times}" for cent, times in zip(cents, multiples, strict=True)]
-    return cells, f"{'¢':>{width}} price"
+    return [f"{cent:>{width}} {times}" for cent, times in zip(cents, multiples, strict=True)]
 
 
 def multiple(ratio: float | None) -> str:
@@ -110,8 +107,10 @@ def multiple(ratio: float | None) -> str:
     if ratio is None or not math.isfinite(ratio):
         return "?"
     # Written with a decimal, 9.96 would be 10.0 and 3.02 would be 3.0.
-    digits = 0 if ratio >= 9.95 or abs(ratio - round(ratio)) < 0.05 <= ratio else 1
-    return f"{ratio:.{digits}f}×" if ratio >= 0.95 else f"{ratio:.2g}×"
+    if ratio < 0.95:
+        return f"{ratio:.2g}×"
+    whole = ratio >= 9.95 or abs(ratio - round(ratio)) < 0.05
+    return f"{ratio:.0f}×" if whole else f"{ratio:.1f}×"
 
 
 def _bar(of: Estimate, span: tuple[float, float], width: int, *, zero: bool = False) -> str:
@@ -120,9 +119,9 @@ def _bar(of: Estimate, span: tuple[float, float], width: int, *, zero: bool = Fa
     With `zero`, a mark stands where the scale has 0; otherwise the interval's ends are drawn.
     """
     low, high = span
-    scale = (width - 1) / (high - low) if high > low else 0.0
+    scale = (width - 1) / ((high - low) or math.inf)
     start, dot, end = (round((value - low) * scale) for value in (of.low, of.value, of.high))
-    cells = ["─" if start <= place <= end else " " for place in range(width)]
+    cells = list(f"{' ' * start}{'─' * (end + 1 - start)}".ljust(width))
     if zero:
         cells[round(-low * scale)] = "┊"
     else:

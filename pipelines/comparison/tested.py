@@ -5,8 +5,9 @@ for the number of pairs.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...modules.base.usage import CUT_OFF, Usage, plus, total
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
 from ...modules.reading.row import CHECK, ResultRow, score_in, taken
-from ...modules.statistics.clusters import Clustered, clustered_mean
+from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.controls import gain_part, paired_difference
 from ...modules.statistics.statistics import (
     Difference,
@@ -79,15 +80,66 @@ class QuestionAnswers(NamedTuple):
         """Add another repeat of the question."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         return self._replace(
-            f1_total=plus(self.f1_total, other.f1_total),
             usage=total([self.usage, other.usage]),
             takes=total([self.takes, other.takes]),
+            f1_total=plus(self.f1_total, other.f1_total),
             seconds=plus(self.seconds, other.seconds),
             **sums,
         )
 
 
 _SUMS = ("repeats", "total", "failed", "unreadable", "cut_off", "unread", "unread_total", "votes")
+
+
+@dataclass(frozen=True)
+class RunAnswers:
+    """The answers of a run to the shared questions, which are in the same order for all runs."""
+
+    questions: Sequence[QuestionAnswers]
+
+    def values(self, field: str) -> list[Any]:
+        """This field, or property, of each question."""
+        return [getattr(question, field) for question in self.questions]
+
+    def sum(self, field: str) -> int:
+        return sum(self.values(field))
+
+    def if_unread(self, score: float) -> Scores:
+        """The score of each question if each unread answer had this one."""
+        return np.array([question.if_unread(score) for question in self.questions])
+
+    @cached_property
+    def scores(self) -> Scores:
+        return np.array(self.values("score"))
+
+    @cached_property
+    def f1(self) -> Scores:
+        """The F1 of each question; not a number where it is not of spans."""
+        return np.array(self.values("f1"), dtype=float)
+
+    @cached_property
+    def repeats(self) -> int:
+        return self.sum("repeats")
+
+    @cached_property
+    def usage(self) -> Usage:
+        return total(self.values("usage"))
+
+    @cached_property
+    def takes(self) -> Usage:
+        """As `usage`, with answers from records and caches at their price."""
+        return total(self.values("takes"))
+
+    @cached_property
+    def seconds(self) -> float | None:
+        """The mean time per answer; None where one is not known."""
+        seconds = self.values("seconds")
+        return None if None in seconds else math.fsum(seconds) / self.repeats
+
+    @property
+    def can_be_votes(self) -> bool:
+        """Whether answers can be equal, which answers in one's own words never are."""
+        return all(votes[0].answer is not FREE for votes in self.values("votes"))
 
 
 def answered_in(
@@ -99,8 +151,10 @@ def answered_in(
     least = Scale.of(run.summary.run.metric).least
     questions: dict[str, QuestionAnswers] = {}
     for row in run.rows:
-        answer, earlier = _answered(row, field, least, votes), questions.get(row.id)
-        questions[row.id] = answer if earlier is None else earlier.with_repeat(answer)
+        answer = _answered(row, field, least, votes)
+        if row.id in questions:
+            answer = questions[row.id].with_repeat(answer)
+        questions[row.id] = answer
     return questions
 
 
@@ -117,6 +171,8 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
     unreadable = not failed and row.answer is None and row.decided_by != CHECK
     unread = unreadable or cut_off
     usage, takes = Usage.of(row.usage), taken(row)
+    if takes == usage:
+        takes = usage  # 100,000 questions have to fit into memory
     return QuestionAnswers(
         repeats=1,
         total=score,
@@ -125,13 +181,13 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
         unreadable=int(unreadable),
         cut_off=int(cut_off),
         unread=int(unread),
-        unread_total=score if unread else 0.0,
+        unread_total=score * unread,
         usage=usage,
-        takes=usage if takes == usage else takes,  # 100,000 questions have to fit into memory
+        takes=takes,
         seconds=row.seconds,
         asked=question_hash(row),
-        cluster=(row.meta or {}).get(field) if field else None,
-        votes=(_vote(row, score),) if votes else (),
+        cluster=(row.meta or {}).get(field or ""),
+        votes=(_vote(row, score),) * votes,
     )
 
 
@@ -148,6 +204,8 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
 
 
 CONFIDENCE = 0.95
+MCNEMAR = ((MIDP, mcnemar_midp), (EXACT, mcnemar_exact))
+"""The names and the functions of McNemar's test: the mid-p one, and the exact one."""
 
 
 @dataclass(frozen=True)
@@ -174,126 +232,103 @@ class Test:
 
     def p(self, a: Scores, b: Scores) -> float:
         """The two-sided p of two runs, before any correction."""
-        clustered = self.clustered(a, b)
-        return self._p_of_questions(a, b) if clustered is None else clustered.p
-
-    def clustered(self, a: Scores, b: Scores) -> Clustered | None:
-        """The difference over clusters; None without any."""
-        return None if self.clusters is None else clustered_mean((a - b).tolist(), self.clusters)
+        clusters = self.clusters
+        if clusters is None:
+            if self.right_or_wrong(a, b):
+                _, mcnemar = MCNEMAR[self.exact]
+                return mcnemar(int((a > b).sum()), int((b > a).sum()))
+            if len(a) == 1:
+                return 1.0
+            # With each question as a cluster of its own, this is Student's test of the differences.
+            clusters = range(len(a))
+        return clustered_mean((a - b).tolist(), clusters).p
 
     def pair(
-        self,
-        ids: Sequence[str],
-        names: tuple[str, str],
-        a: Sequence[QuestionAnswers],
-        b: Sequence[QuestionAnswers],
+        self, ids: Sequence[str], names: tuple[str, str], a: RunAnswers, b: RunAnswers
     ) -> Pair:
         """All figures of two runs on the questions with these ids; p is not yet corrected."""
-        scores_a, scores_b = _scores(a), _scores(b)
-        right_or_wrong = self.right_or_wrong(scores_a, scores_b)
-        clustered = self.clustered(scores_a, scores_b)
-        mcnemar = EXACT if self.exact else MIDP
-        plain = mcnemar if right_or_wrong else PAIRED_T
-        ahead = list(zip(ids, scores_a - scores_b, strict=True))
-        p = self.p(scores_a, scores_b)
-        return Pair(
+        ahead, named = a.scores - b.scores, np.array(ids, dtype=object)
+        right_or_wrong = self.right_or_wrong(a.scores, b.scores)
+        p = self.p(a.scores, b.scores)
+        pair = Pair(
             a=names[0],
             b=names[1],
             n=len(ids),
-            score_a=math.fsum(scores_a) / len(a),
-            score_b=math.fsum(scores_b) / len(b),
-            **self._difference(scores_a, scores_b, right_or_wrong)._asdict(),
+            score_a=math.fsum(a.scores) / len(ids),
+            score_b=math.fsum(b.scores) / len(ids),
+            **self._difference(a.scores, b.scores)._asdict(),
             p=p,
             p_adjusted=p,
             right_or_wrong=right_or_wrong,
-            f1=self._f1(a, b),
+            f1=self._f1(a.f1, b.f1),
             **_ratios(a, b),  # type: ignore[arg-type]  # mypy does not see which fields these are
-            only_a=tuple(name for name, gap in ahead if gap > 0),
-            only_b=tuple(name for name, gap in ahead if gap < 0),
-            test=CLUSTERS if clustered else plain,
-            cluster=self.field if clustered else None,
-            clustered=clustered,
+            only_a=tuple(named[ahead > 0]),
+            only_b=tuple(named[ahead < 0]),
+            test=MCNEMAR[self.exact][0] if right_or_wrong else PAIRED_T,
             is_rate=self.is_rate,
             margin=self.margin,
-            least=None if self.margin is None else self._least(scores_a, scores_b),
+            least=self._least(a.scores, b.scores),
         )
+        if self.clusters is None:
+            return pair
+        clustered = clustered_mean(ahead.tolist(), self.clusters)
+        return replace(pair, test=CLUSTERS, cluster=self.field, clustered=clustered)
 
-    def _least(self, a: Scores, b: Scores) -> float:
+    def _least(self, a: Scores, b: Scores) -> float | None:
         """The lower bound of the difference, with 95% confidence for all runs together: each run
-        has its share of the error (Bonferroni).
+        has its share of the error (Bonferroni). None without a margin.
         """
+        if self.margin is None:
+            return None
         confidence = 1 - 2 * (1 - CONFIDENCE) / self.others  # of an interval with this lower end
         if self.clusters is not None:
             return clustered_mean((a - b).tolist(), self.clusters, confidence).low
-        return self._difference(a, b, self.right_or_wrong(a, b), confidence).low
+        return self._difference(a, b, confidence).low
 
-    def _p_of_questions(self, a: Scores, b: Scores) -> float:
-        if self.right_or_wrong(a, b):
-            mcnemar = mcnemar_exact if self.exact else mcnemar_midp
-            return mcnemar(int((a > b).sum()), int((b > a).sum()))
-        # With each question as a cluster of its own, this is Student's test of the differences.
-        return clustered_mean((a - b).tolist(), range(len(a))).p if len(a) > 1 else 1.0
-
-    def _difference(
-        self, a: Scores, b: Scores, right_or_wrong: bool, confidence: float = CONFIDENCE
-    ) -> Difference:
+    def _difference(self, a: Scores, b: Scores, confidence: float = CONFIDENCE) -> Difference:
         """The difference with the interval that fits the test: Tango's for answers that are right
         or wrong, else Student's with one win and one loss of weight ½ added.
         """
         # Scores of no known limits: the largest difference seen is the weight of a win.
         unit = 1.0 if self.is_rate else float(abs(a - b).max())
-        interval = paired_difference if right_or_wrong else gain_part
+        interval = paired_difference if self.right_or_wrong(a, b) else gain_part
         return Difference(*interval(b.tolist(), a.tolist(), unit, confidence))
 
-    def _f1(self, a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> Difference | None:
-        both = [
-            (one.f1, other.f1)
-            for one, other in zip(a, b, strict=True)
-            if one.f1 is not None and other.f1 is not None
-        ]
-        return paired_bootstrap(*zip(*both, strict=True), seed=self.seed) if both else None
+    def _f1(self, a: Scores, b: Scores) -> Difference | None:
+        """The difference on the questions about spans."""
+        both = ~np.isnan(a + b)
+        if not both.any():
+            return None
+        return paired_bootstrap(a[both].tolist(), b[both].tolist(), seed=self.seed)
 
 
 def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[float]:
     """Correct p values by Holm's method; those in the places that are left out become 1."""
     # A pair that cannot be compared is no test, and must not cost the others their power.
-    places = [place for place in range(len(p_values)) if place not in left_out]
-    adjusted = dict(zip(places, holm([p_values[place] for place in places]), strict=True))
-    return [adjusted.get(place, 1.0) for place in range(len(p_values))]
+    adjusted = np.ones(len(p_values))
+    tests = np.setdiff1d(np.arange(len(p_values)), left_out)
+    adjusted[tests] = holm(np.array(p_values)[tests].tolist())
+    values: list[float] = adjusted.tolist()
+    return values
 
 
-def _scores(answers: Iterable[QuestionAnswers]) -> Scores:
-    """The score of each question."""
-    return np.array([answer.score for answer in answers])
-
-
-def taken_by(answers: Iterable[QuestionAnswers]) -> Usage:
-    """The usage of all answers, with those from records and caches at their price."""
-    return total(answer.takes for answer in answers)
-
-
-def mean_seconds(answers: Sequence[QuestionAnswers]) -> float | None:
-    """The mean time per answer; None where one is not known."""
-    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
-    if len(seconds) < len(answers):
-        return None
-    return math.fsum(seconds) / sum(answer.repeats for answer in answers)
-
-
-def _ratios(a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> dict[str, float | None]:
+def _ratios(a: RunAnswers, b: RunAnswers) -> dict[str, float | None]:
     """The usage per answer of a divided by that of b."""
-    takes_a, takes_b = taken_by(a), taken_by(b)
     # Per answer, since a run with more repeats takes more but is not dearer.
-    repeats = sum(question.repeats for question in b) / sum(question.repeats for question in a)
-    # An answer from the cache takes no time at all, which says nothing about the LM.
-    fresh = not any(answer.usage.cached_calls for side in (a, b) for answer in side)
-    return {
-        "call_ratio": _ratio(takes_a.calls, takes_b.calls, repeats),
-        "token_ratio": _ratio(takes_a.tokens, takes_b.tokens, repeats),
-        "cost_ratio": _ratio(takes_a.cost_usd, takes_b.cost_usd, repeats),
-        "seconds_ratio": _ratio(mean_seconds(a), mean_seconds(b)) if fresh else None,
+    repeats = b.repeats / a.repeats
+    ratios = {
+        "call_ratio": _ratio(a.takes.calls, b.takes.calls, repeats),
+        "token_ratio": _ratio(a.takes.tokens, b.takes.tokens, repeats),
+        "cost_ratio": _ratio(a.takes.cost_usd, b.takes.cost_usd, repeats),
+        "seconds_ratio": None,
     }
+    # An answer from the cache takes no time at all, which says nothing about the LM.
+    if not a.usage.cached_calls and not b.usage.cached_calls:
+        ratios["seconds_ratio"] = _ratio(a.seconds, b.seconds)
+    return ratios
 
 
 def _ratio(a: float | None, b: float | None, times: float = 1.0) -> float | None:
-    return a / b * times if a is not None and b else None
+    if a is None or not b:
+        return None
+    return a / b * times

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.usage import price_unit
 from .compared import Compared
 from .words import say
+
+if TYPE_CHECKING:
+    from .pairs import Pair
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
@@ -44,7 +47,9 @@ class QuestionPrices(NamedTuple):
     def of(self, run: str) -> float | None:
         """The price of a run; None where it is not known."""
         price = self.each[run]
-        return price if math.isfinite(price) else None
+        if math.isinf(price):
+            return None
+        return price
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
@@ -58,13 +63,17 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
             "tokens": run.tokens or None,
             "calls": run.takes.calls,
         }
-        given = max(1, run.answers - run.errors)  # failed answers have no price
-        return None if (spent := amounts[unit]) is None else spent / given
+        spent = amounts[unit]
+        if spent is None:
+            return None
+        return spent / max(1, run.answers - run.errors)  # failed answers have no price
 
     unit = price_unit(usable, price)
-    known = {run.name: price(run, unit) for run in runs}
-    # An unknown price stands behind all that are known.
-    each = {name: math.inf if usd is None else usd for name, usd in known.items()}
+    each = {}
+    for run in runs:
+        known = price(run, unit)
+        # An unknown price stands behind all that are known.
+        each[run.name] = math.inf if known is None else known
     return QuestionPrices(NAMES[unit], each)
 
 
@@ -142,12 +151,22 @@ class Verdict:
         """Whether a build fails by this rule of `--fail-if`."""
         return rule is not None and self.outcome in FAIL_IF[rule]
 
+    def price_ratio(self, run: str) -> float | None:
+        """The price of a run as a multiple of the reference's; None where one is not known."""
+        price, reference = self.prices[run], self.prices[self.reference]
+        if price is None or not reference:
+            return None
+        return price / reference
+
     @property
     def unbeaten_choice(self) -> str | None:
         """The recommended program, unless the subject is shown to beat it or it is a rival."""
-        chosen = self.recommendation.run if self.recommendation else self.subject
-        rivals = [name for names in self.rivals.values() for name in names]
-        return chosen if chosen != self.subject and chosen not in rivals else None
+        if self.recommendation is None:
+            return None
+        chosen = self.recommendation.run
+        if chosen == self.subject or any(chosen in names for names in self.rivals.values()):
+            return None
+        return chosen
 
     @property
     def met(self) -> list[str]:
@@ -155,18 +174,17 @@ class Verdict:
         return [
             self._kind(kind, names)
             for kind, names in self.rivals.items()
-            if names and {*names} <= {*self.beaten}
+            if names and set(names).issubset(self.beaten)
         ]
 
     @property
     def not_shown(self) -> list[str]:
         """The rivals that were run and that the subject is not shown to beat."""
-        left = {
-            kind: [name for name in names if name not in self.beaten]
-            for kind, names in self.rivals.items()
-        }
-        choice = [self.unbeaten_choice] if self.unbeaten_choice else []
-        return [self._kind(kind, names) for kind, names in left.items() if names] + choice
+        found = []
+        for kind, names in self.rivals.items():
+            if left := [name for name in names if name not in self.beaten]:
+                found.append(self._kind(kind, left))
+        return [*found, *filter(None, [self.unbeaten_choice])]
 
     @property
     def not_met(self) -> list[str]:
@@ -180,73 +198,86 @@ class Verdict:
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:
-        return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
+        if list(names) == [self.reference]:
+            return kind
+        return f"{kind} ({', '.join(names)})"
 
     def to_dict(self) -> dict[str, object]:
         """As JSON, without the recommendation, which is written separately."""
-        return {key: value for key, value in asdict(self).items() if key != "recommendation"}
+        fields = asdict(self)
+        del fields["recommendation"]
+        return fields
 
 
 def conclude(
     runs: Sequence[Compared],
     usable: Sequence[Compared],
-    outcomes: Mapping[tuple[str, str], str],
+    pairs: Sequence[Pair],
     prices: QuestionPrices,
     rivals: Mapping[str, Rivals],
 ) -> Verdict:
-    """Draw the conclusion from runs; the first is the reference. `usable` are the runs that can be
-    judged and recommended, `outcomes` has the outcome of each pair (a, b), and `rivals` those of
-    each run that is a team.
+    """Draw the conclusion from runs and their `pairs`; the first run is the reference. `usable` are
+    the runs that can be judged and recommended, and `rivals` has those of each run that is a team.
     """
-    beats = {(a, b) if won == A else (b, a) for (a, b), won in outcomes.items() if won in (A, B)}
-    recommendation = _recommended(usable, prices, beats) if usable else None
-    each = {run.name: prices.of(run.name) for run in runs}
-    reference = runs[0].name
-    outcome, subject = _subject(runs, outcomes, recommendation.run if recommendation else None)
-    if subject is None:
-        return Verdict(outcome, None, reference, (), None, prices.unit, each)
-    beaten = tuple(run.name for run in runs if (subject.name, run.name) in beats)
-    rival = rivals.get(subject.name) if outcome == BEATS else None
-    kinds = rival.kinds if rival else {}
-    beats_all = kinds and all(names and {*names} <= {*beaten} for names in kinds.values())
-    if beats_all and recommendation and recommendation.run == subject.name:
-        outcome = BETTER
-    bill = subject.takes.cost_usd
-    usd = bill * rival.lms if rival and not rival.k_times and bill else None
-    return Verdict(
-        outcome, subject.name, reference, beaten, recommendation, prices.unit, each, kinds, usd
+    beats = {pair.won for pair in pairs} - {None}
+    recommendation, recommended = None, None
+    if usable:
+        recommendation = _recommended(usable, prices, beats)
+        recommended = recommendation.run
+    outcome, subject = _subject(runs, pairs, recommended)
+    verdict = Verdict(
+        outcome=outcome,
+        subject=None,
+        reference=runs[0].name,
+        beaten=(),
+        recommendation=None,
+        unit=prices.unit,
+        prices={run.name: prices.of(run.name) for run in runs},
     )
+    if subject is None:
+        return verdict
+    beaten = tuple(run.name for run in runs if (subject.name, run.name) in beats)
+    verdict = replace(verdict, subject=subject.name, beaten=beaten, recommendation=recommendation)
+    rival = rivals.get(subject.name)
+    if outcome != BEATS or rival is None:
+        return verdict
+    verdict = replace(verdict, rivals=rival.kinds)
+    if recommended == subject.name and len(verdict.met) == len(verdict.rivals):
+        verdict = replace(verdict, outcome=BETTER)
+    bill = subject.takes.cost_usd
+    if bill and not rival.k_times:
+        verdict = replace(verdict, rival_usd=bill * rival.lms)
+    return verdict
 
 
 def _subject(
-    runs: Sequence[Compared], outcomes: Mapping[tuple[str, str], str], recommended: str | None
+    runs: Sequence[Compared], pairs: Sequence[Pair], recommended: str | None
 ) -> tuple[str, Compared | None]:
     """The outcome against the reference, and the run that it is about."""
-    by_score = sorted(runs[1:], key=lambda run: -run.score.value)
     for won, outcome in ((A, BEATS), (UNDECIDED, UNDECIDED), (B, WORSE)):
-        alike = [run for run in by_score if outcomes[run.name, runs[0].name] == won]
+        # The pairs of the reference come first, in the order of the runs.
+        alike = [run for run, pair in zip(runs[1:], pairs, strict=False) if pair.outcome == won]
         if alike:
-            wanted = recommended if won == A else None
-            return outcome, next((run for run in alike if run.name == wanted), alike[0])
+            wanted = won == A and recommended
+            return outcome, max(alike, key=lambda run: (run.name == wanted, run.score.value))
     return NOT_COMPARABLE, None
 
 
 def _recommended(
-    usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str]]
+    usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str] | None]
 ) -> Recommendation:
     """The recommendation among the usable runs, of which there is at least one."""
     # Sorting is stable: of equal price and score, the run that was named first stays first.
     by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score.value))
     order = [run.name for run in by_price]
-    beaten = {loser for _, loser in beats}
     # A winner has the higher score, so the run most often right is unbeaten: at least one is left.
-    unbeaten = [name for name in order if name not in beaten]
+    unbeaten = [name for name in order if not any((other, name) in beats for other in order)]
     chosen = unbeaten[0]
     leader = max(by_price, key=lambda run: run.score.value).name
-    front = [
-        name
-        for place, name in enumerate(order[: order.index(chosen) + 1])
-        if name == chosen or all((name, cheaper) in beats for cheaper in order[:place])
-    ]
+    front = list[str]()
+    for place, name in enumerate(order[: order.index(chosen)]):
+        if all((name, cheaper) in beats for cheaper in order[:place]):
+            front.append(name)
+    front.append(chosen)
     both = prices.of(chosen), prices.of(leader)
     return Recommendation(chosen, leader, tuple(unbeaten), tuple(front), prices.unit, *both)

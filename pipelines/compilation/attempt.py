@@ -311,7 +311,7 @@ class Attempt:
         # With all that a metric may look at, which no LM is shown.
         questions = {question.id: question for question in self.plan.train}
 
-        def grade(gold: Question, *answer: Any) -> Graded:
+        def grade(gold: Question, *answer: object) -> Graded:
             # a metric that gives no score ends the compilation
             with control.working(), asking(seat=METRIC):
                 return self.plan.metric.grade_now(questions[gold.id], *answer)
@@ -393,7 +393,7 @@ class Attempt:
             "a larger budget goes on from there"
         )
 
-    def _scored(self, question: Question, prediction: Any, value: float) -> None:
+    def _scored(self, question: Question, prediction: object, value: float) -> None:
         self.candidates.scored(question, prediction, value)
         self._show()
 

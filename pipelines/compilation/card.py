@@ -84,11 +84,11 @@ def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     }
 
 
-def _lines_of(prompts: Any) -> list[str]:
+def _lines_of(prompts: object) -> list[str]:
     return json.dumps(prompts, indent=1, ensure_ascii=False).splitlines()
 
 
-def _changed(given: list[str], prompts: Any) -> str:
+def _changed(given: list[str], prompts: object) -> str:
     """The lines that a candidate has and the given prompts have not."""
     return "\n".join(line.strip() for line in _lines_of(prompts) if line not in given)
 

@@ -24,7 +24,7 @@ from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...optimizers.prompts.optimizers import OPTIMIZERS, PromptOptimizer, optimizer_of
 from ..base.journal import as_json
-from ..base.request import pairs_text
+from ..base.request import folder_at, pairs_text
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.answering import seat_engines
@@ -245,7 +245,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         if getattr(request, option) is None:
             raise UserError(f"--{option} is missing: {missing}")
     chosen = optimizer_of(request.optimizer, request.preset)
-    out = None if request.out is None else Path(request.out).expanduser()
+    out = folder_at(request.out)
     seating = Seating(request)
     source: Any = request.program
     if isinstance(source, str | Path):
@@ -337,7 +337,9 @@ def _teacher(teacher: Any, seating: Seating) -> Any:
     return teacher
 
 
-def _teaching(teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer) -> Program | None:
+def _teaching(
+    teacher: object, program: Program, lm: object, chosen: PromptOptimizer
+) -> Program | None:
     """The program that writes the demonstrations: the teacher itself, or the program with the
     teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
     prompt.

@@ -107,15 +107,15 @@ def _write_page(folder: Path, path: Path) -> None:
 
 def _course(contest: ContestResult) -> list[tuple[int, dict[str, float]]]:
     """How often each program was right after so many questions, each time the race was judged."""
-    looks = sorted({step["questions"] for step in contest.course})
-    scores: dict[str, list[float]] = {}
+    course: dict[int, dict[str, float]] = {
+        asked: {} for asked in sorted({step["questions"] for step in contest.course})
+    }
     for name, folder in contest.folders.items():
-        rows = read_rows(folder / RESULTS)
-        scores[name] = [row.score or 0.0 for row in rows if not row.error]
-    return [
-        (look, {f"race/{name}": fmean(own[:look]) for name, own in scores.items() if own})
-        for look in looks
-    ]
+        scores = [row.score or 0.0 for row in read_rows(folder / RESULTS) if not row.error]
+        for asked, shares in course.items():
+            if scores:
+                shares[f"race/{name}"] = fmean(scores[:asked])
+    return list(course.items())
 
 
 KIND = Kind(CONTEST, "try", "a contest", _describe, program=WINNER)

@@ -280,7 +280,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "stopped": None if finished else race.stopped or "interrupted",
         "spent": str(plan.budget) if short and plan.budget is not None else None,
         "steps": plan.steps,
-        "budget": None if plan.budget is None else str(plan.budget),
+        "budget": plan.budget and str(plan.budget),
         "runs": {name: entrant.folder for name, entrant in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": confirmation,

@@ -91,9 +91,13 @@ def fair_opponent(
     """The prompt of an entrant, asked `samples` times: its most frequent answer, or a pick where
     answers cannot be voted on.
     """
-    times = "once" if samples == 1 else f"{samples} times"
-    if samples > 1 and kind in PICKED:
-        times += ", picked" if visible is None else ", the first that passes the visible check"
+    times = "once"
+    if samples > 1:
+        times = f"{samples} times"
+        if kind in PICKED and visible is not None:
+            times += ", the first that passes the visible check"
+        elif kind in PICKED:
+            times += ", picked"
     several = asked_often(asked.program, samples, kind, visible)
     return Entrant(f"{asked.name}, {times}", several, asked.lm, fair=True, prompt=asked.name)
 
@@ -130,12 +134,11 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct([lm_title(lm) for lm in lms])
     alone = [lm_alone(lm, f"{ONE}, {name}") for name, lm in zip(names, lms, strict=True)]
-    members: list[str | Program] = []
-    for place in range(max(3, len(lms))):
-        # Two LMs make a panel of three, with the first again: by another strategy, since the same
+    members: list[str | Program] = [SingleAgent("cot", lm=lm) for lm in lms]
+    if len(lms) == 2:
+        # They make a panel of three, with the first again: by another strategy, since the same
         # agent would only vote twice.
-        strategy = "cot" if place < len(lms) else "simple"
-        members.append(SingleAgent(strategy, lm=lms[place % len(lms)]))
+        members.append(SingleAgent("simple", lm=lms[0]))
     seats = {"intuitive": lms[0], "reasoner": lms[1], "judge": lms[0]}
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=seats)
     return [
@@ -171,18 +174,19 @@ def _own(
     source: Any, lm: Any, make_lm: MakeLM, given: Mapping[str, Any], name: str | None = None
 ) -> Entrant:
     if isinstance(source, str | Path):
-        command = str(source).startswith(COMMAND)
-        parameter = "pass_env" if command else "own_roles"
+        spec = str(source)
+        sets = {"own_roles": given["own_roles"]}
+        if spec.startswith(COMMAND):
+            sets = {"pass_env": given["pass_env"]}
+        else:
+            name = name or (spec if ":" in spec else Path(source).name)
         # A saved folder has its roles in it, and takes none from outside.
-        saved = Path(source).expanduser().is_dir()
-        sets = {parameter: given[parameter]} if given[parameter] and not saved else None
-        program = program_of(source, sets, make_lm=make_lm)
-        if not command:
-            name = name or (str(source) if ":" in str(source) else Path(source).name)
+        if Path(source).expanduser().is_dir() or not any(sets.values()):
+            sets = {}
+        program = program_of(source, sets or None, make_lm=make_lm)
     else:
-        program = program_given(source)
+        spec, program = None, program_given(source)
     name = name or short_name(program.describe())
-    spec = str(source) if isinstance(source, str | Path) else None
     return Entrant(name, program, lm, team=program.most_turns() != 1, spec=spec)
 
 
@@ -211,8 +215,11 @@ def field_of(
             raise UserError(
                 f"{each.name} stays: without it nothing could be called better; leave out another"
             )
-    wanted = [each for each in entrants if each in chosen or each.fair or each.added]
-    field = [each for each in wanted if each is not reference and each not in left_out]
+    field = []
+    for each in entrants:
+        wanted = each in chosen or each.fair or each.added
+        if wanted and each is not reference and each not in left_out:
+            field.append(each)
     if all(entrant.fair for entrant in field):
         raise UserError(f"only {reference.name} is left: a contest needs a program to beat it")
     if len(field) >= MOST:

@@ -104,40 +104,42 @@ def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Fr
 
 def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> Iterator[Free]:
     """Two cheap programs answer, and the team is asked only where their answers differ."""
-    cheap = [
-        entrant
-        for entrant in entrants
-        if not entrant.team and not entrant.fair and rows.get(entrant.name)
-    ][:2]
+    cheap, teams = list[Rows](), dict[str, Rows]()
+    for entrant in entrants:
+        recorded = rows.get(entrant.name) or {}
+        if entrant.team:
+            teams[entrant.name] = recorded
+        elif recorded and not entrant.fair:
+            cheap.append(recorded)
     if len(cheap) < 2:
         return
-    first, second = (rows[entrant.name] for entrant in cheap)
-    for team in (entrant for entrant in entrants if entrant.team):
-        free = Free(f"{team.name} where two differ", {}, {})
-        for name, row in (rows.get(team.name) or {}).items():
+    first, second, *_ = cheap
+    for team, recorded in teams.items():
+        free = Free(f"{team} where two differ", {}, {})
+        for name, row in recorded.items():
             if name not in first or name not in second:
                 continue
-            ours, other = first[name], second[name]
-            bills = [taken(ours), taken(other)]
-            chosen = ours
-            if _key(ours) is None or _key(ours) != _key(other):
+            chosen, bill = first[name], total([taken(first[name]), taken(second[name])])
+            if not _agree(first[name], second[name]):
                 chosen = row
-                bills.append(taken(row))
-            free.scores[name] = float(bool(chosen["correct"]))
-            free.bills[name] = total(bills)
+                bill.add(taken(row))
+            free.scores[name] = float(bool(chosen.correct))
+            free.bills[name] = bill
         yield free
 
 
-def _key(row: ResultRow) -> str | None:
-    return None if row.answer is None else answer_key(row.answer, row.kind)
+def _agree(one: ResultRow, other: ResultRow) -> bool:
+    if one.answer is None or other.answer is None:
+        return False
+    return answer_key(one.answer, one.kind) == answer_key(other.answer, other.kind)
 
 
 def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
     """Score another answer to a recorded question, at a share of the recorded cost."""
     right = answer is not None and score(answer, row.gold or "", row.kind, row.choices).correct
     free.scores[name] = float(right)
-    bill = taken(row)
-    units = ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
-    whole: dict[str, Any] = {unit: getattr(bill, unit) for unit in units}
-    known = {unit: amount * share for unit, amount in whole.items() if amount is not None}
-    free.bills[name] = Usage(**{**whole, **known})
+    bill: dict[str, Any] = {}
+    for unit in ("calls", "prompt_tokens", "completion_tokens", "cost_usd"):
+        whole = getattr(taken(row), unit)
+        bill[unit] = whole and whole * share
+    free.bills[name] = Usage(**bill)

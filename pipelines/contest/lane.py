@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.sync import run_sync
+from ...modules.base.usage import price_unit
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in, taken
 from ..base.budget import BudgetSpent
@@ -45,8 +46,7 @@ class Answer:
     def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
         # The bounds of the watch hold for scores between 0 and 1 alone.
         scale = plan.metric.scale
-        low, high = scale.low or 0.0, 1.0 if scale.high is None else scale.high
-        score = (score_in(row, scale.least) - low) / (high - low)
+        score = scale.share(score_in(row, scale.least))
         unread = row.error is None and row.answer is None
         return cls(min(1.0, max(0.0, score)), taken(row), row.error, unread, row.answer)
 
@@ -148,24 +148,31 @@ class Lane:
             self._folder.close()
         return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
 
+    def to(self, questions: Sequence[Question]) -> list[Answer]:
+        """Its answers to these questions, as far as it has them."""
+        return [self.answers[each.id] for each in questions if each.id in self.answers]
+
+    def given_to(self, questions: Sequence[Question]) -> dict[str, Answer]:
+        """The same without those that failed, by the question's id."""
+        given = {}
+        for question in questions:
+            answer = self.answers.get(question.id)
+            if answer is not None and answer.error is None:
+                given[question.id] = answer
+        return given
+
     def failed(self, questions: Sequence[Question]) -> int:
         """How many of these questions failed; they are neither right nor wrong."""
-        return sum(
-            question.id in self.answers and self.answers[question.id].error is not None
-            for question in questions
-        )
+        return len(self.to(questions)) - len(self.given_to(questions))
 
     def unread(self, questions: Sequence[Question]) -> int:
         """How many of the answers to these questions could not be read; they count as wrong."""
-        return sum(
-            question.id in self.answers and self.answers[question.id].unread
-            for question in questions
-        )
+        return sum(answer.unread for answer in self.to(questions))
 
     @property
     def bill(self) -> Usage:
         """The cost of its answers, with every call at its price; failed questions have none."""
-        return total([answer.takes for answer in self._given])
+        return total(answer.takes for answer in self._given)
 
     @property
     def _given(self) -> list[Answer]:
@@ -180,23 +187,27 @@ class Lane:
         it is not known. A program that answers without a call through the meter is never the
         cheapest: its price is not known.
         """
-        first = [self.answers[each.id] for each in questions if each.id in self.answers]
-        given = [answer for answer in first if answer.error is None]
+        given = list(self.given_to(questions).values())
         metered = isinstance(self.entrant.program, Metered)
-        if metered and any(not answer.takes.calls for answer in given):
+        if metered and not all(answer.takes.calls for answer in given):
             return math.inf
         return self._mean_cost(given, unit) or 0.0
 
     def _mean_cost(self, answers: Sequence[Answer], unit: str) -> float | None:
-        value = getattr(total([answer.takes for answer in answers]), unit)
+        value = getattr(total(answer.takes for answer in answers), unit)
+        if value is None:
+            return None
         # `takes` is the bill of all repeats.
-        asked = max(1, len(answers) * self.plan.request.times)
-        return None if value is None else float(value) / asked
+        return float(value) / max(1, len(answers) * self.plan.request.times)
 
     def right(self, questions: Sequence[Question]) -> list[float]:
         """Its scores on the answered questions among these; failed ones have none."""
-        given = [self.answers[each.id] for each in questions if each.id in self.answers]
-        return [answer.score for answer in given if answer.error is None]
+        return [answer.score for answer in self.given_to(questions).values()]
+
+
+def unit_of(lanes: Sequence[Lane]) -> str:
+    """The unit in which the programs' prices are compared."""
+    return price_unit([lane.bill for lane in lanes])
 
 
 def ask_all(
@@ -210,12 +221,9 @@ def ask_all(
     does, the calls that were sent. Then raises BudgetSpent or EndpointDown.
     """
     # Question by question, so that a stop leaves all programs with the same questions answered.
-    waiting = [
-        (question, lane)
-        for question in questions
-        for lane in lanes
-        if question.id not in lane.answers
-    ]
+    waiting = []
+    for question in questions:
+        waiting += [(question, lane) for lane in lanes if question.id not in lane.answers]
     ending: list[BudgetSpent] = []
 
     async def work(todo: Iterable[tuple[Question, Lane]]) -> None:

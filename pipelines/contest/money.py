@@ -44,14 +44,17 @@ def affordable(
     """
     if account is None or not asked:
         return math.inf
-    spent, most = account.spent if spent is None else spent, math.inf
+    if account.seconds_left == 0:
+        return 0.0
+    spent, most = spent or account.spent, math.inf
     for unit, limit in account.budget.limits.items():
         if limit is None:
             continue
         left = limit - amount(spent, unit) - reserve.get(unit, 0.0)
         each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
-        most = min(most, left / each if each > 0 else math.inf)
-    return 0.0 if account.seconds_left == 0 else max(0.0, most)
+        if each > 0:
+            most = min(most, left / each)
+    return max(0.0, most)
 
 
 def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = False) -> str:

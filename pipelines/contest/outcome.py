@@ -92,6 +92,11 @@ class Contest(ContestResult, ShownResult):
         """Whether there is no verdict because of a stop."""
         return self.stopped is not None and not self.result["finished"]
 
+    @property
+    def paused(self) -> bool:
+        """Whether an endpoint or account failed."""
+        return not self.result["finished"]
+
     def fails(self, condition: str) -> bool:
         """Whether the outcome is one that `--fail-if` names: `worse`, `undecided` or `not-better`.
 

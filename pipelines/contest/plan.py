@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
-from ..base.request import LIMITS, share_of_points, split_items
+from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences
+from ..base.wording import counted, rounded_money, smallest_differences, together
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import check_writable, checked
@@ -128,8 +129,11 @@ class ContestPlan:
     ) -> EvaluationPlan:
         """An ordinary evaluation of a program of the field, within the contest's books."""
         request = self.request
-        label = {"label": entrant.name, "command": "contest"}
-        on_cluster = request.named("engine", "meter_host")
+        settings, on_cluster = {"label": entrant.name, "command": "contest"}, dict[str, Any]()
+        if self.cluster:
+            settings["data"] = self.source
+        if runs_on_workers(entrant.program):
+            on_cluster = request.named("engine", "meter_host")
         return plan_evaluation(
             EvaluateRequest(
                 entrant.program,
@@ -144,8 +148,8 @@ class ContestPlan:
                 cache=request.cache,
                 tracking=request.tracking,
                 **request.named(*LIMITS),
-                **(on_cluster if runs_on_workers(entrant.program) else {}),
-                settings=label | ({"data": self.source} if self.cluster else {}),
+                **on_cluster,
+                settings=settings,
                 progress=False,
             )
         )
@@ -153,7 +157,7 @@ class ContestPlan:
     @property
     def engines(self) -> list[Any]:
         """The engine names under which the LMs are billed."""
-        return [engine for plan in self.plans.values() for engine in plan.engines]
+        return list(chain.from_iterable(plan.engines for plan in self.plans.values()))
 
     @property
     def improve_share(self) -> float:
@@ -168,19 +172,15 @@ class ContestPlan:
 
     @property
     def budget(self) -> Budget | None:
-        budget = self.request.budget
-        return Budget.parse(budget) if isinstance(budget, str) else budget
+        return Budget.of(self.request.budget)
 
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
-        costs = [plan.estimate.cost_usd for plan in self.plans.values()]
-        priced = [cost for cost in costs if cost is not None]
-        if len(priced) < len(costs):
-            return None
-        low, high = (sum(ends) for ends in zip(*priced, strict=True))
-        most = self.budget.usd if self.budget else None
-        return (low, high) if most is None else (min(low, most), min(high, most))
+        cost = together(plan.estimate.cost_usd for plan in self.plans.values())
+        if cost is None or self.budget is None or self.budget.usd is None:
+            return cost
+        return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
 
     def lines(self) -> list[str]:
         """The plan in two lines: what is asked, and what it may cost and can show. Tasks have a
@@ -277,7 +277,7 @@ class ContestPlan:
             },
             "margin": self.margin,
             "cost_usd": self.cost,
-            "budget": None if self.budget is None else str(self.budget),
+            "budget": self.budget and str(self.budget),
         }
 
     def default_out(self) -> Path:
@@ -321,7 +321,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, metric, lms, demos, seating)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
-    predictors = [each for entrant in field for each in entrant.program.predictors()]
+    predictors = chain.from_iterable(entrant.program.predictors() for entrant in field)
     if not any(predictor.demos for predictor in predictors):  # the user left that program out
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
@@ -330,8 +330,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
             "drop --no-confirm"
         )
     margin = _margin(request.margin, len(questions))
-    out = None if request.out is None else Path(request.out).expanduser()
-    spec = catalogue.find(source) or catalogue.of_file(Path(source))
+    out = folder_at(request.out)
     plan = ContestPlan(
         request=request,
         field=field,
@@ -343,7 +342,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         margin=margin,
         out=out,
         source=source,
-        cluster=spec.cluster if spec is not None else None,
+        cluster=catalogue.cluster_of(source),
         guessed=guessed and f"{guessed}, {such_as(race[0])}.",
         visible=_visible(request, metric),
         forecast=_forecast(questions, lms),
@@ -352,8 +351,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     if plan.out is not None:
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
-    account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
-    warnings = (warning for each in plan.plans.values() for warning in each.warnings)
+    account_of(request.budget, plan.engines, *filter(None, [plan.out]))
+    warnings = chain.from_iterable(each.warnings for each in plan.plans.values())
     plan.warnings = tuple(dict.fromkeys(warnings))
     return plan
 
@@ -410,9 +409,9 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
     runs = []
     for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
         run = read_object(file) or {}
-        used = run.get("lms")
-        own = {lm.get("name") for lm in used.values()} if isinstance(used, dict) else set()
-        if run.get("data_fingerprint") == asked and own and own <= names:
+        used: Any = run.get("lms")
+        same = run.get("data_fingerprint") == asked and isinstance(used, dict) and used
+        if same and all(lm.get("name") in names for lm in used.values()):
             runs.append(file.parent)
     try:
         forecast = FUNCTIONS.find("forecast")  # its room is attached, and may be missing
@@ -430,13 +429,13 @@ def _split(
     """Examples, questions of the race, and unseen questions, in an order drawn by the seed."""
     order = list(questions)
     random.Random(request.seed).shuffle(order)
-    shows = len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task"
-    demos = order[:DEMOS] if shows else []
-    rest = order[len(demos) :]
-    kept = 0
-    if request.confirm and len(questions) >= CONFIRMED_FROM:
-        kept = max(FEWEST_CONFIRMED, len(questions) // CONFIRMED_SHARE)
-    return demos, rest[: len(rest) - kept], rest[len(rest) - kept :]
+    shown = kept = 0
+    if len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task":
+        shown = DEMOS
+    if request.confirm and len(order) >= CONFIRMED_FROM:
+        kept = max(FEWEST_CONFIRMED, len(order) // CONFIRMED_SHARE)
+    end = len(order) - kept
+    return order[:shown], order[shown:end], order[end:]
 
 
 def _field(
@@ -483,10 +482,10 @@ def _field(
 def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     """The names in an option, apart at commas but for those of programs that have one."""
     whole = {entrant.name.casefold() for entrant in entrants}
-    parts = [
-        [option] if option.casefold() in whole else split_items([option]) for option in options
-    ]
-    return [name for names in parts for name in names]
+    names = list[str]()
+    for option in options:
+        names += [option] if option.casefold() in whole else split_items([option])
+    return names
 
 
 def _baseline(

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
-from ...modules.base.usage import UNITS, price_unit
+from ...modules.base.usage import UNITS
 from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ...modules.statistics.field import FEWEST, FieldWatch
@@ -25,7 +26,7 @@ from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
 from ..runs.rows import read_rows
 from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
-from .lane import Lane, ask_all
+from .lane import Lane, ask_all, unit_of
 from .money import PILOT, affordable, amount, task_prices
 from .plan import ContestPlan
 
@@ -87,29 +88,48 @@ class Race:
     @property
     def paid(self) -> Usage:
         """What was paid so far, without calls in flight."""
-        return Usage() if self.books.ledger is None else self.books.ledger.total
+        if self.books.ledger is None:
+            return Usage()
+        return self.books.ledger.total
 
     @property
     def asked(self) -> list[Lane]:
         """The programs that get the next question, always with reference and fair opponent."""
-        withdrawn = set() if self.watch is None else self.watch.withdrawn
-        left_out = {self.order[place] for place in withdrawn}
-        return [
-            lane
-            for name, lane in self.lanes.items()
-            if name not in left_out and (lane.out is None or lane.entrant.kept)
-        ]
+        left_out = {self.order[place] for place in (self.watch.withdrawn if self.watch else ())}
+        asked = []
+        for name, lane in self.lanes.items():
+            if name not in left_out and (lane.out is None or lane.entrant.kept):
+                asked.append(lane)
+        return asked
+
+    @property
+    def watched(self) -> list[Lane]:
+        """The programs in the order of the watch."""
+        return [self.lanes[name] for name in self.order]
+
+    @property
+    def reference(self) -> int:
+        """The place of the reference in that order."""
+        return next(place for place, lane in enumerate(self.watched) if lane.entrant.reference)
+
+    @property
+    def kept(self) -> list[int]:
+        """The places of the reference and the fair opponent."""
+        return [place for place, lane in enumerate(self.watched) if lane.entrant.kept]
+
+    def _all_answered(self, question: Question) -> bool:
+        return all(question.id in lane.answers for lane in self.asked)
 
     @property
     def task_prices(self) -> str:
         """What a task costs the programs that are asked, once the pilot is answered; empty for
         other questions.
         """
-        lanes, fair = self.asked, any(lane.entrant.fair for lane in self.lanes.values())
+        fair = any(lane.entrant.fair for lane in self.lanes.values())
         bills = []
         for question in self.questions:
-            if question.kind == "task" and all(question.id in lane.answers for lane in lanes):
-                bills.append([lane.answers[question.id].takes for lane in lanes])
+            if question.kind == "task" and self._all_answered(question):
+                bills.append([lane.answers[question.id].takes for lane in self.asked])
         left = (self.planned or len(self.questions)) - len(bills)
         return task_prices(bills, left, again=not fair)
 
@@ -184,10 +204,11 @@ class Race:
                 self._check_pilot(lane, some)
 
     def _check_pilot(self, lane: Lane, questions: Sequence[Question]) -> None:
-        answers = [lane.answers[question.id] for question in questions]
-        name = lane.entrant.name
+        answers, entrant = lane.to(questions), lane.entrant
+        name, leave_out = entrant.name, ""
+        if not entrant.kept:
+            leave_out = f"or leave it out (--without {name!r})"
         if all(answer.error for answer in answers):
-            entrant = lane.entrant
             # The user has to know what is wrong with a program of her own; another may just not
             # suit the questions or the LM.
             own = isinstance(entrant.program, Foreign) or entrant.added
@@ -198,12 +219,12 @@ class Race:
             raise UserError(
                 f"{name} failed on all of the first {counted(len(answers), 'question')}, the last "
                 f"because {answers[-1].error}: fix the cause and run the same command again"
-                f"{'' if entrant.kept else f', or leave it out (--without {name!r})'}"
+                f"{leave_out and ', '}{leave_out}"
             )
         if all(answer.unread or answer.error for answer in answers):
             rows = [row for row in read_rows(lane.sheet.rows.path) if row.error is None]
-            left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
-            raise UserError(f"{name}: {none_readable(rows[-1], len(rows))}{left_out}")
+            unread = none_readable(rows[-1], len(rows))
+            raise UserError(f"{name}: {unread}{leave_out and '; '}{leave_out}")
 
     # Prices, samples, and the watch
     # ------------------------------------------------------------------------------
@@ -221,12 +242,15 @@ class Race:
         first = self.questions[:FEWEST]
         kind = first[0].kind
         # On tasks, the agent that is asked again is the reference, whatever it is made of.
-        acts = [lane for lane in self.asked if kind == "task" and lane.entrant.reference]
-        teams = [lane for lane in self.asked if lane.entrant.team and lane not in acts]
+        teams, singles = list[Lane](), list[Lane]()
+        for lane in self.asked:
+            if lane.entrant.single or (kind == "task" and lane.entrant.reference):
+                singles.append(lane)
+            elif lane.entrant.team:
+                teams.append(lane)
         teams = teams or self.asked
-        singles = [lane for lane in self.asked if lane.entrant.single or lane in acts]
         singles = singles or self._prompts_alone(first)
-        unit = price_unit([lane.bill for lane in (*singles, *teams)])
+        unit = unit_of([*singles, *teams])
         best = max(singles, key=lambda lane: (sum(lane.right(first)), -lane.price(unit, first)))
         prices = [lane.price(unit, first) for lane in teams]
         dearest = max(filter(math.isfinite, prices), default=0.0)  # of those that are known
@@ -255,13 +279,13 @@ class Race:
     def _begin_watch(self, planned: int | None = None) -> None:
         """Watch the field from its first question on, at the current prices."""
         lanes = self.asked
-        unit = price_unit([lane.bill for lane in lanes])
+        unit = unit_of(lanes)
         self.order = [lane.entrant.name for lane in lanes]
         self.watch = FieldWatch(
             [lane.price(unit, self.questions[:FEWEST]) for lane in lanes],
             planned=planned,
             margin=self.plan.margin,
-            kept=[place for place, lane in enumerate(lanes) if lane.entrant.kept],
+            kept=self.kept,
             stops=self.plan.request.early_stop,
         )
 
@@ -293,25 +317,26 @@ class Race:
         going_on = self.asked
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
-        worth = total([lane.bill for lane in self.lanes.values()])
-        billed = {unit: amount(worth, unit) for unit in UNITS}
+        worth = total(lane.bill for lane in self.lanes.values())
         # Equal calls of several programs are on the bill of each, and are paid once.
-        shared = {
-            unit: min(1.0, amount(self.paid, unit) / bill) for unit, bill in billed.items() if bill
-        }
+        shared = {}
+        for unit in UNITS:
+            if billed := amount(worth, unit):
+                shared[unit] = min(1.0, amount(self.paid, unit) / billed)
         reserve = self._reserve(going_on)
         return affordable(self.books.account, reserve, bills, shared, asked, spent)
 
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
         kept, account = len(self.plan.unseen), self.books.account
-        limits = {} if account is None else account.budget.limits
+        limits = account.budget.limits if account else {}
         reserve = {}
         for unit in UNITS:
-            prices = sorted(lane.per_question(unit) or 0.0 for lane in lanes)
+            prices = [lane.per_question(unit) or 0.0 for lane in lanes]
             share = self.plan.improve_share * (limits.get(unit) or 0.0)
             # Two are asked again, reference and winner: about the cheapest, at most the dearest.
-            reserve[unit] = kept * self.plan.request.times * (prices[0] + prices[-1]) + share
+            both = min(prices) + max(prices)
+            reserve[unit] = kept * self.plan.request.times * both + share
         return reserve
 
     # Rounds
@@ -329,8 +354,7 @@ class Race:
             return
         batch = self.questions[self.seen : self.seen + size]
         # Answers of an earlier attempt cost nothing, so that the money does not limit them.
-        missing = any(q.id not in lane.answers for q in batch for lane in self.asked)
-        if missing:
+        if not all(map(self._all_answered, batch)):
             size = int(min(size, self._affordable()))
             if size < 1:
                 self.ended = "money"
@@ -341,14 +365,12 @@ class Race:
     def _look(self, until: int) -> None:
         """Give the watch the answers up to this question, in order, and let it decide."""
         assert self.watch is not None
-        lanes = {name: self.lanes[name] for name in self.order}
         for question in self.questions[self.seen : until]:
-            answers = {
-                place: lane.answers[question.id].score
-                for place, lane in enumerate(lanes.values())
-                if question.id in lane.answers and lane.answers[question.id].error is None
-            }
-            cluster = question.meta.get(self.plan.cluster) if self.plan.cluster else None
+            answers = {}
+            for place, lane in enumerate(self.watched):
+                for answer in lane.given_to([question]).values():
+                    answers[place] = answer.score
+            cluster = question.meta.get(self.plan.cluster or "")
             self.watch.update(answers, None if cluster is None else str(cluster))
             if len(set(answers.values())) > 1:
                 self.latest = self._differs(question)
@@ -373,8 +395,7 @@ class Race:
             self.watch.withdraw(place)
             lane.out = f"not compared: {failed} of {counted(len(seen), 'question')} failed"
             if lane.entrant.reference:
-                errors = (lane.answers[each.id].error for each in seen if each.id in lane.answers)
-                last = [error for error in errors if error is not None][-1]
+                *_, last = filter(None, (answer.error for answer in lane.to(seen)))
                 self.ended = "open"
                 self.stopped = (
                     f"stopped, since {failed} of {counted(len(seen), 'question')} of {name} failed "
@@ -385,18 +406,14 @@ class Race:
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""
         assert self.watch is not None
-        reference = next(
-            place for place, name in enumerate(self.order) if self.lanes[name].entrant.reference
-        )
-        for place in sorted(self.watch.racing - {reference}):
-            gaps = self.watch.differences(place, reference)
-            ends = self.watch.interval(place, reference)
+        for place in sorted(self.watch.racing - {self.reference}):
+            gap = self.watch.against(place, self.reference)
             yield Step(
                 questions=self.seen,
                 name=self.order[place],
-                difference=sum(gaps) / len(gaps) if gaps else 0.0,
-                low=ends.low,
-                high=ends.high,
+                difference=gap.difference,
+                low=gap.low,
+                high=gap.high,
             )
 
     def _leave(self) -> None:
@@ -404,16 +421,16 @@ class Race:
         assert self.watch is not None
         for each in self.watch.decide():
             by = self.order[each.by]
-            points = f"{100 * self.plan.margin:g} points"
-            why = f"{by} is better" if each.why == "beaten" else f"{by} is within {points}, cheaper"
+            why = f"{by} is better"
+            if each.why != "beaten":
+                why = f"{by} is within {100 * self.plan.margin:g} points, cheaper"
             self.lanes[self.order[each.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
-        right = [
-            lane.entrant.name
-            for lane in self.asked
-            if question.id in lane.answers and lane.answers[question.id].score >= 0.5
-        ]
+        right = []
+        for lane in self.asked:
+            if any(answer.score >= 0.5 for answer in lane.to([question])):
+                right.append(lane.entrant.name)
         return f"{shortened(question.question, 60)} → right: {', '.join(right) or 'nobody'}"
 
     def _watch_what_there_is(self) -> None:
@@ -422,10 +439,6 @@ class Race:
             self._begin_watch()
         # Questions that only some have answered would be those with the quickest answers: a choice
         # that is not random.
-        until = self.seen
-        for question in self.questions[self.seen :]:
-            if not all(question.id in lane.answers for lane in self.asked):
-                break
-            until += 1
-        if until > self.seen:
-            self._look(until)
+        new = list(takewhile(self._all_answered, self.questions[self.seen :]))
+        if new:
+            self._look(self.seen + len(new))

@@ -105,20 +105,21 @@ class AnsweringAgain(Program):
 def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
     """The same agent's turn in the other dialogue in the same round, or the last one before it."""
     own = [other for other in elsewhere if (other.agent, other.step) == (turn.agent, turn.step)]
-    before = [other for other in own if other.round <= turn.round]
-    nearest = before[-1:] or own[:1]
-    return [replace(other, round=turn.round) for other in nearest]
+    if not own:
+        return []
+    *_, nearest = [own[0], *(other for other in own if other.round <= turn.round)]
+    return [replace(nearest, round=turn.round)]
 
 
 def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
     """One agent that plays all agents of a team in one reply."""
     seats = {seat.name: seat for seat in team.seats().values() if seat.name in members}
-    roles = {
-        name: " ".join(seat.predict.signature.instructions.split()) for name, seat in seats.items()
-    }
-    first, rounds = next(iter(seats.values())).predict, getattr(team, "max_rounds", 1)
-    prompt = ONE_CONTEXT.format(
-        rounds="1 round" if rounds == 1 else f"{rounds} rounds or until they agree",
-        speakers="\n".join(f"{name}: {text}" for name, text in roles.items()),
-    )
+    speakers = []
+    for name, seat in seats.items():
+        instructions = " ".join(seat.predict.signature.instructions.split())
+        speakers.append(f"{name}: {instructions}")
+    first, rounds = next(iter(seats.values())).predict, "1 round"
+    if (most := getattr(team, "max_rounds", 1)) > 1:
+        rounds = f"{most} rounds or until they agree"
+    prompt = ONE_CONTEXT.format(rounds=rounds, speakers="\n".join(speakers))
     return SingleAgent("cot", prompts={"cot": prompt}, lm=first.lm, sampling=first.config)

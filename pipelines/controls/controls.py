@@ -67,7 +67,7 @@ def carry_out_controls(
             run.track(CONTROLS)
         scale = plan.metric.scale
         # No interval is wider than the metric's whole range.
-        unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
+        unit = scale.width
         controls = Controls(
             run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False
         )

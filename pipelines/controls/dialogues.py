@@ -84,10 +84,10 @@ class Dialogues:
             return []
         chosen = random.Random(f"{seed}/{name}/placebo").choice(fitting)
         choices = next(row.choices for row in self.rows if row.id == chosen) or {}
-        return [
-            replace(turn, answer=turn.answer and choices.get(turn.answer, turn.answer))
-            for turn in self.turns[chosen]
-        ]
+        turns = []
+        for turn in self.turns[chosen]:
+            turns.append(replace(turn, answer=choices.get(turn.answer or "", turn.answer)))
+        return turns
 
 
 def unpaid_turns(row: ResultRow) -> list[Turn]:
@@ -108,14 +108,12 @@ def dialogues_in(
 
     Raises UserError where fewer than two agents answer.
     """
-    every = list(rows)
-    speaking = [
-        turn.agent
-        for row in every
-        for turn in row.transcript
-        if turn.round == row.transcript[0].round  # logs count from 0 or 1
-    ]
-    dialogues = Dialogues(members or list(dict.fromkeys(speaking)), apart)
+    every, speaking = list(rows), dict[str, None]()
+    for row in every:
+        for turn in row.transcript:
+            if turn.round == row.transcript[0].round:  # logs count from 0 or 1
+                speaking[turn.agent] = None
+    dialogues = Dialogues(members or list(speaking), apart)
     for row in every:
         dialogues.add(row, len(members))
     if not dialogues.rows and acts:
@@ -146,11 +144,13 @@ def levels_of(
         own = _levels_of_row(dialogues, arms, metric, row, checked)
         for level, score in own.items():
             scores[level][row.id].append(score)
-    levels = {
-        level: {name: fmean(values) for name, values in by_question.items()}
-        for level, by_question in scores.items()
-    }
-    alone = [levels.pop(name) for name in dialogues.members if name in levels]
+    levels, alone = dict[str, dict[str, float]](), list[dict[str, float]]()
+    for level, by_question in scores.items():
+        means = {name: fmean(values) for name, values in by_question.items()}
+        if level in dialogues.members:
+            alone.append(means)
+        else:
+            levels[level] = means
     levels["best_member"] = max(alone, key=lambda scores: fmean(scores.values()), default={})
     # Agents that read nobody have thought again alone already: there is no peer to leave out.
     if dialogues.apart and "last" in levels:
@@ -169,9 +169,11 @@ def _levels_of_row(
     asked = dspy.Example(answer=row.gold, **{name: row.get(name) for name in names})
 
     def mark(answer: str | None) -> float:
-        if answer and row.kind == "task":
+        if not answer:
+            return 0.0
+        if row.kind == "task":
             return checked[row.id, answer]
-        return metric.grade_now(asked, dspy.Prediction(answer=answer)).score if answer else 0.0
+        return metric.grade_now(asked, dspy.Prediction(answer=answer)).score
 
     def vote(turns: Sequence[Turn]) -> float:
         answers = [turn.answer for turn in turns]

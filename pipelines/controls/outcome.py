@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 
@@ -69,8 +70,10 @@ class Controls(ShownResult):
         """The known parts, in order."""
         if "content" in self.parts or self.talk is None:
             return self.parts
-        middle = {"sampling": self.parts["sampling"], "talk": self.talk}
-        return middle | {name: part for name, part in self.parts.items() if name == "decider"}
+        steps = {"sampling": self.parts["sampling"], "talk": self.talk}
+        if "decider" in self.parts:
+            steps["decider"] = self.parts["decider"]
+        return steps
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -99,23 +102,21 @@ class Controls(ShownResult):
         """A line for each part with the score that it leads to, then the arms, and the sentence."""
         if self.empty:
             return [*self.notes, self._capital]
-        rows: list[tuple[str, float, Estimate | None]] = [
-            (self.names["first"], self.levels["first"], None)
-        ]
+        level = self.levels["first"]
+        table = [self._line(self.names["first"], level)]
         for name, part in self.steps.items():
-            rows.append((f"+ {self.names[name]}", rows[-1][1] + part.value, part))
-        rows += [
-            (f"against {name.replace('_', ' ')}", self.scores[name], self.arms[name])
-            for name in self.arms
-            if name not in LEVELS
-        ]
-        form = "{:.1%}" if self.rate else "{:.3g}"
-        table = [
-            f"{name:<26}{form.format(score):>7}  "
-            f"{'' if part is None else signed_interval(*part, is_rate=self.rate)}"
-            for name, score, part in rows
-        ]
+            level += part.value
+            table.append(self._line(f"+ {self.names[name]}", level, part))
+        for name, part in self.arms.items():
+            if name not in LEVELS:
+                title = f"against {name.replace('_', ' ')}"
+                table.append(self._line(title, self.scores[name], part))
         return [*table, "", *self.notes, PATH_NOTE, self._capital]
+
+    def _line(self, name: str, score: float, part: Estimate | None = None) -> str:
+        score_text = f"{score:.1%}" if self.rate else f"{score:.3g}"
+        gain = signed_interval(*part, is_rate=self.rate) if part else ""
+        return f"{name:<26}{score_text:>7}  {gain}"
 
     @property
     def _capital(self) -> str:
@@ -125,26 +126,27 @@ class Controls(ShownResult):
         return {"result": self._capital} | ({} if quiet else {"folder": str(self.folder)})
 
     def to_dict(self) -> dict[str, object]:
-        def fields(part: Estimate | None) -> dict[str, float | None]:
-            return dict.fromkeys(Estimate._fields) if part is None else part._asdict()
-
-        apart = ("folder", "scores")
-        own = {name: value for name, value in asdict(self).items() if name not in apart}
+        known = asdict(self)
+        del known["folder"], known["scores"]
+        arms = {}
+        for name, part in self.arms.items():
+            arms[name] = {"score": self.scores[name], **part._asdict()}
         return {
             "out": str(self.folder),
-            **own,
-            "parts": {name: fields(self.parts.get(name)) for name in PARTS},
-            "talk": fields(self.talk),
-            "total": fields(self.total),
-            "arms": {
-                name: {"score": self.scores[name], **fields(part)}
-                for name, part in self.arms.items()
-            },
+            **known,
+            "parts": {name: _fields(self.parts.get(name)) for name in PARTS},
+            "talk": _fields(self.talk),
+            "total": _fields(self.total),
+            "arms": arms,
             "sentence": self.sentence,
         }
 
     def __repr__(self) -> str:
         return f"Controls({self.sentence})"
+
+
+def _fields(part: Estimate | None) -> Mapping[str, float | None]:
+    return part._asdict() if part else dict.fromkeys(Estimate._fields)
 
 
 _READ = TypeAdapter(Controls)
@@ -157,10 +159,10 @@ def controls_in(folder: Path | None) -> Controls | None:
         return None
     try:
         known = {name: part for name, part in result["parts"].items() if part["value"] is not None}
-        ends = Estimate._fields
-        arms = {name: {end: arm[end] for end in ends} for name, arm in result["arms"].items()}
-        scores = {name: arm["score"] for name, arm in result["arms"].items()}
-        read = {**result, "folder": folder, "parts": known, "arms": arms, "scores": scores}
+        read = {**result, "folder": folder, "parts": known, "arms": {}, "scores": {}}
+        for name, arm in result["arms"].items():
+            read["scores"][name] = arm["score"]
+            read["arms"][name] = itemgetter(*Estimate._fields)(arm)
         controls = _READ.validate_python(read)
         controls.lines()  # a file of the right types may still lack a level that these need
     except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
@@ -179,20 +181,25 @@ def measure_gain(
     controls.questions = len(ids)
     if not ids:
         return
-    scores = {level: [by_question[name] for name in ids] for level, by_question in path.items()}
+    scores = {level: _scores(by_question, ids) for level, by_question in path.items()}
     controls.levels = {level: fmean(values) for level, values in scores.items()}
     controls.parts = gain_parts(scores, unit)
     if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
     # Where the agents' last answers are not known, the talk ends with the team's.
-    controls.talk = gain_part(scores["vote"], scores["last" if "last" in scores else "team"], unit)
+    controls.talk = gain_part(scores["vote"], scores.get("last", scores["team"]), unit)
     total = gain_part(scores["first"], scores["team"], unit)
     # The parts are rounded each, and a reader adds them up: the total is their sum.
     controls.total = total._replace(value=sum(part.value for part in controls.steps.values()))
-    for name, by_question in levels.items():
-        shared = [question for question in ids if question in by_question]
-        if shared and name not in ("first", "vote", "last", "team"):
-            own = [by_question[question] for question in shared]
+    for name in levels:
+        if name in ("first", "vote", "last", "team"):
+            continue
+        shared = [question for question in ids if question in levels[name]]
+        if shared:
+            own = _scores(levels[name], shared)
             controls.scores[name] = fmean(own)
-            team = [path["team"][question] for question in shared]
-            controls.arms[name] = gain_part(own, team, unit)
+            controls.arms[name] = gain_part(own, _scores(path["team"], shared), unit)
+
+
+def _scores(by_question: Mapping[str, float], ids: Sequence[str]) -> list[float]:
+    return [by_question[name] for name in ids]

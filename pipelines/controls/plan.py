@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,8 +24,8 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
-from ..base.request import LIMITS, split_items
-from ..base.wording import counted, rounded_money, smallest_difference
+from ..base.request import LIMITS, folder_at, split_items
+from ..base.wording import counted, rounded_money, smallest_difference, together
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
@@ -94,29 +95,28 @@ class ControlsPlan:
 
     @property
     def warnings(self) -> Sequence[str]:
-        return list(
-            dict.fromkeys(warning for plan in self.arms.values() for warning in plan.warnings)
-        )
+        warnings = chain.from_iterable(plan.warnings for plan in self.arms.values())
+        return list(dict.fromkeys(warnings))
 
     @property
     def engines(self) -> list[Any]:
-        matched = [billed_as(arm.lm) for arm in self.match.arms] if self.match else []
-        return [engine for plan in self.arms.values() for engine in plan.engines] + matched
+        engines = list(chain.from_iterable(plan.engines for plan in self.arms.values()))
+        if self.match:
+            engines += [billed_as(arm.lm) for arm in self.match.arms]
+        return engines
 
     @property
     def cost(self) -> tuple[float, float] | None:
         costs = [plan.cost for plan in self.arms.values()]
-        costs += [self.match.cost] if self.match else []
-        priced = [cost for cost in costs if cost is not None]
-        if len(priced) < len(costs):
-            return None
-        return sum(low for low, _ in priced), sum(high for _, high in priced)
+        return together([*costs, self.match.cost] if self.match else costs)
 
     @property
     def calls(self) -> dict[str, int | None]:
         """The highest number of calls of each arm; None where not known."""
-        calls = {name: plan.estimate.calls for name, plan in self.arms.items()}
-        most = {name: span and span[1] for name, span in calls.items()}
+        most = {}
+        for name, plan in self.arms.items():
+            calls = plan.estimate.calls
+            most[name] = calls and calls[1]
         if self.match is not None:
             matched = sum(arm.calls for arm in self.match.arms)
             most[SELF_CONSISTENT] = None if self.request.baseline else matched
@@ -133,26 +133,29 @@ class ControlsPlan:
 
     def lines(self) -> list[str]:
         """Describe the calls of each arm, their cost, and what the questions can show."""
-        n, left = self.asked, self.dialogues.left_out
-        agents = f"{counted(n, 'question')} of {counted(len(self.dialogues.members), 'agent')}"
-        if not self.dialogues.members:
-            agents = f"{counted(n, 'question')} of a program whose agents are not known"
-        if left:
+        questions, members = counted(self.asked, "question"), len(self.dialogues.members)
+        agents = f"{questions} of a program whose agents are not known"
+        if members:
+            agents = f"{questions} of {counted(members, 'agent')}"
+        if left := self.dialogues.left_out:
             agents += f"; {counted(left, 'row')} without a whole dialogue left out"
-        asked = [
-            f"{name}: {ARMS[name]}; at most {'unknown' if most is None else counted(most, 'call')}"
-            for name, most in self.calls.items()
-        ]
-        cost = "unknown" if self.cost is None else f"at most about {rounded_money(self.cost[1])}"
-        budget = f"; the budget is {self.request.budget}" if self.request.budget else ""
+        asked = list[str]()
+        for name, most in self.calls.items():
+            calls = "unknown" if most is None else counted(most, "call")
+            asked.append(f"{name}: {ARMS[name]}; at most {calls}")
+        cost = "no call"
+        if asked:
+            cost = f"at most about {rounded_money(self.cost[1])}" if self.cost else "unknown"
+            if self.request.budget:
+                cost += f"; the budget is {self.request.budget}"
         return [
             agents,
             *asked,
             *self.remarks,
-            f"cost: {cost}{budget}" if asked else "cost: no call",
-            f"{counted(n, 'question')} show a part from about "
-            f"{100 * smallest_difference(n, DISCORDANT):.0f} points up: intervals reach about "
-            f"{100 * half_width(n):.0f} points to both sides",
+            f"cost: {cost}",
+            f"{questions} show a part from about "
+            f"{100 * smallest_difference(self.asked, DISCORDANT):.0f} points up: intervals reach "
+            f"about {100 * half_width(self.asked):.0f} points to both sides",
         ]
 
     def about(self) -> dict[str, object]:
@@ -200,7 +203,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
     metric = metric_of_run(run.summary.run, metric_asked(request, request.metric))
     wanted = _wanted(request)
-    out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
+    out = folder_at(request.out) or run.folder / HOME
     try:
         lms, team = _team(run, request, seating)
         exchange = exchange_of(team)
@@ -277,8 +280,9 @@ def _wanted(request: ControlsRequest) -> list[str]:
                 f"there is no optional arm {name!r}{did_you_mean(name, BESIDE)}: choose "
                 f"among {', '.join(BESIDE)}, or {NONE}"
             )
-    # `none` is chosen like an arm, and is none: then all optional ones are left out.
-    left_out = {*without, *(name for name in BESIDE if chosen and name not in chosen)}
+    left_out = set(without)
+    if chosen:  # `none` is chosen like an arm, and is none: then all optional ones are left out
+        left_out.update(set(BESIDE) - set(chosen))
     return [name for name in ARMS if name not in left_out]
 
 
@@ -297,11 +301,10 @@ def _team(
     if not isinstance(lms, Mapping):
         if lms is not None:  # raises UserError for another LM than the run's
             lm_of_run(run, seating, "a control")
-        lms = {
-            seat: lm_of_run(run, seating, "a control", name=lm.name) for seat, lm in seats.items()
-        }
-    for lm in lms.values():
-        used = lm_identity(lm)
+        lms = {}
+        for seat, lm in seats.items():
+            lms[seat] = lm_of_run(run, seating, "a control", name=lm.name)
+    for used in map(lm_identity, lms.values()):
         if used and not any(same_lm(used, other) for other in seats.values()):
             raise UserError(f"{used.endpoint} is not an LM of {run.folder}: give the LM of the run")
     team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})

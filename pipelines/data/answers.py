@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
+from .cells import as_list
 
 READINGS = ("label", "text", "from0", "from1")
 """Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
@@ -62,11 +63,9 @@ class AnswerReader:
                 labels = {name: _label(answer, choices, name) for name in self._left or READINGS}
                 fitting = {name: label for name, label in labels.items() if label}
                 self._left = list(fitting) or self._left  # otherwise it is an error in the row
-                self._apart |= {
-                    frozenset(pair)
-                    for pair in combinations(fitting, 2)
-                    if fitting[pair[0]] != fitting[pair[1]]
-                }
+                for one, other in combinations(fitting, 2):
+                    if fitting[one] != fitting[other]:
+                        self._apart.add(frozenset((one, other)))
                 return len(self._left) == 1
             self.reading = self.reading or "label"
             return True
@@ -91,7 +90,7 @@ class AnswerReader:
                     f"{' or '.join(ways)} "
                     f'(in Python columns={{"answer": "{column}:{left[0]}"}})'
                 )
-            self.reading = left[0] if left else None
+            self.reading = next(iter(left), None)
         if self.reading in ("from0", "from1"):
             if not self._options:
                 raise UserError(
@@ -116,13 +115,11 @@ class AnswerReader:
         """The meaning of a row's answer. Raises UserError for a place without an option."""
         if answer is None:
             return None
-        if isinstance(choices, Mapping):
-            _check_one_right(answer, choices)
-        elif isinstance(answer, list):
-            return answer
         if not isinstance(choices, Mapping):
-            truth = self._truths or kind == "boolean"
-            return _TRUTHS.get(as_text(answer).strip().casefold(), answer) if truth else answer
+            if isinstance(answer, list) or not (self._truths or kind == "boolean"):
+                return answer
+            return _TRUTHS.get(folded(answer), answer)
+        _check_one_right(answer, choices)
         if self.reading in ("from0", "from1", "text") and _is_number(answer):
             label = _label(answer, choices, self.reading)
             if label is None and self.reading != "text":
@@ -130,20 +127,20 @@ class AnswerReader:
                     f"the answer {as_text(answer)} is not the place of an option, counted from "
                     f"{self.reading[-1]} as the others are; correct it"
                 )
-            return answer if label is None else label
+            return label or answer
         return _canonical(answer, choices)
 
 
 def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
     """Raises UserError where a gold names several options."""
-    labels = {label.casefold() for label in choices}
-    texts = {str(text).strip().casefold() for text in choices.values()}
     if not isinstance(answer, str):
         return  # a list of them is refused by the question
-    folded = answer.strip().casefold()
-    parts = [part for part in re.split(r"[\s,;/&|+]+|\band\b", folded) if part]
-    letters = parts if len(parts) > 1 else list(folded)
-    if folded not in texts | labels and len(letters) > 1 and set(letters) <= labels:
+    labels, said = set(map(str.casefold, choices)), folded(answer)
+    letters = list(filter(None, re.split(r"[\s,;/&|+]+|\band\b", said)))
+    if len(letters) == 1:
+        letters = list(said)
+    names = labels.union(map(folded, choices.values()))
+    if said not in names and len(letters) > 1 and set(letters) <= labels:
         raise UserError(
             f"several options are right ({answer.strip()[:60]}), but a question is scored against "
             "one; leave the row out, or keep one right option"
@@ -162,17 +159,15 @@ def option_columns_missed(questions: Sequence[Question]) -> list[str]:
     for question in questions:
         if question.answer is None:
             continue
-        texts = {
-            name: as_text(value).strip().casefold()
-            for name, value in question.meta.items()
-            if isinstance(value, str | int | float)
-        }
-        gold = as_text(question.answer).strip().casefold()
-        holders = [name for name, text in texts.items() if gold in (text, name.casefold())]
+        gold, holders = folded(question.answer), set[str]()
+        for name, value in question.meta.items():
+            if isinstance(value, str | int | float):
+                names[name] = None
+                if gold in (folded(value), name.casefold()):
+                    holders.add(name)
         if len(holders) != 1 or question.kind == "choice":
             return []
-        names |= dict.fromkeys(texts)
-        answered.update(holders)
+        answered |= holders
     if len(answered) < 2:
         return []
     words = {name: set(re.findall(r"[^\W\d_]+", name.casefold())) for name in names}
@@ -188,10 +183,10 @@ def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | N
     if len(golds) < 2 or any(question.choices for question in questions):
         return None
     columns: dict[str, dict[str, str]] = {}
-    for name in dict.fromkeys(name for question in questions for name in question.meta):
+    for name in dict.fromkeys(chain.from_iterable(question.meta for question in questions)):
         match = _NUMBERED.fullmatch(name.strip())
-        texts = [question.meta.get(name) for question in questions]
-        if match and all(isinstance(text, str) for text in texts if text is not None):
+        texts = [question.meta.get(name, "") for question in questions]
+        if match and all(isinstance(text, str | None) for text in texts):
             columns.setdefault(match[1], {})[match[2]] = name
     for labels in columns.values():
         if len(labels) > 1 and golds <= labels.keys():
@@ -213,8 +208,7 @@ def same_gold(answer: Any, other: Any, choices: Any) -> bool:
 
 
 def _gold_texts(answer: Any) -> set[str]:
-    members = answer if isinstance(answer, list) else [answer]
-    return {" ".join(as_text(member).split()).casefold() for member in members}
+    return {" ".join(as_text(member).split()).casefold() for member in as_list(answer)}
 
 
 def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
@@ -222,7 +216,7 @@ def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
     meant: set[str] = set()
     for place, (label, text) in enumerate(choices.items()):
         # Whether places are counted from 0 or 1 is not known here.
-        names = {label.casefold(), str(text).strip().casefold(), str(place), str(place + 1)}
+        names = {label.casefold(), folded(text), str(place), str(place + 1)}
         if golds & names or any(_canonical(gold, choices) == label for gold in golds):
             meant.add(label)
     return meant
@@ -230,7 +224,14 @@ def _options_meant(golds: set[str], choices: Mapping[str, object]) -> set[str]:
 
 def as_text(answer: Any) -> str:
     """An answer as text; 2.0, as a column with gaps holds a 2, is 2."""
-    return str(int(answer)) if isinstance(answer, float) and answer.is_integer() else str(answer)
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    return str(answer)
+
+
+def folded(answer: Any) -> str:
+    """The same without blanks around it, and without case."""
+    return as_text(answer).strip().casefold()
 
 
 def _is_number(answer: Any) -> bool:
@@ -240,10 +241,11 @@ def _is_number(answer: Any) -> bool:
 def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | None:
     """The label that a number means in a reading, if it means one."""
     number = as_text(answer).strip()
-    if reading == "label":
-        return number if number in choices else None
-    if reading == "text":
-        return next((label for label, text in choices.items() if str(text).strip() == number), None)
+    if reading in ("label", "text"):
+        for label, text in choices.items():
+            if number == (label if reading == "label" else str(text).strip()):
+                return label
+        return None
     place = int(float(number)) - (reading == "from1")
     if not 0 <= place < len(choices):
         return None
@@ -258,12 +260,12 @@ def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:
     if not isinstance(answer, str):
         return answer
     stripped = answer.strip()
-    names = {str(part).casefold() for pair in choices.items() for part in pair}
+    names = {str(part).casefold() for part in (*choices, *choices.values())}
     match = _LABELLED.match(stripped)
     if stripped.casefold() in names or match is None:
         return stripped
-    label = next((choice for choice in choices if choice.casefold() == match[1].casefold()), None)
+    label = {choice.casefold(): choice for choice in choices}.get(match[1].casefold())
     rest = (match[2] or "").strip().casefold()
-    if label is None or (rest and rest != str(choices[label]).strip().casefold()):
+    if label is None or (rest and rest != folded(choices[label])):
         return stripped
     return label

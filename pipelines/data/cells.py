@@ -9,7 +9,7 @@ import re
 import string
 import tokenize
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -109,6 +109,16 @@ def _with_commas(printed: str) -> str:
     return " ".join(words)
 
 
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, and anything else as the only member of one."""
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def without_gaps(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields if value is not None}
+
+
 def options_in(choices: Any) -> Any:
     """Options in any shape that data sets use, as label → text; labels in their texts are cut off.
 
@@ -125,14 +135,14 @@ def options_in(choices: Any) -> Any:
             raise UserError("each of the choices needs a label and a text; correct them")
         choices = {key: [choice[key] for choice in choices] for key in ("label", "text")}
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
-        choices = {label: text for label, text in choices.items() if text is not None}
+        choices = without_gaps(choices.items())
     if isinstance(choices, list):
         # Tables pad the options of a row to those of the longest one.
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
         if None in choices:  # the others keep their places
             labelled = zip(string.ascii_uppercase, choices, strict=False)
-            return choices_by_label({label: text for label, text in labelled if text is not None})
+            return choices_by_label(without_gaps(labelled))
         own = [match for choice in choices if (match := _OWN_LABEL.fullmatch(str(choice).strip()))]
         # only where all are labelled in order: else "A." may be a word of the text
         if [match[1].upper() for match in own] == list(string.ascii_uppercase[: len(choices)]):
@@ -173,21 +183,20 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
         answer = parsed_cell(answer, "answer")
     if str(answer).strip() in _NO_CLASS and squeezed(column) in _OF_CLASSES:
         return None, {}, f"{answer} in `{column}` as no answer"
+    rest, words = dict[str, object](), ""
     if isinstance(answer, Mapping):
-        rest: dict[str, object] = {column: answer}
+        rest = {column: answer}
         held = next((answer[key] for key in _HOLD_ANSWERS if answer.get(key) is not None), None)
         aliases = answer.get("aliases")
         if isinstance(held, str) and isinstance(aliases, list):
             held = [held, *aliases]
         answer = held
         words = f"`{column}` opened"
-    else:
-        rest, words = {}, ""
     if isinstance(answer, list):
         accepted = list(dict.fromkeys(text for text in answer if text is not None))
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
-        return (accepted[0] if accepted else None), rest, words
+        return next(iter(accepted), None), rest, words
     if isinstance(answer, str) and "####" in answer:
         return answer.rpartition("####")[2].strip(), {}, "the answer after ####"
     if isinstance(answer, str) and (match := _IN_DOLLARS.fullmatch(answer.strip())):

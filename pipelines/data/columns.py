@@ -14,7 +14,15 @@ from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.wording import counted
 from .aliases import LIKE_OPTIONS, column_of, columns_of, naming, naming_all, option_columns
 from .answers import READINGS, AnswerReader, numbered_columns, option_columns_missed, same_gold
-from .cells import answer_in, opened_cell, options_in, parsed_cell, passages_in, plain_value
+from .cells import (
+    answer_in,
+    as_list,
+    opened_cell,
+    options_in,
+    parsed_cell,
+    passages_in,
+    plain_value,
+)
 from .shapes import Shapes, options_inside
 from .tables import TableRow
 
@@ -31,16 +39,12 @@ def check_columns(columns: Any) -> dict[str, str]:
     if not isinstance(columns, Mapping):
         example = naming_all({"question": "q_text"})
         raise UserError(f"columns is {columns!r}: give the name of each field's column {example}")
-    joined = {
-        field: ",".join(map(str, column)) if isinstance(column, list | tuple) else str(column)
-        for field, column in columns.items()
-    }
-    unknown = {field: column for field, column in joined.items() if field not in FIELDS}
-    if not unknown:
+    joined = {field: ",".join(map(str, as_list(column))) for field, column in columns.items()}
+    turned = {column: field for field, column in joined.items() if field not in FIELDS}
+    if not turned:
         return joined
-    problem = f"columns names the unknown field {next(iter(unknown))!r}"
-    if set(unknown.values()) <= set(FIELDS):
-        turned = {column: field for field, column in unknown.items()}
+    problem = f"columns names the unknown field {next(iter(turned.values()))!r}"
+    if set(turned) <= set(FIELDS):
         raise UserError(f"{problem}: fields stand first, so turn it round {naming_all(turned)}")
     raise UserError(f"{problem}; the fields are {', '.join(FIELDS)}")
 
@@ -160,17 +164,16 @@ class Columns:
         """Raises UserError where columns are missing or their meaning is not clear."""
         sources, options, _ = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
-            unused = [name for name in names if name not in sources.values()]
+            unused = _left(names, sources.values())
             whole = column_of("choices", unused)
-            options = option_columns(
-                [name for name in unused if name != whole], strict=whole is None
-            )
+            options = option_columns(_left(unused, [whole]), strict=whole is None)
             if options:
                 first, *_, last = options
                 self._guesses.setdefault("choices", f"`{first}`–`{last}` as choices")
         for field in FIELDS:
-            unused = [name for name in names if name not in (*sources.values(), *options)]
-            column = None if field in self._columns else column_of(field, unused)
+            if field in self._columns:
+                continue
+            column = column_of(field, _left(names, [*sources.values(), *options]))
             if column is not None:
                 sources[field] = column
                 if column.strip().casefold() != field:
@@ -186,9 +189,10 @@ class Columns:
                 f"'question' or say which {naming('question')}"
             )
         self._answer_column = sources.get("answer", "answer")
-        others = [name for name in names if name not in (*sources.values(), *options)]
-        rivals = [] if "answer" in self._columns else columns_of("answer", others)
-        return _Plan(sources, options, rivals)
+        if "answer" in self._columns:
+            return _Plan(sources, options, [])
+        others = _left(names, [*sources.values(), *options])
+        return _Plan(sources, options, columns_of("answer", others))
 
     def _named(self, names: Sequence[str]) -> _Plan:
         """The plan that `columns` states. Raises UserError for all columns that are not there."""
@@ -206,14 +210,13 @@ class Columns:
             missing += [(field, name) for name in wanted if name not in names]
         if not missing:
             return plan
-        absent = ", ".join(f"{column!r} for {field}" for field, column in missing)
-        likely = {
-            field: closest(name, names) or closest(field, names) or "NAME"
-            for field, name in missing
-        }
+        absent, likely = list[str](), dict(self._columns)
+        for field, name in missing:
+            absent.append(f"{name!r} for {field}")
+            likely[field] = closest(name, names) or closest(field, names) or "NAME"
         raise UserError(
-            f"no column {absent}; the columns are {', '.join(names)}, so name them "
-            f"{naming_all({**self._columns, **likely})}"
+            f"no column {', '.join(absent)}; the columns are {', '.join(names)}, so name them "
+            f"{naming_all(likely)}"
         )
 
     def _fields(
@@ -231,17 +234,19 @@ class Columns:
             if isinstance(text, str) and not _is_text(fields[field], field):
                 fields[field] = plain_value(text, field, padded=False)
         if plan.options:
-            texts = {label: cells[column] for column, label in plan.options.items()}
-            fields["choices"] = {
-                k: text for k, text in texts.items() if text is not None and str(text).strip()
-            } or None
+            texts = dict[str, Any]()
+            for option, label in plan.options.items():
+                if cells[option] is not None and str(cells[option]).strip():
+                    texts[label] = cells[option]
+            fields["choices"] = texts or None
             if fields["choices"] is None and (self._kind or fields.get("kind")) in _MAY_BE_CHOICE:
                 raise UserError(
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"
                 )
         column = plan.sources.get("answer", "answer")
         answer, left, opened = answer_in(fields.get("answer"), column, padded=self._cells)
-        self._opened.update([opened] if opened else [])
+        if opened:
+            self._opened[opened] += 1
         known = (*plan.options.values(), *(fields["choices"] or {}).values())
         if isinstance(answer, str) and answer in plan.options and answer not in known:
             answer = plan.options[answer]
@@ -253,9 +258,8 @@ class Columns:
                 self._opened["the options inside the question as choices"] += 1
         fields["answer"] = answer
         for rival in plan.rivals:
-            _check_rival(
-                rival, answer_in(cells[rival], rival, padded=self._cells)[0], column, fields
-            )
+            value, *_ = answer_in(cells[rival], rival, padded=self._cells)
+            _check_rival(rival, value, column, fields)
         own_kind = fields.get("kind")
         if own_kind is not None and own_kind not in KINDS and not closest(str(own_kind), KINDS):
             left[plan.sources["kind"]] = fields.pop("kind")  # a column of the user's own
@@ -276,6 +280,12 @@ class Columns:
             fields["meta"] = left | (fields.get("meta") or {})
         _check_images(fields)
         return fields
+
+
+def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
+    """The names without those that are used, in order."""
+    without = set(used)
+    return [name for name in names if name not in without]
 
 
 def _is_text(value: Any, field: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from statistics import median_high
 from typing import Any
 
 from ...modules.agents.prompt import check_passage
@@ -20,6 +21,7 @@ from ...modules.reading.answers import golds_of
 from ...modules.reading.column_kind import ColumnKind
 from ...modules.reading.question import (
     KINDS,
+    TASK_FILES,
     Question,
     answer_texts,
     from_row,
@@ -89,7 +91,7 @@ def load(
             question._origin = str(name_or_path)
     if limit is None or seed is None:
         return questions
-    return sample(questions, limit, seed, balance=spec.balance if spec else None)
+    return sample(questions, limit, seed, balance=getattr(spec, "balance", None))
 
 
 def _checked(reading: DataReading) -> list[Question]:
@@ -140,7 +142,7 @@ def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
     """The questions, of whose `meta` programs are shown these columns and no other. Raises
     UserError for a column that no question has, and for one that holds the gold answer.
     """
-    names = tuple(dict.fromkeys(name.strip() for part in show for name in part.split(",")))
+    names = tuple(dict.fromkeys(map(str.strip, ",".join(show).split(",")))) if show else ()
     for name in names:
         texts = {q.id: str(q.meta[name]).casefold() for q in questions if name in q.meta}
         if not texts:
@@ -162,7 +164,7 @@ def _tells(text: str, question: Question) -> bool:
     """Whether a text holds the gold answer as a word of its own, or the text of the right
     option.
     """
-    golds = [str(gold) for gold in golds_of(question.gold)]
+    golds = list(map(str, golds_of(question.gold)))
     if question.choices is not None and question.answer in question.choices:
         golds.append(question.choices[question.answer])
     return any(
@@ -179,10 +181,11 @@ class DataError(UserError):
         self.name, self.faults, self.count = name, list(faults), count
         self.lines = [f"{name}, {faults[0]}"]
         if count > 1:
-            more = [f"and {count - len(faults)} more"] if count > len(faults) else []
-            self.lines = [f"{name} has {count} faults", *faults, *more]
+            self.lines = [f"{name} has {count} faults", *faults]
+        if count > len(faults):
+            self.lines.append(f"and {count - len(faults)} more")
         first, *others = self.lines
-        super().__init__(first + (f": {'; '.join(others)}" if others else ""))
+        super().__init__(": ".join(filter(None, [first, "; ".join(others)])))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DataError, (self.name, self.faults, self.count)
@@ -205,7 +208,7 @@ class DataReading:
     def fault(self, where: str, why: str) -> None:
         self.count += 1
         if self.count <= MOST_FAULTS:
-            self.faults.append(f"{where}: {why}" if where else why)
+            self.faults.append(": ".join(filter(None, [where, why])))
 
 
 def understand(
@@ -229,7 +232,7 @@ def understand(
         raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
-    names, spec = check_columns(columns), None
+    names, spec, own_kind = check_columns(columns), None, kind
     if isinstance(source, str | Path):
         table, spec = rows_of_source(source, split, data_dir)
     elif hasattr(source, "read"):
@@ -237,25 +240,29 @@ def understand(
     else:
         table = tables.read_held(source, split, called)
     reading = DataReading(table.name, spec)
-    mapper = Columns(names, kind=kind or (spec.kind if spec else None), cells=table.cells)
-    # Without a seed, nothing beyond the limit is read, so a large file costs no time.
-    last = None if seed is not None else limit
+    if spec is not None:
+        kind = kind or spec.kind
+    mapper = Columns(names, kind=kind, cells=table.cells)
     rows = mapper.read(table.rows)
+    questions = _questions(rows, kind, reading)
+    if seed is None:  # nothing beyond the limit is read, so a large file costs no time
+        questions = islice(questions, limit)
     try:
-        reading.questions.extend(islice(_questions(rows, kind, reading), last))
+        reading.questions.extend(questions)
         mapper.check_options(reading.questions)
     except UserError as error:
         # Such as a line too long to read, where the reading ends.
         problem = str(error).removeprefix(f"{table.name}, ")
         if not reading.questions and not reading.count:
-            whole = problem if problem.startswith(table.name) else f"{table.name}, {problem}"
-            raise UserError(whole) from None
+            if not problem.startswith(table.name):
+                problem = f"{table.name}, {problem}"
+            raise UserError(problem) from None
         reading.fault("", problem)
     settled = settle_kinds(reading.questions, _golds_ahead(rows))
     words = [mapper.guesses(), _one_kind(settled)]
-    words += [*_one_letter(reading.questions), *_long_golds(reading.questions, kind)]
-    guesses = ", ".join(filter(None, words))
-    reading.guesses = f"read {guesses}" if guesses else ""
+    words += [*_one_letter(reading.questions), *_long_golds(reading.questions, own_kind)]
+    if any(words):
+        reading.guesses = f"read {', '.join(filter(None, words))}"
     return reading
 
 
@@ -294,8 +301,8 @@ def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
 def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
     """A warning where gold answers are sentences, which no reply repeats word for word."""
     spans = [question for question in questions if question.kind == "span" and question.answer]
-    lengths = sorted(len(str(question.answer).split()) for question in spans)
-    middle = lengths[len(lengths) // 2] if lengths else 0
+    lengths = [len(str(question.answer).split()) for question in spans]
+    middle = median_high(lengths or [0])
     if kind is None and middle >= _LONG:
         yield (
             f"answers of {middle} words (in the middle), which no reply repeats word for word: "
@@ -319,14 +326,14 @@ def load_part(
     A known data set is read from the split with the part's name if none is named; `columns` are
     those of a file.
     """
-    drawn = None if limit is None else seed
+    if limit is None:
+        seed = None
     if not isinstance(source, str | Path):
         how: Any = {"columns": columns, "kind": kind, "show": show}
-        return listed(source, part, limit=limit, seed=drawn, **how), split
-    is_file = catalogue.find(str(source)) is None and Path(source).expanduser().exists()
-    split = split or (None if is_file else part)
-    columns = columns if is_file else None
-    return showing(load(source, split, limit, drawn, columns=columns, kind=kind), show), split
+        return listed(source, part, limit=limit, seed=seed, **how), split
+    if catalogue.find(str(source)) or not Path(source).expanduser().exists():
+        split, columns = split or part, None
+    return showing(load(source, split, limit, seed, columns=columns, kind=kind), show), split
 
 
 def sample(
@@ -370,16 +377,22 @@ def recorded(
     seed: int | None,
 ) -> dict[str, object]:
     """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
-    spec = catalogue.find(source) if source is not None else None
-    drawn = f"balanced by {spec.balance}" if spec and spec.balance else "random"
-    taken = "first" if seed is None else drawn
+    spec, sampling = catalogue.find(source or ""), "random"
+    if spec is not None:
+        source, split = spec.name, spec.split(split)
+        if spec.balance:
+            sampling = f"balanced by {spec.balance}"
+    if limit is None:
+        sampling = "all"
+    elif seed is None:
+        sampling = "first"
     types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
     return {
-        "data": spec.name if spec else source,
-        "split": spec.split(split) if spec else split,
+        "data": source,
+        "split": split,
         "limit": limit,
         "seed": seed,
-        "sampling": "all" if limit is None else taken,
+        "sampling": sampling,
         "kinds": dict(Counter(question.kind for question in questions)),
         "types": dict(types),
     }
@@ -413,8 +426,10 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 def called(question: Question) -> str:
     """The words that name a question in an error: its id, and its row where the id was made."""
-    row = question.meta.get("row")
-    return f"question {question.id!r}" + ("" if row is None else f" (row {row})")
+    name = f"question {question.id!r}"
+    if (row := question.meta.get("row")) is None:
+        return name
+    return f"{name} (row {row})"
 
 
 def stands_at(question: Question) -> str:
@@ -426,14 +441,19 @@ def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
     unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
     if unlabelled:
-        first = unlabelled[0]
-        where = getattr(first, _WHERE, None)
-        at = "" if where is None else f"at {where}, "
+        first = f"question {unlabelled[0].id!r}"
+        if where := getattr(unlabelled[0], _WHERE, None):
+            first = f"at {where}, {first}"
         has = "has" if len(unlabelled) == 1 else "have"
+        for part in TASK_FILES:
+            if part in unlabelled[0].meta:
+                raise UserError(
+                    f"{first} has {part} that are not an object of paths and texts, so it is no "
+                    "task: correct them"
+                )
         raise UserError(
-            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {at}question "
-            f"{first.id!r}); add the answers, or name the column that holds them, "
-            f"{naming('answer')}"
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
+            f"answers, or name the column that holds them, {naming('answer')}"
         )
 
 
@@ -448,11 +468,12 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
     for question in train:
         same_text.setdefault(_normalised(question.question), question.id)
         same_options.setdefault(_with_options(question), question.id)
-    pairs = (
-        (same_options.get(_with_options(q)) or same_text.get(_normalised(q.question)), q.id)
-        for q in test
-    )
-    return [(train_id, test_id) for train_id, test_id in pairs if train_id is not None]
+    pairs = []
+    for question in test:
+        text = same_text.get(_normalised(question.question))
+        if text is not None:
+            pairs.append((same_options.get(_with_options(question), text), question.id))
+    return pairs
 
 
 def apart(
@@ -462,7 +483,7 @@ def apart(
     split, and one sentence on what was left out; None where nothing was. Questions are equal if
     their texts, options and contexts are, whatever their ids.
     """
-    known = {_asked(question) for question in earlier}
+    known = set(map(_asked, earlier))
     kept, again, before = [], 0, 0
     seen: set[Hashable] = set()
     for question in questions:
@@ -474,12 +495,11 @@ def apart(
         else:
             kept.append(question)
         seen.add(key)
-    reasons = {"are asked twice": again, "are training questions, too": before}
-    parts = [
-        f"{number:,} of {counted(len(questions), 'question')} {what}"
-        for what, number in reasons.items()
-        if number
-    ]
+    whole, parts = counted(len(questions), "question"), []
+    if again:
+        parts.append(f"{again:,} of {whole} are asked twice")
+    if before:
+        parts.append(f"{before:,} of {whole} are training questions, too")
     return kept, f"{' and '.join(parts)}: each is asked once" if parts else None
 
 
@@ -494,7 +514,7 @@ def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | 
     pairs = overlap(train, test)
     if not pairs:
         return None
-    trained = {_with_options(question) for question in train}
+    trained = set(map(_with_options, train))
     same = sum(_with_options(question) in trained for question in test)
     return (
         f"{len(pairs)} of {len(test)} test questions have the text of a training question, "
@@ -504,7 +524,7 @@ def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | 
 
 
 def _with_options(question: Question) -> tuple[str, frozenset[str]]:
-    options = question.choices.values() if question.choices else ()
+    options = (question.choices or {}).values()
     return _normalised(question.question), frozenset(map(_normalised, options))
 
 
@@ -533,7 +553,7 @@ def _questions(
         try:
             # The id is a hash of the question, which has to be read first.
             named = fields | {"id": _NAMELESS} if is_nameless else fields
-            question = from_row(named, where, kind or (spec.kind if spec else None))
+            question = from_row(named, where, kind)
         except UserError as error:
             why = str(error).removeprefix(f"{where}: ")
             reading.fault(where, why.replace(f"question {_NAMELESS!r}", "the question"))
@@ -542,7 +562,9 @@ def _questions(
             reading.made_ids += 1
             content = content_id(question)
             repeats[content] += 1
-            question.id = content if repeats[content] == 1 else f"{content}-{repeats[content]}"
+            question.id = content
+            if repeats[content] > 1:
+                question.id += f"-{repeats[content]}"
             # Nobody finds a hash in a file; the number of the row they do.
             question.meta.setdefault("row", number)
         if question.id in places:
@@ -551,8 +573,9 @@ def _questions(
                 where, f"the id {question.id!r} already stands at {before}; make ids unique"
             )
             continue
-        for name in _SOLUTIONS if spec is not None else ():
-            question.meta.pop(name, None)
+        if spec is not None:
+            for name in _SOLUTIONS:
+                question.meta.pop(name, None)
         places[question.id] = where
         setattr(question, _WHERE, f"{reading.name}, {where}")
         yield question

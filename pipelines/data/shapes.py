@@ -10,10 +10,12 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ...modules.base.errors import UserError
 from .aliases import CONTAINERS, squeezed
+from .cells import as_list
 
 _RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
 _WRONG = re.compile(
@@ -91,13 +93,13 @@ class Shapes:
         if not wrong or not right or not self._may_be_choice or "choices" in cells:
             return cells
         first = min(right, key=lambda name: squeezed(name) == "answer")
-        texts = [text for name in wrong for text in _texts(cells[name])]
+        texts = list(chain.from_iterable(_texts(cells[name]) for name in wrong))
         gold = _texts(cells[first])[:1]
         if not gold or not texts:
             return cells
         rest = {name: cell for name, cell in cells.items() if name not in (*wrong, first)}
-        last = "" if len(wrong) == 1 else f"–`{wrong[-1]}`"
-        self.notes[f"`{first}` and `{wrong[0]}`{last} as choices{_DRAWN}"] += 1
+        names = "`–`".join(dict.fromkeys([wrong[0], wrong[-1]]))
+        self.notes[f"`{first}` and `{names}` as choices{_DRAWN}"] += 1
         return rest | _drawn([*gold, *texts], gold[0], rest)
 
     def _with_marked(self, cells: dict[str, Any]) -> dict[str, Any]:
@@ -114,13 +116,13 @@ class Shapes:
                 raise UserError(f"{name} marks {len(right)} options as right; mark one of them")
             self.notes[f"`{name}` as choices{_DRAWN}"] += 1
             rest = {key: cell for key, cell in cells.items() if not key.endswith("_targets")}
-            return rest | _drawn([str(text) for text in texts], right[0], rest)
+            return rest | _drawn(list(map(str, texts)), right[0], rest)
         return cells
 
 
 def _texts(cell: Any) -> list[str]:
-    members = cell if isinstance(cell, list | tuple) else [cell]
-    return [str(member).strip() for member in members if member is not None and str(member).strip()]
+    texts = ("" if member is None else str(member).strip() for member in as_list(cell))
+    return list(filter(None, texts))
 
 
 def _drawn(options: list[str], gold: str, rest: Mapping[str, Any]) -> dict[str, object]:
@@ -159,10 +161,11 @@ def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | N
     """The question without its listed options, and these, where the gold is one of their letters
     (`(A) …` line by line, as in BIG-Bench Hard); None where there are none.
     """
-    letter = _LETTER.fullmatch(answer.strip()) if isinstance(answer, str) else None
-    if letter is None or not isinstance(question, str):
+    if not isinstance(answer, str) or not isinstance(question, str):
         return None
-    found = list(_LISTED.finditer(question))
+    letter, found = _LETTER.fullmatch(answer.strip()), list(_LISTED.finditer(question))
+    if letter is None:
+        return None
     labels = "".join(match[1] for match in found)
     if len(found) < 2 or labels != string.ascii_uppercase[: len(found)] or letter[1] not in labels:
         return None

@@ -85,15 +85,19 @@ def _tasks(path: Path) -> Iterator[TableRow]:
     places = [place for place in path.iterdir() if place.is_dir() and place.name[0] != "."]
     for place in sorted(places):
         try:
+            if place.is_symlink():
+                raise UserError(f"{place} is a link to another place: put the task here")
             texts = {part: texts_below(place / part) for part in ("files", "tests")}
-            question = read_regular(place / TASK).decode()
+            question = read_regular(place / TASK, links=False).decode()
             yield TableRow(
                 place.name, {"id": place.name, "question": question, "kind": "task", **texts}
             )
         except UserError as problem:
             yield TableRow(place.name, {}, str(problem))
-        except (OSError, UnicodeDecodeError):
-            yield TableRow(place.name, {}, f"no {TASK} that can be read; add it")
+        except UnicodeDecodeError:
+            yield TableRow(place.name, {}, f"its {TASK} is not UTF-8; save it as that")
+        except OSError as problem:
+            yield TableRow(place.name, {}, f"no {TASK} can be read ({problem.strerror}); add it")
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
@@ -145,7 +149,8 @@ def _members(members: Iterable[Any]) -> Iterator[TableRow]:
 def _frame(frame: Any, name: str) -> Iterator[TableRow]:
     # A named index is a column that was set aside.
     named = [level for level in frame.index.names if level and level not in frame.columns]
-    frame = frame.reset_index(named) if named else frame
+    if named:
+        frame = frame.reset_index(named)
     # Through text, so that 1.1 does not become 1.10000002384.
     narrow = [column for column, kind in frame.dtypes.items() if str(kind) in _NARROW]
     frame = frame.astype(dict.fromkeys(narrow, str)).astype(dict.fromkeys(narrow, float))
@@ -158,19 +163,20 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 
 
 def _split(parts: Mapping[str, object], split: str | None, name: str) -> Any:
-    chosen = split or (next(iter(parts)) if len(parts) == 1 else None)
-    if chosen is None or chosen not in parts:
+    if not split and len(parts) == 1:
+        (split,) = parts
+    if not split or split not in parts:
         raise UserError(
             f"{name} has {', '.join(parts)}; give one of them as the split, not {split!r}"
         )
-    return parts[chosen]
+    return parts[split]
 
 
 def _dataset(loaded: Any, unpacked: Unpacked) -> Iterator[TableRow]:
     # As Arrow: rows in Python's own form would open the images and addresses that they name.
     tables = loaded.with_format("arrow").iter(batch_size=_BATCH)
     features = loaded.features.to_dict() if loaded.features else {}
-    batches = (batch for table in tables for batch in table.to_batches())
+    batches = chain.from_iterable(table.to_batches() for table in tables)
     yield from _with_class_names(_arrow_rows(batches, unpacked), features)
 
 
@@ -181,17 +187,16 @@ def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> 
     """
     names = {column: found for column, kind in features.items() if (found := _classes(kind))}
     for row in rows:
-        named = {
-            column: _class_name(row.fields[column], names[column])
-            for column in names.keys() & row.fields.keys()
-        }
-        yield TableRow(row.where, row.fields | named, row.fault)
+        fields = dict(row.fields)
+        for column in names.keys() & fields.keys():
+            fields[column] = _class_name(fields[column], names[column])
+        yield TableRow(row.where, fields, row.fault)
 
 
 def _classes(feature: Any) -> list[str]:
     """The names of the classes of a column, or of the members of its lists; empty without any."""
     if isinstance(feature, list):
-        feature = feature[0] if feature else {}
+        feature = next(iter(feature), {})
     if not isinstance(feature, Mapping):
         return []
     if feature.get("_type") == "ClassLabel":
@@ -214,7 +219,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is a folder but not one that datasets.save_to_disk wrote "
+            f"{path} is a folder neither of tasks (TASK/{TASK}) nor of datasets.save_to_disk "
             f"({_first_line(error)}); give such a folder or a file"
         ) from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -245,10 +250,11 @@ def _is_compressed(message: Any) -> bool:
 
     def field(table: int, slot: int) -> int:
         """The offset of a field of a flatbuffer table; 0 where the table does not have it."""
-        vtable = table - struct.unpack_from("<i", raw, table)[0]
-        inside = 4 + 2 * slot < struct.unpack_from("<H", raw, vtable)[0]
-        offset = struct.unpack_from("<H", raw, vtable + 4 + 2 * slot)[0] if inside else 0
-        return table + offset if offset else 0
+        vtable, place = table - struct.unpack_from("<i", raw, table)[0], 4 + 2 * slot
+        if place >= struct.unpack_from("<H", raw, vtable)[0]:
+            return 0
+        offset = struct.unpack_from("<H", raw, vtable + place)[0]
+        return int(offset and table + offset)
 
     header = field(struct.unpack_from("<I", raw)[0], 2)
     if message.type not in ("record batch", "dictionary") or not header:
@@ -276,12 +282,12 @@ def _parquet(path: Path) -> Iterator[TableRow]:
             Unpacked(path, size).grow(unpacked)
         # Texts stay in dictionaries, where one that repeats a million times is held once. Values
         # that are stored as what differs from the last, or of a fixed length, cannot: one by one.
-        swelling = [
-            chunk.path_in_schema
-            for group in chunks
-            for chunk, column in zip(group, columns, strict=True)
-            if "DELTA_BYTE_ARRAY" in chunk.encodings or (column.length or 0) > MOST_ROW // 2**10
-        ]
+        swelling = set()
+        for group in chunks:
+            for chunk, column in zip(group, columns, strict=True):
+                long = (column.length or 0) > MOST_ROW // 2**10
+                if long or "DELTA_BYTE_ARRAY" in chunk.encodings:
+                    swelling.add(chunk.path_in_schema)
         texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
         places = [text for text in texts if text not in swelling]
         with pq.ParquetFile(path, read_dictionary=places) as file:
@@ -387,6 +393,8 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     bare = re.sub(r'"[^"]*"', "", first)
     # Of equally frequent signs the first one is taken, which is the usual one.
     delimiter = stated[1] if stated else max(usual + _DELIMITERS, key=bare.count)
+    # Passages of a context may be longer than the 128 kB of a cell that Python stops at.
+    csv.field_size_limit(max(MOST_ROW, csv.field_size_limit()))
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
@@ -472,22 +480,25 @@ def _json_rows(text: str, where: str) -> Iterator[TableRow]:
         yield TableRow(place, {}, f"not readable as JSON ({why}); {how}")
         return
     if isinstance(whole, dict) and column_of("question", whole) is None:
-        lists = [
-            held
-            for held in whole.values()
-            if isinstance(held, list) and held and isinstance(held[0], dict)
-        ]
-        whole = lists[0] if len(lists) == 1 else whole
+        match list(filter(_is_table, whole.values())):
+            case [rows]:
+                whole = rows
     if not isinstance(whole, list):
-        members = [(where, whole)]
-    else:
-        members = [(f"row {number}", value) for number, value in enumerate(whole, 1)]
-    for place, value in members:
-        if isinstance(value, dict):
-            yield TableRow(place, value)
-        else:
-            what = "null" if value is None else type(value).__name__
-            yield TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
+        yield _json_row(where, whole)
+        return
+    for number, value in enumerate(whole, 1):
+        yield _json_row(f"row {number}", value)
+
+
+def _is_table(held: Any) -> bool:
+    return isinstance(held, list) and bool(held) and isinstance(held[0], dict)
+
+
+def _json_row(place: str, value: Any) -> TableRow:
+    if isinstance(value, dict):
+        return TableRow(place, value)
+    what = "null" if value is None else type(value).__name__
+    return TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
 
 
 # Excel

@@ -55,10 +55,10 @@ class Evaluation:
         self,
         folder: Path,
         summary: Summary,
-        keep: Any = None,
+        keep: object = None,
         tracking: Tracking | None = None,
         *,
-        program: Any = None,
+        program: object = None,
         seconds: float | None = None,
         training: FittedWeights | None = None,
     ) -> None:
@@ -133,8 +133,8 @@ class Evaluation:
             return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
         if not data or counts.errors + counts.unreadable:
             return shlex.join(["folkmoot", "show", str(self.folder)])
-        lms = dict.fromkeys(lm.name for lm in self.summary.run.lms.values())
-        words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
+        lms = [f"--lm {name}" for name in self.summary.run.lm_names]
+        words = ["folkmoot try", shlex.quote(data), *lms, asked]
         return " ".join(filter(None, words))
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
@@ -212,7 +212,7 @@ class Evaluation:
         )
 
 
-def runs_in(sources: Iterable[Any]) -> list[Any]:
+def runs_in(sources: Iterable[object]) -> list[Any]:
     """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
     study) is replaced by these.
     """

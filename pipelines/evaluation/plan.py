@@ -24,7 +24,7 @@ from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import Account
 from ..base.journal import as_json
-from ..base.request import pairs_text
+from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import load as data
@@ -269,7 +269,7 @@ def plan_evaluation(
     check_repeats(request.repeats)
     if request.record is not None:
         check_writable(Path(request.record), "--record")
-    out = None if request.out is None else Path(request.out).expanduser()
+    out = folder_at(request.out)
     settings = _settings(request, questions, train, warnings)
     seated = lms_of(program, lm)
     plan = EvaluationPlan(

@@ -161,6 +161,7 @@ class AnswerSheet:
         asks = self.waiting
         self.tell()
         run_sync(each_in_turn, asks, self.plan.in_flight, self._work)
+        self.plan.metric.ended(self.state.done)
 
     async def _work(self, waiting: Iterable[Ask]) -> None:
         for ask in waiting:

@@ -42,6 +42,7 @@ from ...modules.base.sync import finishing, run_sync
 from ..base.budget import POLL_SECONDS, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
+from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
 from .embedded import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .endpoint import Reply, Transport, tokens_in
@@ -162,7 +163,7 @@ class Engine:
         self.reached: dict[str, Any] = {}  # how `reaching` was called, without the key
         check_settings(model, self.settings)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+    def __deepcopy__(self, memo: dict[int, object]) -> Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -566,7 +567,7 @@ class Engine:
                     # time.
                     tired = spent > MOST_PAUSE
                 if tired or spent > self.deadline:
-                    tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
+                    tries = counted(attempt, "attempt")
                     raise GivenUpError(f"{problem}; given up after {tries}") from None
                 wait = min([wait, *_seconds_left()])
                 _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
@@ -783,7 +784,7 @@ class SyncEngine:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SyncEngine:
+    def __deepcopy__(self, memo: dict[int, object]) -> SyncEngine:
         return self
 
     def complete(self, request: Request) -> Response:

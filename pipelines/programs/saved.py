@@ -157,7 +157,7 @@ def saved_program(
     return program
 
 
-def save_with_lm(program: Program, folder: Path, lm: Any, questions: Iterable[Question]) -> None:
+def save_with_lm(program: Program, folder: Path, lm: object, questions: Iterable[Question]) -> None:
     """Save a program, and beside it the kinds of the questions that it was measured on, and the LM
     of seats without one: by name and settings, without address or key, so that who loads it is
     answered by the same LM. An LM of a user's own class is not saved, since no name makes it again.
@@ -221,7 +221,7 @@ def named_again(folder: Path) -> str:
 
 
 def saved_module(
-    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., Any]]
+    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., object]]
 ) -> Foreign:
     """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
     prompts.
@@ -258,7 +258,9 @@ def saved_module(
         ) from None
 
 
-def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
+def _module(
+    name: str, signature: object, protocols: Mapping[str, Callable[..., object]]
+) -> dspy.Module:
     """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
@@ -274,7 +276,7 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
     return module.deepcopy()
 
 
-def _check_lms(lms: Any) -> None:
+def _check_lms(lms: object) -> None:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by agent, such as lms={{'judge': fm.lm('…')}}"
@@ -295,8 +297,8 @@ class _Builder:
         self,
         folder: Path,
         saved: SavedProgram,
-        environment: Any,
-        embedding: Any,
+        environment: object,
+        embedding: object,
         protocols: Mapping[str, Callable[..., Program]],
     ) -> None:
         self.folder, self.where = folder, str(folder / FILE)
@@ -374,7 +376,7 @@ class _Builder:
             "tools": [tool if tool == HERE else self._environment(tool) for tool in tools],
         }
 
-    def _environment(self, fingerprint: Any) -> Any:
+    def _environment(self, fingerprint: object) -> Any:
         if isinstance(self.override, Mapping):  # of roles' tools, where the program has no place
             self.used = True
             return None if fingerprint is None else self.override[str(fingerprint)]
@@ -414,11 +416,11 @@ class _Builder:
         return self.opened[text]
 
 
-def _is_program(value: Any) -> bool:
+def _is_program(value: object) -> bool:
     return isinstance(value, Mapping) and "program" in value
 
 
-def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
+def _same(described: object, saved: object, elsewhere: bool) -> bool:
     """Whether a description holds what was saved; a later version may describe more.
 
     `elsewhere`: agents look things up in another place than they did.

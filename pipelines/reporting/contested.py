@@ -51,16 +51,16 @@ class Place:
     low: float
     high: float
     n: int
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    listed_low: float | None
-    listed_high: float | None
-    usd: float | None
-    tokens: float | None
-    calls: float | None
-    multiple: float | None
-    state: Literal["racing", "out", "free"]
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    listed_low: float | None = None
+    listed_high: float | None = None
+    usd: float | None = None
+    tokens: float | None = None
+    calls: float | None = None
+    multiple: float | None = None
+    state: Literal["racing", "out", "free"] = "racing"
     reason: str = ""
     failed: int = 0
     reference: bool = False
@@ -76,8 +76,10 @@ class Place:
             difference = Estimate(
                 self.difference, self.difference_low or 0.0, self.difference_high or 0.0
             )
-        note = "" if self.reference or not self.reason else f"out: {self.reason}"
-        if self.failed and not note:
+        note = ""
+        if self.reason and not self.reference:
+            note = f"out: {self.reason}"
+        elif self.failed:
             note = f"{self.failed} failed"
         score = Estimate(self.right, self.low, self.high)
         return Standing(self.name, score, difference, self.multiple, note, self.usd)
@@ -113,13 +115,13 @@ class ContestResult:
         )
         self.course = _COURSE.validate_python(result["course"])
         # By name below the folder that is read: a file from elsewhere must not lead out of it.
-        self.folders = {
-            name: folder / RUNS / Path(place).name
-            for name, place in result[RUNS].items()
-            if (folder / RUNS / Path(place).name).is_dir()
-        }
+        self.folders = dict[str, Path]()
+        for name, place in result[RUNS].items():
+            run = folder / RUNS / Path(place).name
+            if run.is_dir():
+                self.folders[name] = run
         self.paid: UsageFields = result["paid"]
-        self.sentences = [sentence for sentence in _sentences(result) if sentence]
+        self.sentences = list(filter(None, _sentences(result)))
 
     @property
     def is_rate(self) -> bool:
@@ -143,8 +145,10 @@ def contest_in(folder: Path | None, kind: type[ContestKind]) -> ContestKind | No
     """Read the result of a contest, ended or stopped; None where there is none. Raises UserError
     for a damaged one.
     """
-    result = None if folder is None else (read_object(folder / CONTEST) or {}).get(RESULT)
-    if folder is None or not isinstance(result, dict):
+    if folder is None:
+        return None
+    result = (read_object(folder / CONTEST) or {}).get(RESULT)
+    if not isinstance(result, dict):
         return None
     try:
         return kind(folder, result)

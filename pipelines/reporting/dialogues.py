@@ -25,8 +25,9 @@ def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """A text as a report shows it: so much of it, and how many characters more there are."""
     text = clean("" if value is None else str(value)).strip()
     more = len(text) - longest
-    note = f" [… {more:,} more characters; results.jsonl has all]" if more > 0 else ""
-    return text[:longest] + note
+    if more <= 0:
+        return text
+    return f"{text[:longest]} [… {more:,} more characters; results.jsonl has all]"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,14 @@ def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
     )
 
 
+_TURNED = {
+    (False, True): "to right",
+    (True, True): "to right",
+    (True, False): "to wrong",
+    (False, False): "to another wrong answer",
+}
+
+
 def _turn(
     turn: TurnFields,
     move: Move | None,
@@ -109,12 +118,12 @@ def _turn(
     trace = [step for step in turn.trace or () if isinstance(step, Mapping)]
     note = turned = None
     if move is not None:
-        wrong = "to wrong" if move.was else "to another wrong answer"
-        turned = "to right" if move.now else wrong
+        turned = _TURNED[move.was, move.now]
         note = _moved(move, choices, handed=isinstance(turn.examined, Mapping))
+    elif turn.worker and step == "retry":
+        note = f"sends {turn.worker} back: {turn.get('suggestion', '')}"
     elif turn.worker:
-        sent = f"sends {turn['worker']} back: {turn.get('suggestion', '')}"
-        note = sent if step == "retry" else f"accepts the answer of {turn['worker']}"
+        note = f"accepts the answer of {turn.worker}"
     return ShownTurn(
         agent=str(turn.agent),
         round=turn.round if isinstance(turn.round, int) else 0,

@@ -52,17 +52,15 @@ def card_of(folder: Path, kind: Kind) -> Card:
 def _places(folder: Path) -> Iterator[tuple[Path, Kind]]:
     for root, within, _ in os.walk(folder):
         tracked = _TRACKED.fullmatch(Path(root).name)  # the tracking store keeps copies
-        # In place, as `os.walk` wants it: what is left out here is not gone into.
-        within[:] = sorted(
-            name
-            for name in within
-            if not name.startswith(".") and not (tracked and name == "artifacts")
-        )
         kind = result_kind(Path(root))
+        gone_into = {name for name in within if not name.startswith(".")}
+        if tracked:
+            gone_into.discard("artifacts")
         if kind is not None:
-            if Path(root) != folder:  # what belongs to the folder that is named is listed, too
-                within[:] = [name for name in within if name in WITHIN]
             yield Path(root), kind
+            if Path(root) != folder:  # what belongs to the folder that is named is listed, too
+                gone_into.intersection_update(WITHIN)
+        within[:] = sorted(gone_into)  # in place, as `os.walk` wants it
 
 
 def _is_held(folder: Path) -> bool:

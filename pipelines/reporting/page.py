@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -58,6 +59,13 @@ class RunGroup:
     runs: list[Evaluation]
     comparison: Comparison | None = None
     contest: ContestResult | None = None
+
+    @property
+    def headline(self) -> str:
+        """The conclusion of the contest or the comparison; empty for a run alone."""
+        if self.contest is not None:
+            return self.contest.sentences[0]
+        return self.comparison.headline if self.comparison else ""
 
     @cached_property
     def failure(self) -> str:
@@ -117,20 +125,19 @@ class ShownRun:
         ways = self.evaluation.summary.report.get("decided_by")
         if not isinstance(ways, Mapping):
             return []
-        counted_ways = [
-            (str(way), scores.get("count"), scores.get("accuracy", scores.get("em")))
-            for way, scores in ways.items()
-            if isinstance(scores, Mapping)
-        ]
+        counted_ways = []
+        for way, scores in ways.items():
+            if isinstance(scores, Mapping):
+                right = scores.get("accuracy", scores.get("em"))
+                counted_ways.append((str(way), scores.get("count"), right))
         return sorted(counted_ways, key=lambda way: -(way[1] or 0))
 
     @property
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
         """Speaker, listener and how often, the most frequent first."""
-        sway = self.forensics.get("sway", {})
-        pairs = [
-            (speaker, *heard) for speaker, listeners in sway.items() for heard in listeners.items()
-        ]
+        pairs = []
+        for speaker, listeners in self.forensics.get("sway", {}).items():
+            pairs += [(speaker, listener, counts) for listener, counts in listeners.items()]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
 
@@ -145,7 +152,7 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
 
     The answers of one agent are shown where there is no dialogue to read.
     """
-    evaluations = [run for group in groups for run in group.runs]
+    evaluations = list(chain.from_iterable(group.runs for group in groups))
     talked = any(run.summary.forensics for run in evaluations)
     # With many runs, the page would be too large for a browser.
     most = FEW if len(evaluations) > 2 else MOST
@@ -154,8 +161,7 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
         own = []
         for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True)):
             read = run.summary.forensics or not talked
-            best = most_informative(run.rows, most) if read else ()
-            dialogues = [shown(row) for row in best]
+            dialogues = list(map(shown, most_informative(run.rows, most))) if read else []
             own.append(ShownRun(name, f"run-{place}-{number}", run, _plots(run), dialogues))
         shown_runs.append(own)
     return shown_runs
@@ -163,11 +169,12 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
 
 def _facts(group: RunGroup, questions: int) -> str:
     """How many questions of which data were answered by which LMs, in a line."""
-    manifests = [run.summary.run for run in group.runs]
-    lms = dict.fromkeys(lm.name for run in manifests for lm in run.lms.values())
-    named = manifests[0].settings.data
-    data = f" of {experiment_name(manifests[0])}" if named else ""
-    return str(scrubbed(" · ".join([f"{counted(questions, 'question')}{data}", *lms])))
+    first, facts = group.runs[0].summary.run, [counted(questions, "question")]
+    if first.settings.data:
+        facts[0] += f" of {experiment_name(first)}"
+    for run in group.runs:
+        facts += run.summary.run.lm_names
+    return str(scrubbed(" · ".join(dict.fromkeys(facts))))
 
 
 def page_of(
@@ -180,7 +187,7 @@ def page_of(
     """The whole page: one script of its own, no request to anywhere, every text from outside
     cleaned and escaped. `cited` has papers as BibTeX.
     """
-    everything = [run for shown_runs in runs for run in shown_runs]
+    everything = list(chain.from_iterable(runs))
     return _template().render(
         headline=headline,
         groups=list(zip(groups, runs, strict=True)),
@@ -220,10 +227,10 @@ def _settings(
     settings = [settings_of_run(scrubbed(run.evaluation.summary.run)) for run in runs]
     differing: dict[str, list[tuple[str, list[str]]]] = {}
     shared: dict[str, list[tuple[str, list[str]]]] = {}
-    for name in dict.fromkeys(name for params in settings for name in params):
+    for name in dict.fromkeys(chain.from_iterable(settings)):
         values = [shortened(_rounded(params.get(name, "")), LONGEST_SETTING) for params in settings]
         seat, _, last = name.rpartition(".")
-        rows = shared if len(set(values)) == 1 else differing
+        rows = differing if len(set(values)) > 1 else shared
         rows.setdefault(seat.replace("lm.", "LM of ") or name, []).append((last, values))
     same = "What all runs share" if len(runs) > 1 else "All settings of this run"
     return [("What differs between the runs", differing), (same, shared)]

@@ -31,14 +31,15 @@ class Picture(NamedTuple):
 def price_picture(comparison: Comparison) -> list[Picture]:
     """Score against price of the runs that can be judged, with the verdict's front."""
     verdict, take = comparison.verdict, comparison.recommendation
-    front = take.front if take is not None else ()
+    front = take.front if take else ()
     # Failures would pass for cheap answers, and scores of different metrics share no axis.
     runs = [run for run in comparison.runs if not run.failed]
     if not runs or len({run.metric for run in runs}) > 1:
         return []
-    is_rate = runs[0].is_rate
+    is_rate, caption = runs[0].is_rate, "Up is better, left is cheaper."
     scores = {run.name: (run.score.value, run.score.low, run.score.high) for run in runs}
-    caption = f"Up is {'more often right' if is_rate else 'better'}, left is cheaper."
+    if is_rate:
+        caption = "Up is more often right, left is cheaper."
     if front:
         caption += (
             " The line joins the program to take and each cheaper one that is shown to beat all "

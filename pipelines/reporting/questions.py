@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
@@ -102,13 +103,13 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
     row = next(rows[0] for rows in runs if rows)
     choices = row.choices or {}
     about = [f"{name}: {value}" for name, value in scrubbed(row.meta or {}).items()]
+    options = []
+    for label, text in list(choices.items())[:20]:
+        options.append([clean(str(label)), cut_text(text, MOST_ANSWER)])
     return [
         clean(question_name(row)),
         cut_text(row.question, LONGEST_QUESTION),
-        [
-            [clean(str(label)), cut_text(text, MOST_ANSWER)]
-            for label, text in list(choices.items())[:20]
-        ],
+        options,
         clean(gold_text(row.gold)),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[_answer(rows) if rows else None for rows in runs],
@@ -118,12 +119,15 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
 def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     """What became of a question; where its repeats differ in that, the mean of their scores."""
     states = {row_state(row) for row in rows}
-    state = states.pop() if len(states) == 1 else "scored"
-    scores = [row.score if len(rows) == 1 else score_in(row) for row in rows]
+    state, score = states.pop(), rows[0].score
+    if states:
+        state = "scored"
+    if len(rows) > 1:
+        score = fmean(map(score_in, rows))
     return [
         STATES.index(state),
         shortened(clean(answers_text([row.answer for row in rows]) or ""), MOST_ANSWER),
-        None if None in scores else round(sum(filter(None, scores)) / len(scores), 4),
+        score and round(score, 4),
     ]
 
 
@@ -131,10 +135,14 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
     """The dialogue of a question; of its repeats, that of the first."""
     row = rows[0]
     one = shown(row, longest)
-    took, more = row.seconds, f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
+    bill = used(row.usage)
+    if row.seconds is not None:
+        bill += f", {duration(row.seconds)}"
+    if len(rows) > 1:
+        bill = f"the first of {len(rows):,} answers: {bill}"
     return [
         clean(one.decided_by),
-        more + used(row.usage) + ("" if took is None else f", {duration(took)}"),
+        bill,
         shortened(clean(scrubbed(row.error or "")), MOST_ANSWER),
         [_turn(turn) for turn in one.turns],
         one.more_turns,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -81,15 +82,24 @@ def report(
         sources = list(runs)
     if not sources:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
-    contests = {place: _contest(run) for place, run in enumerate(sources)}
-    others = [run for place, run in enumerate(sources) if contests[place] is None]
-    evaluations, notes = _opened(others) if others else ([], [])
-    titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
-    how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel, "margin": margin}
-    groups, apart = _grouped(evaluations, titles, how)
-    groups = [group for group in contests.values() if group is not None] + groups
-    evaluations = [run for group in groups for run in group.runs]
-    notes += apart + [note for group in groups for note in _warnings(group)]
+    groups, others, notes = list[RunGroup](), list[Any](), list[str]()
+    for run in sources:
+        contest = _contest(run)
+        if contest is None:
+            others.append(run)
+        else:
+            groups.append(contest)
+    if others:
+        opened, notes = _opened(others)
+        titles, opened = with_matches(names_for(names, opened), opened)
+        how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel, "margin": margin}
+        compared, apart = _grouped(opened, titles, how)
+        groups += compared
+        notes += apart
+    evaluations = list[Evaluation]()
+    for group in groups:
+        evaluations += group.runs
+        notes += _warnings(group)
     # By default in the folder that was named first: also of a compilation or a study, not of a run
     # within.
     home = sources[0].folder if isinstance(sources[0], Evaluation) else sources[0]
@@ -174,74 +184,70 @@ def _grouped(
             break
         else:
             groups.append(([name], [run], asked))
-    together = [
-        compare(*members, names=names_in, **how) if len(members) > 1 else None
-        for names_in, members, _ in groups
-    ]
-    found = [
-        RunGroup(*group[:2], comparison) for group, comparison in zip(groups, together, strict=True)
-    ]
+    found = []
+    for names_in, members, _ in groups:
+        comparison = compare(*members, names=names_in, **how) if len(members) > 1 else None
+        found.append(RunGroup(names_in, members, comparison))
     return found, apart
 
 
 def _headline(groups: Sequence[RunGroup]) -> str:
     """The conclusion of each contest and comparison, or the score of a run alone."""
-    headlines = [group.contest.sentences[0] for group in groups if group.contest is not None]
-    headlines += [group.comparison.headline for group in groups if group.comparison is not None]
-    if headlines:
-        return " ".join(headlines)
-    if groups[0].failure:
-        return f"No verdict: {groups[0].failure}"
-    summary = groups[0].runs[0].summary
+    first, concluded = groups[0], " ".join(filter(None, [group.headline for group in groups]))
+    if concluded:
+        return concluded
+    if first.failure:
+        return f"No verdict: {first.failure}"
+    summary = first.runs[0].summary
     score, interval = score_words(summary.metric, summary.main)
-    right = summary.metric == ACCURACY
-    score = f"is right on {score.removesuffix(' right')}" if right else f"has {score}"
-    return f"{groups[0].names[0]} {score} (95% interval {interval})"
+    said = f"has {score}"
+    if summary.metric == ACCURACY:
+        said = f"is right on {score.removesuffix(' right')}"
+    return f"{first.names[0]} {said} (95% interval {interval})"
 
 
 def _warnings(group: RunGroup) -> list[str]:
-    notes = list(group.comparison.notes) if group.comparison is not None else []
+    notes = list(group.comparison.notes) if group.comparison else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
         if group.comparison is None and group.contest is None:
             notes += run_notes(name, counts, run.summary.finished)
         if counts.unreadable:
+            count = "counts" if counts.unreadable == 1 else "count"
             notes.append(
                 f"{counts.unreadable:,} of the {counted(counts.rows, 'answer')} of {name} could "
-                f"not be read and {'counts' if counts.unreadable == 1 else 'count'} as wrong."
+                f"not be read and {count} as wrong."
             )
         if silent := unmetered_line(run.summary):
             notes.append(f"{name}: {silent}.")
         if run.summary.stopped and group.contest is None:
             notes.append(f"{name} was stopped: {run.summary.stopped}.")
     if group.comparison is not None:
-        against = group.comparison.against
-        causes = [f"{pair.cause}." for pair in against]
-        # Of many runs, only the pairs with the first have their notes on the page.
-        pairs = against if len(group.runs) > MOST_NOTED else group.comparison.pairs
-        for pair in pairs:
-            notes += [note for note in pair.notes if note not in notes and note not in causes]
+        pairs, against = group.comparison.pairs, group.comparison.against
+        if len(group.runs) > MOST_NOTED:
+            pairs = against
+        noted = chain.from_iterable(pair.notes for pair in pairs)
+        causes = {f"{pair.cause}." for pair in against}  # the page has them with the pair
+        notes = [note for note in dict.fromkeys([*notes, *noted]) if note not in causes]
     return notes
 
 
 def _figures(group: RunGroup, shown: Sequence[ShownRun]) -> dict[str, object]:
-    contest = group.contest
-    return {
-        "comparison": group.comparison and group.comparison.to_dict(),
-        "contest": contest
-        and {
+    contest: Any = group.contest
+    if contest is not None:
+        contest = {
             "sentences": contest.sentences,
             "winner": contest.winner_name,
             "course": contest.course,
-        },
-        "runs": [
-            {
-                "name": run.name,
-                "folder": str(run.evaluation.folder),
-                **run.evaluation.summary.to_dict(),
-            }
-            for run in shown
-        ],
+        }
+    runs = []
+    for run in shown:
+        named = {"name": run.name, "folder": str(run.evaluation.folder)}
+        runs.append({**named, **run.evaluation.summary.to_dict()})
+    return {
+        "comparison": group.comparison and group.comparison.to_dict(),
+        "contest": contest,
+        "runs": runs,
     }
 
 

@@ -144,7 +144,7 @@ class Service:
             return await self.program.answer(question)
 
 
-def question_in(body: Any) -> Question:
+def question_in(body: object) -> Question:
     """The question in a request's JSON. Raises UserError for an invalid one."""
     if not isinstance(body, dict):
         raise UserError('send one JSON object, such as {"question": "…", "choices": ["a", "b"]}')
@@ -171,7 +171,7 @@ def service_of(request: ServeRequest) -> Service:
     if isinstance(spec, str | Path):
         spec = program_of(str(spec), parse_sets(request.parameters()), make_lm=lms.make)
     program, lm = lms.seat(program_given(spec, request.input_fields()))
-    budget = None if request.question_budget is None else Budget.parse(request.question_budget)
+    budget = Budget.of(request.question_budget)
     return Service(program, lm, budget, request.within, request.token)
 
 

@@ -82,14 +82,18 @@ if TYPE_CHECKING:
 else:
 
     class _PythonModel(pyfunc.PythonModel):
-        def __init_subclass__(cls, **options: Any) -> None:
+        def __init_subclass__(cls, **options: object) -> None:
             """MLflow warns about `predict` without type hints, and with hints does not accept a
             data frame.
             """
 
 
 def log_program(
-    program: dspy.Module | str | Path, name: str, *, run_id: str | None = None, lm: Any = None
+    program: dspy.Module | str | Path,
+    name: str,
+    *,
+    run_id: str | None = None,
+    lm: dspy.BaseLM | None = None,
 ) -> str:
     """Log a program to MLflow as a model that `mlflow.pyfunc.load_model` loads, and register it.
 
@@ -306,7 +310,7 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         return list(await asyncio.gather(*map(answered, questions)))
 
 
-def _question(row: Any, where: str) -> Question:
+def _question(row: object, where: str) -> Question:
     """A row as a question; an empty cell of a data frame is None."""
     if not isinstance(row, Mapping):
         raise UserError(

@@ -96,7 +96,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     )
 
 
-def _below(card: Card, run: Mapping[str, Any], key: str) -> RunEntry:
+def _below(card: Card, run: Mapping[str, object], key: str) -> RunEntry:
     """The entry of what has no folder of its own, such as a trial."""
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     setting = scrubbed(card.run().get("parameters") or {})

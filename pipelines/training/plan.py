@@ -17,6 +17,7 @@ from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account
+from ..base.request import folder_at
 from ..base.wording import counted
 from ..data import load as data
 from ..data.embeddings import Embedder
@@ -55,7 +56,7 @@ class TrainingPlan:
 
     @property
     def out(self) -> Path | None:
-        return None if self.request.out is None else Path(self.request.out).expanduser()
+        return folder_at(self.request.out)
 
     @property
     def cost(self) -> tuple[float, float] | None:

@@ -142,7 +142,7 @@ def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
         card = Card(name, name=name, kind="trial", state=ENDED[entry.state])
         for goal, score in entry.scores.items():
             if goal in PER_QUESTION:
-                card.costs[PER_QUESTION[goal]] = score["value"]
+                card.costs[PER_QUESTION[goal]] = score.value
             elif goal in goals[:2]:
                 card.scores.append(Score.of(goal, {**score, "n": entry.questions}))
         card.run = partial(dict, {"program": {}, "parameters": setting})

@@ -13,7 +13,7 @@ import optuna
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
-from ..base.request import pairs_text, split_items
+from ..base.request import folder_at, pairs_text, split_items
 from ..data import load as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import judge_calls, metric_given
@@ -51,7 +51,7 @@ class StudyPlan:
 
     @property
     def out(self) -> Path | None:
-        return None if self.request.out is None else Path(self.request.out).expanduser()
+        return folder_at(self.request.out)
 
     @property
     def most_training(self) -> int:
@@ -185,17 +185,16 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         raise UserError("all validation questions are training questions, too: hold others out")
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     own = None if isinstance(request.study, str) else request.study
-    budget = request.budget
     job = Job(
         space=space,
         train=train,
         lm=lm,
         metric=metric_given(metric_asked(request, request.metric), judge_lm),
         objectives=split_items(request.objectives),
-        folder=Path() if request.out is None else Path(request.out).expanduser(),
+        folder=folder_at(request.out) or Path(),
         study=own.study_name if isinstance(own, optuna.Study) else str(request.study),
         own=own,
-        budget=budget if budget is None or isinstance(budget, Budget) else Budget.parse(budget),
+        budget=Budget.of(request.budget),
         callbacks=list(request.callbacks),
         settings=_settings(request),
         **_optuna_objects(request),

@@ -33,7 +33,7 @@ from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ..base.request import split_items
 from ..lms.named import lm
-from ..programs.build import MakeLM, takes, takes_list
+from ..programs.build import MakeLM, NoParameter, takes, takes_list
 from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
@@ -92,12 +92,18 @@ def space_of(
     branches: list[Branch] = []
     for entry in entries:
         fields = dict(entry) if isinstance(entry, Mapping) else {PROGRAM: entry}
+        source, program = file, fields.get(PROGRAM)
+        if isinstance(program, str | Path) and _is_file(program):
+            source = str(program)
+            del fields[PROGRAM]
+            # What stands beside the program's file goes before what stands in it.
+            fields = {**read_program(Path(program).expanduser()), **fields}
         fields.setdefault("compile", optimizers)
-        with names_from(file, INSTEAD):
+        with names_from(source, INSTEAD):
             branch = _branch(where, fields, sets or {}, lms or {}, make_lm)
         same = sum(each.label.partition("#")[0] == branch.label for each in branches)
         label = f"{branch.label}#{same + 1}" if same else branch.label
-        branches.append(replace(branch, label=label, file=file and "the file"))
+        branches.append(replace(branch, label=label, file=source and "the file"))
     for name in sets or {}:
         parameters = dict.fromkeys(
             key for each in branches if each.protocol for key in takes(each.protocol)
@@ -196,12 +202,12 @@ def _ready_branch(
     own = {key: value for key, value in sets.items() if key.partition(".")[0] in parameters}
     values = _flat({**fields, **own})
     if protocol is None or (ready.folder is None and values):
-        raise UserError(f"{where}: {label} has no {min(values)!r} to set: leave it out")
+        name = min(values)
+        raise NoParameter(f"{where}: {label} has no {name!r} to set: leave it out", name)
     for name in fields:
         if name.partition(".")[0] not in takes(protocol):
-            raise UserError(
-                f"{where}: {label} has no {name!r}: it has {', '.join(takes(protocol))}"
-            )
+            has = ", ".join(takes(protocol))
+            raise NoParameter(f"{where}: {label} has no {name!r}: it has {has}", name)
     # The program has the condition's parameter fixed, unless that varies, too.
     space = {
         name: one if one.when and one.when.parameter in values else replace(one, when=None)

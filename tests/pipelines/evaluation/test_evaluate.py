@@ -161,7 +161,9 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
     assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
     assert (unreadable["decided_by"], unreadable["usage"]["calls"]) == ("none", 2)
     assert (right["correct"], wrong["correct"]) == (True, False)
-    assert result.summary.counts == Counts(4, rows=4, correct=1, errors=1, unreadable=1)
+    assert result.summary.counts == Counts(
+        questions=4, rows=4, correct=1, errors=1, unreadable=1, truncated=0
+    )
     assert result.accuracy == 0.25
 
 
