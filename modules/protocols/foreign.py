@@ -279,7 +279,7 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
-        self.miss_options(asked["choices"])
+        self._miss_options(asked["choices"])
         held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
         question = Question(
             {"meta": {}, **asked, **held, "choices": asked["choices"] or None},

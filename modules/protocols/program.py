@@ -99,7 +99,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         kind: Kind | None = None,
     ) -> dspy.Prediction:
         task = Task.of(question, choices, context, kind)
-        self.miss_options(task.choices)
+        self._miss_options(task.choices)
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
@@ -120,7 +120,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         prediction["answer"] = answer
         return prediction
 
-    def miss_options(self, choices: object) -> None:
+    def _miss_options(self, choices: object) -> None:
         """Warn of a question without options, where all that it was measured on had them."""
         if list(self.kinds) == ["choice"] and not choices:
             warnings.warn(
