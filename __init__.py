@@ -8,6 +8,7 @@ The names below are imported when first used, so that `import folkmoot` stays qu
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,9 @@ if TYPE_CHECKING:
     from .pipelines.tuning.tune import Study as Study
     from .pipelines.tuning.tune import tune as tune
     from .signatures.roles import Signature as Signature
+
+# tqdm would ask notebooks for ipywidgets, which folkmoot's own progress does without.
+warnings.filterwarnings("ignore", message="IProgress not found")
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",

@@ -90,7 +90,7 @@ INNER = {
     *("unit", "did_well", "headline", "figures", "sure", "price", "no_worse_words", "few_clusters"),
     *("worth", "text_form", "told_by", "home", "rivals", "rival_usd", "failed", "mlflow_run_id"),
     *("Seat.inputs", "Role.describe", "StrategySelector.describe", "Turn.of", "Task.of", "acts"),
-    *("fingerprint", "unweighed", "weighs", "check_saved", "place"),
+    *("fingerprint", "unweighed", "weighs", "ties", "check_saved", "place"),
     *("rename", "accuracy_a", "accuracy_b", "gat", "idle", "sampled", "watched", "keep", "draws"),
     *("not_tried_k_times", "word", "refuse_idle_role", "most_turns", "next_command", "judged"),
     *("lead", "short", "how_sure", "tests", "legend", "can_show_any", "failure", "other_metric"),

@@ -1,11 +1,11 @@
 """Fixtures that all tests share."""
 
-import base64
 import gc
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +27,6 @@ from folkmoot.pipelines.testing.server import ScriptedServer  # noqa: E402
 settings.register_profile("day", max_examples=25, deadline=None)
 settings.register_profile("nightly", max_examples=400, deadline=None)
 settings.load_profile("day")
-
-BLANK = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
-)
-"""A picture of one point, as PNG."""
 
 
 class RootIsNoPackage:
@@ -98,17 +93,20 @@ def _new_addresses() -> None:
         limits._GATES.clear()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _figures() -> Any:
+    import figures
+
+    figures.Figure.savefig = figures.blank
+    return figures
+
+
 @pytest.fixture(autouse=True)
-def _blank_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are drawn up everywhere, and rendered where a test is marked `plots`: that takes most
-    time.
-    """
-    figures = sys.modules.get("matplotlib.figure")
-    if figures is None or request.node.get_closest_marker("plots"):
-        return
-    monkeypatch.setattr(
-        figures.Figure, "savefig", lambda figure, path, **_: Path(path).write_bytes(BLANK)
-    )
+def _rendered(
+    request: pytest.FixtureRequest, _figures: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if request.node.get_closest_marker("plots"):
+        monkeypatch.setattr(_figures.Figure, "savefig", _figures.RENDERED)
 
 
 @pytest.fixture

@@ -87,14 +87,14 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def messages(
-        self, signature: Any, demos: Sequence[Any], inputs: Mapping[str, object]
+        self, signature: object, demos: Sequence[object], inputs: Mapping[str, object]
     ) -> list[tuple[str, str]]:
         """What an LM without a profile is asked, as (role, text)."""
         asked = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
         return [("system", system_text(signature, self.wording)), *asked]
 
 
-def profile_of(lm: Any) -> Profile | None:
+def profile_of(lm: object) -> Profile | None:
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
 
@@ -136,7 +136,7 @@ class Written:
 
 
 @lru_cache(maxsize=256)
-def _config(sampling: tuple[tuple[str, Any], ...]) -> Config:
+def _config(sampling: tuple[tuple[str, object], ...]) -> Config:
     return Config(**dict(sampling))
 
 

@@ -26,7 +26,7 @@ ASKED_BY_CALL = frozenset(("n", "num_generations", "rollout_id", "cache"))
 """Settings by which DSPy asks several times, or reads its cache."""
 
 
-def can_be_awaited(lm: Any) -> bool:
+def can_be_awaited(lm: object) -> bool:
     """Whether an LM can be asked asynchronously; others are asked in threads."""
     if isinstance(lm, dspy.LM):
         return isinstance(lm.engine, str)

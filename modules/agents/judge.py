@@ -31,7 +31,7 @@ class JudgeMetric(Metric):
         lm: the LM that grades; its calls are billed as the metric's.
     """
 
-    def __init__(self, lm: Any) -> None:
+    def __init__(self, lm: dspy.BaseLM) -> None:
         self.lm = lm
         self.seat = Seat("metric", Judging, lm=lm)
         super().__init__(self._judged, JUDGE, rate=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ..base.errors import UserError
 from ..base.yaml_file import read_yaml
@@ -15,7 +14,7 @@ ROLE_LAST, ROLE_FIRST = LAYOUTS = ("role_last", "role_first")
 _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
-def prompts_given(prompts: Any) -> dict[str, str]:
+def prompts_given(prompts: object) -> dict[str, str]:
     """Seat → instructions, from a mapping or the path of a YAML file. Raises UserError for anything
     else.
     """

@@ -33,7 +33,7 @@ _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 
 
 def output_fields(
-    signature: Any, inputs: Mapping[str, object], profile: Profile
+    signature: object, inputs: Mapping[str, object], profile: Profile
 ) -> list[dict[str, object]]:
     """The output fields in order, each with a `type` (text, option, boolean, number, span, action)
     and, where the field is a choice, its `options`. Endpoints turn this into a JSON schema or a
@@ -81,7 +81,7 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------
 
 
-def system_text(signature: Any, wording: Wording) -> str:
+def system_text(signature: object, wording: Wording) -> str:
     """The system message of a chat request."""
     if not wording.role_first:
         return frame.SYSTEM
@@ -285,7 +285,7 @@ def _note_line(note: Mapping[str, Any], inputs: Mapping[str, Any], profile: Prof
     return f"{_one_line(note['title']).capitalize()}: {_one_line(text, len(text))}"
 
 
-def _one_line(text: Any, max_chars: int | None = MAX_TURN_CHARS) -> str:
+def _one_line(text: object, max_chars: int | None = MAX_TURN_CHARS) -> str:
     """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special
     token.
     """

@@ -20,7 +20,7 @@ _HEADING = r"^[ \t*_#>-]{0,8}%s(?:[ \t]{1,4}\d{1,3})?[ \t*_]{0,4}:[*_]{0,4}"
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
-def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
+def parse_reply(signature: object, text: str, profile: Profile) -> dict[str, Any]:
     """The output fields of a reply; every field is present, and a missing one is an empty string.
 
     A reply that is not a JSON object counts as argument and answer at once, so that an answer in
@@ -106,7 +106,7 @@ def _marked_fields(text: str) -> dict[str, object]:
     return {name: value.strip() for name, value in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):

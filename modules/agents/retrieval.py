@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import dspy
 
 from ...signatures.roles import QUERIES, Querying
 from ..base.calls import metered
-from ..base.errors import UserError
+from ..base.errors import checked_among
 from ..base.fence import cut, one_line
 from ..base.together import together
 from ..environment import Environment
@@ -22,6 +23,7 @@ from .transcript import Task, Turn
 PASSAGES = 3
 MAX_QUERY_CHARS = 300
 RETRIEVALS = ("queries", "question")
+checked_retrieval = partial(checked_among, allowed=RETRIEVALS)
 
 
 class Retrieval:
@@ -57,7 +59,7 @@ class InformedSeat(Seat):
     def __init__(
         self,
         name: str,
-        signature: type[Any],
+        signature: type[dspy.Signature],
         environment: Environment | None,
         retrieval: str = RETRIEVALS[0],
         max_queries: int = 2,
@@ -100,13 +102,6 @@ class InformedSeat(Seat):
             }
             turn = await super().ask(task, evidence=list(passages.values()), **how)
         return replace(turn, usage=usage, details=turn.details.but(**details))
-
-
-def checked_retrieval(name: str, retrieval: str) -> str:
-    """The value, where it is a way to look things up. Raises UserError."""
-    if retrieval not in RETRIEVALS:
-        raise UserError(f"there is no retrieval {retrieval!r}: choose {' or '.join(RETRIEVALS)}")
-    return retrieval
 
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:

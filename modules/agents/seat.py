@@ -69,7 +69,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         self.lm = self.lm or kept
         return self
 
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+    async def acall(self, *args: object, **kwargs: object) -> Any:
         if (stream := dspy.settings.send_stream) is not None:  # of `dspy.streamify`
             await stream.send(StatusMessage(f"asking {ASKER.get().seat or 'the LM'}"))
         if self.adapter is not None:
@@ -104,11 +104,11 @@ class Seat(dspy.Module):  # type: ignore[misc]
     def __init__(
         self,
         name: str,
-        signature: type[Any],
+        signature: type[dspy.Signature],
         *,
-        lm: Any = None,
+        lm: dspy.BaseLM | None = None,
         sampling: Mapping[str, object] | None = None,
-        adapter: Any = None,
+        adapter: dspy.Adapter | None = None,
     ) -> None:
         super().__init__()
         self.name = name
@@ -137,7 +137,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return getattr(self.predict, "adapter", None)
 
     @adapter.setter
-    def adapter(self, adapter: Any) -> None:
+    def adapter(self, adapter: dspy.Adapter | None) -> None:
         if adapter is not None and not isinstance(adapter, dspy.Adapter):
             raise UserError(
                 f"the adapter of the agent {self.name!r} is a {type(adapter).__name__}: "
@@ -284,7 +284,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return fields_of(self.predict.signature).outputs
 
 
-def forget(prediction: Any) -> None:
+def forget(prediction: object) -> None:
     """Take an unreadable reply out of DSPy's trace, so that no optimizer makes a demonstration of
     it.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dspy.utils.exceptions import (
     ContextWindowExceededError,
@@ -220,7 +220,7 @@ class asking:  # noqa: N801
         question: str | None = None,
         paid: Container[str] | None = None,
         files: Mapping[str, str] | None = None,
-        place: Any = None,
+        place: object = None,
     ) -> None:
         self._seat = seat
         self._question = question

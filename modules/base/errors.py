@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -17,11 +17,21 @@ class UserError(ValueError):
     """
 
 
-def checked_whole(name: str, value: Any, least: int = 1) -> int:
+def checked_whole(name: str, value: object, least: int = 1) -> int:
     """The value, where it is a whole number of at least that. Raises UserError with its name."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{name} is {value!r}: give a whole number of at least {least}")
     return value
+
+
+def checked_among(name: str, value: object, allowed: Sequence[str]) -> str:
+    """The value, where it is one of those. Raises UserError with its name."""
+    if value not in allowed:
+        raise UserError(
+            f"there is no {name} {value!r}{did_you_mean(value, allowed)}: choose "
+            f"{' or '.join(allowed)}"
+        )
+    return str(value)
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:
@@ -35,7 +45,7 @@ def said_by(problem: BaseException, otherwise: str | None = None) -> str:
     return text or (type(problem).__name__ if otherwise is None else otherwise)
 
 
-def did_you_mean(name: Any, names: Iterable[str]) -> str:
+def did_you_mean(name: object, names: Iterable[str]) -> str:
     """` (did you mean 'NAME'?)` for what is close to a known name, in capitals or not, else
     nothing.
     """

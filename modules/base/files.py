@@ -18,6 +18,9 @@ from .errors import UserError
 MOST_BYTES = 256 * 2**20
 """The largest file that is read at once."""
 
+MOST_NAME = 255
+"""The most bytes that the name of a file may have."""
+
 MOST_LINE, MOST_IN_ALL = 32 * 2**20, 16 * 2**30
 """The longest line of a file, and the most bytes of a file that is read line by line."""
 
@@ -136,16 +139,25 @@ def cut_torn_line(file: Path | int) -> None:
 
 
 def check_inside(path: str, where: str) -> None:
-    """Raise UserError for a path of a file that leads out of its folder, or into a repository."""
+    """Raise UserError for a path of a file that leads out of its folder, or into a repository, and
+    for a name that no file system takes.
+    """
     parts = path.split("/")
     if {"", ".", "..", ".git"} & set(parts) or "\\" in path or "\0" in path:
         raise UserError(f"{where}: the path {path!r} is refused: give one inside the folder")
+    longest = max(parts, key=len)
+    if len(longest.encode(errors="replace")) > MOST_NAME:
+        raise UserError(
+            f"{where}: the name {longest[:20]!r}… is refused: give one of at most {MOST_NAME} bytes"
+        )
 
 
 def texts_below(folder: Path) -> dict[str, str]:
     """The texts of all files below a folder, by path; empty without the folder. Raises UserError
-    for a link and for a file that is not text.
+    for a link, of the folder too, and for a file that is not text.
     """
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link to another place: put its files here")
     texts = {}
     for file in sorted(folder.rglob("*")):
         # A link to a folder is refused below and not passed over: its files would be missing.

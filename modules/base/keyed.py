@@ -30,11 +30,11 @@ class Keyed(dict[str, Any]):
             setattr(cls, name, property(read if inside is None else _kept(name, read, inside)))
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
+    def of(cls, document: Mapping[str, object]) -> Self:
         """The object that a file holds or a user gave."""
         return document if isinstance(document, cls) else cls(document)
 
-    def but(self, **changes: Any) -> Self:
+    def but(self, **changes: object) -> Self:
         """A copy in which some keys have another value."""
         return self.of({**self, **changes})
 
@@ -52,7 +52,7 @@ def _kept(name: str, read: Reader, inside: Reader) -> Reader:
     return held
 
 
-def _reader(hint: Any) -> Reader | None:
+def _reader(hint: object) -> Reader | None:
     """Makes the objects in a value of this type; None where it holds none. A value that has them
     stays itself.
     """
@@ -64,17 +64,17 @@ def _reader(hint: Any) -> Reader | None:
     make = inner[0]
 
     # All are looked at, since a plain one may have been added to those that were made before.
-    def listed(held: list[Any]) -> list[Any]:
+    def listed(held: list[object]) -> list[Any]:
         if all(make(item) is item for item in held):
             return held
         return [make(item) for item in held]
 
-    def named(held: dict[str, Any]) -> dict[str, Any]:
+    def named(held: dict[str, object]) -> dict[str, Any]:
         if all(make(item) is item for item in held.values()):
             return held
         return {name: make(item) for name, item in held.items()}
 
-    def made(held: Any) -> Any:
+    def made(held: object) -> Any:
         return None if held is None else make(held)
 
     kind = get_origin(hint)

@@ -75,7 +75,7 @@ class Registry(MutableMapping[str, T]):
     def __init__(
         self,
         kind: str,
-        checked: Callable[[str, Any], T],
+        checked: Callable[[str, object], T],
         built_in: Callable[[], Mapping[str, T]] = dict,
     ) -> None:
         self.kind, self._checked, self._built_in = kind, checked, built_in
@@ -111,7 +111,7 @@ class Registry(MutableMapping[str, T]):
         own = [name for name in self if ":" not in name]
         return list(dict.fromkeys([*own, *(point.name for point in self._installed())]))
 
-    def find(self, name: Any) -> T | None:
+    def find(self, name: object) -> T | None:
         """The thing with this name, here or in an installed package; None if there is none. Raises
         UserError for an entry point that cannot be imported, or is of the wrong kind.
         """
@@ -139,6 +139,8 @@ class Registry(MutableMapping[str, T]):
         if place is None:
             return None
         module, attribute, rest = place.groups()
+        if Path(module).is_file():  # as `mine.py:Triage`
+            module = module.removesuffix(".py")
         name = f"{module}:{attribute}"
         if name not in self._entries:
             thing = self._imported(name, module, attribute)
@@ -147,7 +149,7 @@ class Registry(MutableMapping[str, T]):
             self._entries[name] = self._checked(name, thing)
         return Found(name, self._entries[name], rest or "")
 
-    def adopted(self, thing: Any) -> str:
+    def adopted(self, thing: object) -> str:
         """The name of a function that a user passes: that of its entry point, or `module:Name`.
 
         It is known by that name from then on if it can be imported by it.
@@ -191,7 +193,7 @@ class Registry(MutableMapping[str, T]):
             )
         return getattr(imported, attribute)
 
-    def _loaded(self, name: str, load: Callable[[], Any]) -> Any:
+    def _loaded(self, name: str, load: Callable[[], object]) -> Any:
         try:
             return load()
         except (Exception, SystemExit) as problem:  # of somebody else's module

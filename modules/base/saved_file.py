@@ -10,7 +10,7 @@ from typing import Any
 from .errors import UserError
 from .files import read_regular
 
-FILE = "program.json"
+FILE, MODULE = "program.json", "module.json"
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
 Described = dict[str, Any]
@@ -63,7 +63,7 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
         ) from None
 
 
-def check_document(document: Any, where: str) -> None:
+def check_document(document: object, where: str) -> None:
     """Raise UserError for an address or key of an LM, wherever it stands, and for too deep a
     nesting.
 
@@ -90,7 +90,7 @@ def check_document(document: Any, where: str) -> None:
                 waiting.append((item, depth + 1, demo or key == "demos", any_names or users_own))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # JSON readers differ in which of two equal keys they take, so a check could miss one.
     values = dict(pairs)
     if len(values) < len(pairs):

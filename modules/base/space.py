@@ -79,12 +79,12 @@ Draw = Callable[[str, Distribution], Any]
 """(name, values) → one of the values, as the distribution has it."""
 
 
-def choice(*values: Any) -> CategoricalDistribution:
+def choice(*values: object) -> CategoricalDistribution:
     """Some JSON values to choose from: Optuna keeps lists and mappings as their JSON text."""
     return CategoricalDistribution([coded(value) for value in values])
 
 
-def coded(value: Any) -> Any:
+def coded(value: object) -> Any:
     """A value as a distribution has it: lists and mappings, and texts like those, are JSON."""
     if isinstance(value, str):
         return json.dumps(value) if value.startswith(("[", "{", '"')) else value
@@ -100,7 +100,7 @@ def decoded(value: Any) -> Any:
 
 
 def lists(
-    items: Iterable[Any],
+    items: Iterable[object],
     least: int = 1,
     most: int | None = None,
     *,
@@ -215,7 +215,7 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
         path[-1] += 1
 
 
-def constructed(space: Space, setting: Mapping[str, Any]) -> dict[str, Any]:
+def constructed(space: Space, setting: Mapping[str, object]) -> dict[str, Any]:
     """The constructor's parameters for a point of the space."""
     parameters: dict[str, Any] = {}
     for name, value in setting.items():

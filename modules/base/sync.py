@@ -44,7 +44,7 @@ class _SharedLoop:
         self._thread: threading.Thread | None = None
         self._over = asyncio.Event()
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    def start(self, coroutine: Coroutine[object, object, T]) -> Future[T]:
         """Run a coroutine on the loop."""
         with self._lock:
             if self._loop is None:
@@ -258,7 +258,7 @@ def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, 
     return awaited
 
 
-async def in_thread(function: Callable[..., T], *args: Any, **named: Any) -> T:
+async def in_thread(function: Callable[..., T], *args: object, **named: object) -> T:
     """The result of a function that waits, from a thread of its own with the caller's context
     variables.
 

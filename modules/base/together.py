@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .calls import CallError, FatalCallError, GivenUpError
 
 T = TypeVar("T")
 
 
-async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
     """The results of coroutines that run at the same time, in their order.
 
     One that fails ends the others, and its exception is raised.
@@ -24,13 +24,13 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-async def those_who_answer(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | CallError]:
+async def those_who_answer(work: Iterable[Coroutine[object, object, T]]) -> list[T | CallError]:
     """As `together`, but a request that an endpoint refuses ends only its own work and stands in
     its place, so that a panel goes on without that member. If all are refused, the first refusal is
     raised.
     """
 
-    async def attempt(part: Coroutine[Any, Any, T]) -> T | CallError:
+    async def attempt(part: Coroutine[object, object, T]) -> T | CallError:
         try:
             return await part
         except (FatalCallError, GivenUpError):  # which concern the others, too

@@ -5,7 +5,7 @@ page.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from ..base.fence import clean, cut, one_line
 from ..base.together import together
@@ -91,7 +91,7 @@ class Environment(ABC):
         question.
         """
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self  # indexes, connections and requests in flight are shared by copies of a program
 
     async def close(self) -> None:  # noqa: B027 (most environments hold nothing open)

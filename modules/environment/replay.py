@@ -174,7 +174,7 @@ class _Record:
             place = self._places.get(_key(asked))
             return None if place is None else (json.loads(self._line(*place))["gave"],)
 
-    def put(self, gave: Any, *asked: str | int) -> tuple[Any]:
+    def put(self, gave: object, *asked: str | int) -> tuple[Any]:
         """Record an answer, unless another process was faster; returns the recorded one."""
         with self._lock, self._alone():
             # Another process may have recorded it while this one asked.
@@ -205,7 +205,7 @@ class _Record:
             os.ftruncate(self._file, self._read_to)  # drops what a killed process left of a line
             yield
 
-    def _append(self, row: Any) -> None:
+    def _append(self, row: object) -> None:
         line = json.dumps(row).encode() + b"\n"
         try:
             written = os.write(self._file, line)

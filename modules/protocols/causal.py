@@ -114,8 +114,8 @@ class CausalConsistency(
         seed: settles draws, together with the question's id.
         lms: LMs of `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of all agents; temperature 0.5 and top_p 0.4 unless given.
-        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
-            `role_first`, in the system message.
+        prompt_layout: where instructions stand: `role_last` (the default), after what all agents
+            share, or `role_first`, in the system message.
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`

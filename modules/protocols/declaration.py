@@ -70,11 +70,6 @@ def comma_items(parts: Sequence[str]) -> list[str]:
     return [item.strip() for item in parts[0].split(",")] if parts and parts[0] else []
 
 
-def items_and(first: str, second: str, parts: Sequence[str]) -> dict[str, object]:
-    """The reader of a short spec with items, and perhaps one more part, by these parameters."""
-    return {first: comma_items(parts)} | ({second: parts[1]} if len(parts) > 1 else {})
-
-
 def known_names(
     parameter: str, value: Any, allowed: Iterable[str], what: str, advice: str
 ) -> list[str]:

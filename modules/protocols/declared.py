@@ -15,9 +15,11 @@ from typing import Any, ClassVar, NamedTuple, TypedDict, get_args, get_origin, g
 
 import dspy
 from optuna.distributions import CategoricalDistribution
+from pydantic import BaseModel
 
 from ..agents.own_prompts import prompts_given
 from ..agents.retrieval import retrieval_settings
+from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.saved_file import Described
 from ..base.space import Distribution, Parameter, Space
@@ -30,7 +32,7 @@ class Shared(TypedDict, total=False):
 
     lms: Mapping[str, dspy.BaseLM] | None
     sampling: Mapping[str, object] | None
-    prompt_layout: str
+    prompt_layout: str | None
     prompts: Mapping[str, str] | str | Path | None
 
 
@@ -71,13 +73,14 @@ class Setting(NamedTuple):
         for mark in self.marks:
             parameter = Parameter(mark) if isinstance(mark, Distribution) else mark
             if isinstance(parameter, Parameter):
-                changed = Said.CHANGED in self.marks
-                return replace(parameter, default=self.default) if changed else parameter
+                usual = parameter.default is None and Said.CHANGED in self.marks
+                return replace(parameter, default=self.default) if usual else parameter
         return None
 
     def read(self, part: str) -> object:
         """A part of a short spec as the annotation has it. Raises UserError for another."""
-        if self.kind in (list, Sequence) or get_origin(self.kind) in (list, Sequence):
+        kinds = [get_origin(kind) or kind for kind in (self.kind, *get_args(self.kind))]
+        if Sequence in kinds or list in kinds:
             return comma_items([part])
         if self.kind not in (int, float):
             return part
@@ -98,7 +101,8 @@ class Declared(Program):
     values, which are attributes before it is called. They give the constructor, `describe()`, the
     short spec (`debate:3`, at most the first two), and by Optuna's distributions in the annotations
     the search space of `fm.tune`. A function (name, value) → value in the annotation checks a
-    setting. Plans count each agent once in each of `max_rounds` rounds.
+    setting. Plans count each agent once in each of `max_rounds` rounds. `holds` names the settings
+    that are programs or lists of them.
 
     For type checkers, write the method as `__init__`, without a call of its base's, and end it in
     `**shared: Unpack[Shared]`.
@@ -136,15 +140,12 @@ class Declared(Program):
         raise NotImplementedError(f"{type(self).__name__} has no seat(): name its agents there")
 
     def describe(self) -> Described:
-        said = filter(self._said, self.settings)
-        own = {setting.name: getattr(self, setting.name) for setting in said}
+        described = self.named()
+        for setting in filter(self._said, self.settings):
+            described[setting.name] = _as_json(getattr(self, setting.name))
         seats = list(self.seats().values())
-        first, *others = [seat.predict.config for seat in seats] or [{}]
-        # What one seat alone has is its own, and no setting of the program.
-        shared = dict(first)
-        for config in others:
-            shared = {key: value for key, value in shared.items() if config.get(key) == value}
-        described = {**self.named(), **own, "sampling": shared}
+        if not self.protocol.holds:  # programs inside say it themselves
+            described["sampling"] = _shared_sampling(seats)
         if "environment" in vars(self):
             described |= retrieval_settings(seats, self.environment)
         return described
@@ -166,6 +167,23 @@ class Declared(Program):
     def turns(self) -> list[SeatTurns]:
         rounds = getattr(self, "max_rounds", 1)
         return [(seat, fewest, most * rounds) for seat, fewest, most in super().turns()]
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return value.describe() if isinstance(value, Program) else value
+
+
+def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:
+    """What all seats have: the setting of one alone is its own, and none of the program."""
+    first, *others = [seat.predict.config for seat in seats] or [{}]
+    shared = dict(first)
+    for config in others:
+        shared = {key: value for key, value in shared.items() if config.get(key) == value}
+    return shared
 
 
 def _settings_of(seat: Callable[..., None]) -> list[Setting]:
@@ -201,7 +219,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         *given: Any,
         lms: Mapping[str, dspy.BaseLM] | None = None,
         sampling: Mapping[str, object] | None = None,
-        prompt_layout: str = "role_last",
+        prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
         **named: Any,
     ) -> None:
@@ -217,8 +235,11 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         arguments = {
             setting.name: setting.checked(bound.arguments[setting.name]) for setting in settings
         }
-        for name, value in arguments.items():
-            setattr(self, name, value)
+        if sampling and any(_modules(bound.arguments[name]) for name in self.protocol.holds):
+            raise UserError(
+                "sampling is for members given by name: set it on the programs that are members"
+            )
+        self.__dict__.update(arguments)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)
         # A class that describes itself may put anything under the name of a setting.
@@ -229,8 +250,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             agent.sample(self.sampling)
             agent.sample(sampling)
         self.word(prompts, prompt_layout)
-        if lms:
-            self.assign(lms)
+        self.assign(lms)
 
     shared = inspect.signature(built).parameters.values()
     keywords = [parameter for parameter in shared if parameter.kind is parameter.KEYWORD_ONLY]
@@ -242,10 +262,14 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
 def _check_settings(program: Declared, settings: Iterable[str]) -> None:
     """Raise UserError where agents stand under the name of a setting, which says who they are."""
     for name in settings:
-        value = getattr(program, name)
-        parts = value if isinstance(value, list) else [value]
-        if any(isinstance(part, dspy.Module) for part in parts):
+        if name not in program.protocol.holds and _modules(getattr(program, name)):
             raise UserError(
                 f"seat() of {type(program).__name__} puts something else on self.{name}, which is "
                 "a setting: give one of the two another name"
             )
+
+
+def _modules(value: Any) -> list[dspy.Module]:
+    """The module that a value is, or those that it holds."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    return [part for part in parts if isinstance(part, dspy.Module)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Unpack
 
 import dspy
 from optuna.distributions import CategoricalDistribution
@@ -23,32 +22,71 @@ from ..base.calls import (
     bound,
     with_usage,
 )
-from ..base.errors import UserError, checked_whole, did_you_mean, said_by
-from ..base.saved_file import Described
+from ..base.errors import UserError, checked_among, checked_whole, said_by
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import those_who_answer
-from ..reading.answers import Kind, score
 from ..reading.row import ResultRow, TurnDetails, TurnFields
-from ..reading.voting import TIES, Ties, Vote, log_odds, vote_among
+from ..reading.voting import TIES, Ties
 from ..reports.ensemble import ensemble_report
-from .declaration import Protocol, Replayed, Replays, items_and
+from .declared import WORDING, Declared, Said, Setting, Shared
+from .foreign import Foreign
 from .pick import picked
-from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
-from .single import SingleAgent
+from .program import Program, SeatTurns, distinct, prediction_of, solved_by
+from .single import SingleAgent, member
 from .strategies import SAMPLED, STRATEGIES
+from .votes import (
+    FITTED,
+    REPLAYS,
+    VOTES,
+    Ballot,
+    checked_weights,
+    counted,
+    member_weights,
+    usual_ties,
+    weighs,
+)
 
-VOTES = ("majority", "weighted", "probability", "pick")
 _ROLLOUTS = 10_000  # between samples: more than any member draws itself
+_ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
+_MEMBERS = Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False))
+_VOTE = partial(checked_among, allowed=VOTES)
+_TIES = Parameter(CategoricalDistribution(TIES), default="first")
+_STRONGEST: Space = {
+    "strongest": Parameter(
+        CategoricalDistribution(tuple(STRATEGIES)),
+        When("tie_break", ("strongest",)),
+        joins="tie_break",
+        among="members",
+    )
+}
 
-FITTED = VOTES[:2]
-"""The votes that any recorded answers can be counted by."""
+
+def _members(name: str, members: Any) -> list[Program]:
+    if isinstance(members, str) or not isinstance(members, Sequence) or not members:
+        raise UserError(
+            "an ensemble needs a list of members: name at least one strategy or program"
+        )
+    return [_member(name, given) for given in members]
 
 
-class Ensemble(Program):
+def _member(name: str, given: Any) -> Program:
+    own = callable(given) and not isinstance(given, Program)
+    return Foreign(given) if own else member(name, given)
+
+
+class Ensemble(
+    Declared,
+    name="ensemble",
+    example="ensemble:simple,cot:majority",
+    space={**_STRONGEST, **WORDING},
+    replays=REPLAYS,
+    holds=("members",),
+):
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
     Args:
-        members: names of single-agent strategies, or programs; at least one.
+        members: names of single-agent strategies, programs, or modules and functions of your own;
+            at least one.
         vote: `majority`, `weighted`, `probability` (the LM's own, from `fm.lm(…, logprobs=True)` or
             DSPy's decision outputs), or `pick` (where answers differ, an LM says which is best).
         weights: one non-negative number per member, for votes and ties that weigh; None until
@@ -72,69 +110,48 @@ class Ensemble(Program):
 
     def __init__(
         self,
-        members: Sequence[str | Program],
-        vote: str = "majority",
+        members: Annotated[Sequence[str | dspy.Module | Callable[..., Any]], _members, _MEMBERS],
+        vote: Annotated[str, _VOTE, CategoricalDistribution(FITTED)] = "majority",
         weights: Sequence[float] | None = None,
         *,
-        samples: int = 1,
-        tie_break: str | None = None,
-        seed: int = 0,
-        lms: Mapping[str, dspy.BaseLM] | None = None,
-        sampling: Mapping[str, object] | None = None,
-        prompt_layout: str | None = None,
-        prompts: Mapping[str, str] | str | Path | None = None,
+        samples: Annotated[int, checked_whole, Said.CHANGED] = 1,
+        tie_break: Annotated[str | None, Said.CHANGED, _TIES] = None,
+        seed: Annotated[int, Said.DRAWN] = 0,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
-        if isinstance(members, str) or not isinstance(members, Sequence) or not members:
-            raise UserError(
-                "an ensemble needs a list of members: name at least one strategy or program"
-            )
-        if sampling and not all(isinstance(member, str) for member in members):
-            raise UserError(
-                "sampling is for members given by name: set it on the programs that are members"
-            )
-        if vote not in VOTES:
-            raise UserError(
-                f"there is no vote {vote!r}{did_you_mean(vote, VOTES)}: choose {' or '.join(VOTES)}"
-            )
-        self.members = [
-            SingleAgent(member, sampling=sampling) if isinstance(member, str) else member
-            for member in members
-        ]
         self.names = distinct([_name(member) for member in self.members])
-        for member, name in zip(self.members, self.names, strict=True):
-            if isinstance(member, SingleAgent):
-                member.rename(name)
-        self.vote = vote
-        self.weights = None if weights is None else _checked_weights(weights, len(self.members))
+        for agent, name in zip(self.members, self.names, strict=True):
+            if isinstance(agent, SingleAgent):
+                agent.rename(name)
+        if weights is not None:
+            self.weights = checked_weights(weights, len(members))
+        if samples > 1 and vote != "pick":
+            raise UserError(f"samples are for the vote pick, not for {vote}: drop them")
         if vote == "pick" and tie_break is not None:
             raise UserError("a pick has no ties: drop tie_break")
-        if checked_whole("samples", samples) > 1 and vote != "pick":
-            raise UserError(f"samples are for the vote pick, not for {vote}: drop them")
-        self.samples = samples
-        self.ties = None if tie_break is None else Ties.of(tie_break, self.names, seed)
-        self.seed = seed
+        if tie_break is not None:
+            self.tie_break: str | None = str(Ties.of(tie_break, self.names, seed))
         self.picker = Seat("pick", Picker) if vote == "pick" else None
-        self.word(prompts, prompt_layout)
-        self.assign(lms)
+
+    @property
+    def ties(self) -> Ties:
+        """The rule for ties that was given, or that of the vote, which fitted weights change."""
+        if self.tie_break is None:
+            return usual_ties(self.vote)
+        return Ties.of(self.tie_break, self.names, self.seed)
 
     @property
     def weighs(self) -> bool:
         """Whether the vote or its ties need weights."""
-        if self.vote in ("probability", "pick"):
-            return False
-        return self.vote == "weighted" or (self.ties is not None and self.ties.rule == "weight")
+        return weighs(self.vote, self.ties)
 
-    def describe(self) -> Described:
-        members = [member.describe() for member in self.members]
-        settings = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
-        if self.picker is not None and self.seed:
-            settings["seed"] = self.seed  # draws the order of the candidates
-        if self.samples > 1:
-            settings["samples"] = self.samples
-        if self.ties not in (None, _ties_of(self.vote)):
-            settings |= self.ties.described()
-        return settings
+    @property
+    def draws(self) -> bool:
+        return super().draws or (self.picker is not None and self.seed != 0)
+
+    def _said(self, setting: Setting) -> bool:
+        is_usual = setting.name == "tie_break" and self.ties == usual_ties(self.vote)
+        return super()._said(setting) and not is_usual
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
@@ -165,7 +182,7 @@ class Ensemble(Program):
             return await self._picked(task, turns, self.picker)
         ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]
         question = ASKER.get().question
-        decided = _counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
+        decided = counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
 
     async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
@@ -194,12 +211,12 @@ class Ensemble(Program):
     @contextmanager
     def unweighed(self) -> Iterator[None]:
         """A plain majority for the time being: what weights are fitted on."""
-        vote, ties = self.vote, self.ties
-        self.vote, self.ties = "majority", None
+        vote, tie_break = self.vote, self.tie_break
+        self.vote, self.tie_break = "majority", None
         try:
             yield
         finally:
-            self.vote, self.ties = vote, ties
+            self.vote, self.tie_break = vote, tie_break
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return ensemble_report(rows)
@@ -232,158 +249,7 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
     return Turn(name, 1, prediction.answer, str(last.text), usage=usage, details=details)
 
 
-class Ballot(NamedTuple):
-    """A member's answer, with the LM's own probability of it where that is known."""
-
-    agent: str
-    answer: str | None
-    probability: float | None
-
-
-def _counted(
-    ballots: Sequence[Ballot],
-    kind: Kind,
-    question: str | None,
-    vote: str,
-    weights: Sequence[float] | None,
-    ties: Ties | None,
-) -> Vote:
-    """The outcome of a vote, of one question or of its recorded answers."""
-    if vote == "probability":
-        weights = _probabilities(ballots)
-    names = [ballot.agent for ballot in ballots]
-    decide_tie = (ties or _ties_of(vote)).decider(question, names, weights)
-    answers = [ballot.answer for ballot in ballots]
-    return vote_among(answers, kind, None if vote == "majority" else weights, decide_tie)
-
-
-def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
-    """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
-    right = [0] * len(names)
-    total = options = 0
-    for row in map(ResultRow.of, rows):
-        turns = {turn.agent: turn.answer for turn in row.transcript}
-        if row.error:
-            continue
-        if list(turns) != list(names):
-            raise UserError(
-                f"row {row.id!r} is not of this ensemble: its members are {', '.join(names)}"
-            )
-        total += 1
-        options += _options(row)
-        for index, name in enumerate(names):
-            scored = score(turns[name], row.gold or "", row.kind, row.choices)
-            right[index] += scored.correct
-    if not total:
-        raise UserError(
-            "there are no finished rows to fit weights on: evaluate the ensemble on training "
-            "questions"
-        )
-    typical = max(2, round(options / total))
-    # Below 0, a vote for an answer would count against it: who guesses badly is left out.
-    return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
-
-
-def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
-    """The LM's own probability of each answer; 0 for an abstention, whose weight is not used."""
-    for ballot in ballots:
-        if ballot.answer is not None and ballot.probability is None:
-            raise UserError(
-                f"the vote goes by probability, and the LM of {ballot.agent!r} gave none: set "
-                "logprobs=true for an LM that gives them, or choose majority"
-            )
-    return [ballot.probability or 0.0 for ballot in ballots]
-
-
-def _ties_of(vote: str) -> Ties:
-    """The rule for ties of a vote, unless another is given."""
-    return Ties("first" if vote == "majority" else "weight")
-
-
 def _name(member: Program) -> str:
     if isinstance(member, SingleAgent):
         return member.seat.name
     return type(member).__name__.lower()
-
-
-def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
-    try:
-        values = [float(weight) for weight in weights]
-    except (TypeError, ValueError):
-        raise UserError(f"the weights are {weights!r}: give one number per member") from None
-    finite = all(0 <= value < float("inf") for value in values)
-    if len(values) != members or not finite or not any(values):
-        raise UserError(
-            f"{len(values)} weights for {members} members: give one number of at least 0 each, "
-            "not all 0"
-        )
-    return values
-
-
-def _options(row: ResultRow) -> int:
-    """The number of possible answers: the options, or without any the answers given, and one."""
-    choices = row.choices
-    if row.kind == "choice" and choices:
-        return len(choices)
-    if row.kind == "boolean":
-        return 2
-    return len({turn.answer for turn in row.transcript} - {None}) + 1
-
-
-def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
-    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
-    rows.
-    """
-    finished = [row for row in map(ResultRow.of, rows) if not row.error]
-    vote = parameters.get("vote") or "majority"
-    if not finished or vote == "pick":  # which has to be asked
-        return [None for _ in rows]
-    names = [turn.agent for turn in finished[0].transcript]
-    rule, weights = parameters.get("tie_break"), parameters.get("weights")
-    ties = _ties_of(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
-    if weights is None and (vote == "weighted" or (vote == "majority" and ties.rule == "weight")):
-        weights = member_weights(names, finished)
-    outcomes: list[Replayed | None] = []
-    for row in map(ResultRow.of, rows):
-        if row.error:
-            outcomes.append(None)
-            continue
-        ballots = [Ballot(turn.agent, turn.answer, turn.probability) for turn in row.transcript]
-        answer = _counted(ballots, row.kind, row.id, vote, weights, ties).answer
-        decided_by = "none" if answer is None else vote
-        outcomes.append(Replayed(answer, decided_by, 1, row.usage.calls or 0))
-    return outcomes
-
-
-_ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
-_SPACE: Space = {
-    "members": Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False)),
-    "vote": Parameter(CategoricalDistribution(FITTED)),
-    "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
-    "strongest": Parameter(
-        CategoricalDistribution(tuple(STRATEGIES)),
-        When("tie_break", ("strongest",)),
-        joins="tie_break",
-        among="members",
-    ),
-    "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
-}
-
-_FREE = ("vote", "weights", "tie_break", "seed")
-
-
-def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
-    """The ensemble to record: the one that needs no weights, and asks nobody else."""
-    kept = {name: value for name, value in parameters.items() if name not in _FREE}
-    return {**kept, "vote": "majority"}
-
-
-Ensemble.protocol = Protocol(
-    "ensemble",
-    "ensemble:simple,cot:majority",
-    partial(items_and, "members", "vote"),
-    _SPACE,
-    Replays(_FREE, _recorded, _replayed, same_calls=True),
-    holds=("members",),
-)

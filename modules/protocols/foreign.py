@@ -29,7 +29,7 @@ from ..agents.transcript import Turn
 from ..base.calls import ASKER, CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
-from ..base.saved_file import MAX_BYTES, Described
+from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
@@ -39,8 +39,8 @@ from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, check_no_pickle, predictors_of
 
-MODULE, STATE = "module.json", "state.json"
-"""Files of a saved module: which one it is, and what DSPy's `load` reads."""
+STATE = "state.json"
+"""The file of a saved module that DSPy's `load` reads; MODULE says which module it is."""
 
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction, which are never the answer."""
@@ -163,6 +163,11 @@ class Foreign(Program):
         """The number of turns is not known before it has run."""
         return []
 
+    def check_saved(self) -> None:
+        """Raise UserError for a callable, here and where a program has it as a part."""
+        if not isinstance(self.module, dspy.Module):
+            raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
+
     def save(
         self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
     ) -> None:
@@ -174,8 +179,7 @@ class Foreign(Program):
         folder that cannot be written.
         """
         place = Path(path)
-        if not isinstance(self.module, dspy.Module):
-            raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
+        self.check_saved()
         check_no_pickle(place, save_program, modules_to_serialize)
         check_kept(self.module)
         state = {
@@ -277,6 +281,7 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
+        self.miss_options(asked["choices"])
         held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
         question = Question(
             {"meta": {}, **asked, **held, "choices": asked["choices"] or None},

@@ -5,6 +5,7 @@ holds.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -24,7 +25,7 @@ from ..agents.prompt import check_passage
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
-from ..base.errors import UserError
+from ..base.errors import UserError, checked_among
 from ..base.saved_file import Described
 from ..base.space import Parameter
 from ..base.sync import run_sync
@@ -74,6 +75,9 @@ class Program(dspy.Module):  # type: ignore[misc]
     own_lm: Callable[[], Any] | None = None
     """Makes the LM that it was saved with, for seats without one; None where it has none."""
 
+    kinds: Sequence[str] = ()
+    """The kinds of the questions that it was measured on, where it was saved with them."""
+
     def forward(
         self,
         question: str,
@@ -95,6 +99,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         kind: Kind | None = None,
     ) -> dspy.Prediction:
         task = Task.of(question, choices, context, kind)
+        self.miss_options(task.choices)
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
@@ -114,6 +119,15 @@ class Program(dspy.Module):  # type: ignore[misc]
         del prediction["answer"]
         prediction["answer"] = answer
         return prediction
+
+    def miss_options(self, choices: object) -> None:
+        """Warn of a question without options, where all that it was measured on had them."""
+        if list(self.kinds) == ["choice"] and not choices:
+            warnings.warn(
+                "this program was measured on questions with options, and this one has none: give "
+                "choices=[…], on the command line --choice TEXT for each",
+                stacklevel=2,
+            )
 
     def lm_of_its_own(self) -> Any:
         """The LM that it was saved with; None without one, and where that cannot be made and DSPy
@@ -247,10 +261,8 @@ class Program(dspy.Module):  # type: ignore[misc]
 
         Raises UserError for an agent that no program has, no instructions, and another layout.
         """
-        if prompt_layout not in (None, *LAYOUTS):
-            raise UserError(
-                f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}"
-            )
+        if prompt_layout is not None:
+            checked_among("prompt layout", prompt_layout, LAYOUTS)
         instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
         worded_before = {
             id(seat) for part in parts if part.verbatim for seat in part.seats().values()

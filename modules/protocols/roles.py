@@ -96,7 +96,7 @@ def role_of(name: str, thing: Any) -> Role:
     """The role that a user means: a `Role`, a signature, or what a file says of one. Raises
     UserError for what cannot take a seat.
     """
-    if thing is _BUILT_IN.get(name):
+    if thing is not None and thing is _BUILT_IN.get(name):
         return _BUILT_IN[name]
     if isinstance(thing, Role) and thing.checked_as == name:
         return thing

@@ -17,7 +17,7 @@ from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, When
 from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
-from .program import SeatTurns
+from .program import Program, SeatTurns
 from .roles import Role, cast_of, roles_given, seat_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
@@ -70,8 +70,8 @@ class SingleAgent(
         retrieval: `queries`, which an agent writes itself, or `question`, the only query.
         max_queries: most queries that an agent writes.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
-        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
-            `role_first`, in the system message.
+        prompt_layout: where instructions stand: `role_last` (the default), after what all agents
+            share, or `role_first`, in the system message.
         prompts: your instructions by agent, or a YAML file with them.
 
     Raises UserError for an unknown strategy, role or demonstration, strategy and role together, and
@@ -179,3 +179,16 @@ class SingleAgent(
         for own, other in zip(agent.predictors(), self.predictors(), strict=True):
             own.signature, own.demos = other.signature, other.demos
         return agent
+
+
+def member(name: str, given: Any) -> Program:
+    """A program inside of another: the one that is given, or an agent with the named strategy.
+    Raises UserError for what is neither, with the name of the parameter.
+    """
+    if isinstance(given, str):
+        return SingleAgent(given)
+    if not isinstance(given, Program):
+        raise UserError(
+            f"{name}: a {type(given).__name__} is no program: give one, or the name of a strategy"
+        )
+    return given

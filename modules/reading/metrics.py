@@ -14,7 +14,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import dspy
-import numpy as np
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
@@ -172,6 +171,9 @@ class Metric:
         )
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 
+    def ended(self, rows: int) -> None:
+        """Called once a run has so many rows. Raises UserError where none could be scored."""
+
     def graded(self, scored: Callable[[], Any]) -> Graded:
         """Checks what a metric returned. Raises MetricError, and whatever ends a run."""
         try:
@@ -182,8 +184,10 @@ class Metric:
             ):
                 feedback, returned = returned.get("feedback"), returned["score"]
             feedback = None if feedback is None else str(feedback)
-            right = isinstance(returned, bool | np.bool_)
-            number = isinstance(returned, Number | np.number) and not isinstance(returned, complex)
+            if getattr(returned, "shape", None) == ():  # one number, of NumPy or PyTorch
+                returned = returned.item()
+            right = isinstance(returned, bool)
+            number = isinstance(returned, Number) and not isinstance(returned, complex)
             value = float(returned) if right or number else None
         except (FatalCallError, MetricError):
             raise
@@ -201,11 +205,11 @@ class Metric:
             )
         if wrong := self.scale.fault(value):
             raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")
-        whole = right or (isinstance(returned, int | np.integer) and value in (0, 1))
+        whole = right or (isinstance(returned, int) and value in (0, 1))
         correct = bool(value) if self.rate or (self.rate is None and whole) else None
         return Graded(value, correct, feedback)
 
-    def _arguments(self, question: Question, prediction: Any, *more: Any) -> list[Any]:
+    def _arguments(self, question: Question, prediction: object, *more: object) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
         example = Question(question, **meta) if meta else question
         # GEPA passes five arguments: a metric gets as many of them as it takes.
@@ -323,7 +327,7 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 # ----------------------------------------------------------------------------------
 
 
-def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
+def _parameters(function: Callable[..., object], name: str) -> tuple[int, int]:
     """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
     target = function.forward if isinstance(function, dspy.Module) else function
     try:
@@ -347,14 +351,14 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
     return max(2, needed), min(5, room)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     while isinstance(function, partial):
         function = function.func
     name = getattr(function, "__name__", None) or type(function).__name__
     return "metric" if name == "<lambda>" else str(name)
 
 
-def code_of(thing: Any) -> str:
+def code_of(thing: object) -> str:
     """A short hash of what a function or object does: its source, and the plain values that it
     holds.
     """
@@ -362,7 +366,7 @@ def code_of(thing: Any) -> str:
     return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
+def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     """The sources and plain values that a function or object is made of, in a fixed order."""
     if isinstance(thing, _PLAIN):
         return [thing]
@@ -402,7 +406,7 @@ def values_held_by(function: FunctionType) -> list[Any]:
     return [closed, function.__defaults__, function.__kwdefaults__]
 
 
-def source_of(thing: Any) -> str:
+def source_of(thing: object) -> str:
     """The source of a class or function; its bytecode where there is none, and of a lambda."""
     if not isinstance(thing, type):
         return _read_source(thing)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any, get_args
 
 import dspy
@@ -61,7 +62,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     """Whether nobody stated the kind, so that a source of questions may decide it for all."""
 
     def __init__(
-        self, base: Mapping[str, object] | dspy.Example | None = None, **fields: Any
+        self, base: Mapping[str, object] | dspy.Example | None = None, **fields: object
     ) -> None:
         held = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
         given = {**dict(held), **fields}
@@ -157,7 +158,7 @@ def _is_open(question: Question) -> bool:
     return question._kind_guessed and question.choices is None
 
 
-def answer_texts(answer: Any) -> Any:
+def answer_texts(answer: object) -> Any:
     """A gold answer, or each of several accepted ones, as text where it is a number or a truth
     value.
     """
@@ -246,7 +247,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     return checked | ({"accepted": accepted} if len(accepted) > 1 else {}) | others
 
 
-def _are_files(row: Mapping[str, Any]) -> bool:
+def _are_files(row: Mapping[str, object]) -> bool:
     """Whether a row has a task's files or tests, and no answer or options."""
     held = [row[name] for name in TASK_FILES if row.get(name) is not None]
     asked = row.get("answer") is None and row.get("choices") is None
@@ -268,6 +269,11 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
         for path in files:
             check_inside(path, f"{name}, {part}")
         checked[part] = dict(files)
+    paths = {path for files in checked.values() for path in files}
+    for path in paths:
+        folders = {str(above) for above in PurePosixPath(path).parents}
+        for both in folders & paths:
+            raise UserError(f"{name}: {both!r} is a file, so {path!r} cannot lie in it")
     return checked
 
 
@@ -286,7 +292,7 @@ def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str
     return (texts[0] if texts else None), texts
 
 
-def require_text(value: Any, needs: str) -> str:
+def require_text(value: object, needs: str) -> str:
     if not isinstance(value, str):
         raise UserError(f"{needs}, as text; it is {_type_name(value)}")
     if not value.strip():
@@ -299,7 +305,7 @@ def require_text(value: Any, needs: str) -> str:
     return value
 
 
-def check_choices(choices: Any, name: str) -> dict[str, str] | None:
+def check_choices(choices: object, name: str) -> dict[str, str] | None:
     """The choices as labels and texts; a list of texts is labelled A, B, …. Raises UserError."""
     if choices is None:
         return None
@@ -358,7 +364,7 @@ def check_context(context: Any, name: str) -> str | list[str] | None:
     return list(context) or None
 
 
-def _check_meta(meta: Any, name: str) -> dict[str, object]:
+def _check_meta(meta: object, name: str) -> dict[str, object]:
     if meta is None:
         return {}
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
@@ -368,7 +374,7 @@ def _check_meta(meta: Any, name: str) -> dict[str, object]:
     return dict(meta)
 
 
-def _meta_of(meta: Any, extras: dict[str, object]) -> Any:
+def _meta_of(meta: object, extras: dict[str, object]) -> Any:
     """Adds the row's other fields to `meta`; a field in both must have one value."""
     extras = {key: value for key, value in extras.items() if value is not None}
     if not extras or not (meta is None or isinstance(meta, Mapping)):
@@ -380,7 +386,7 @@ def _meta_of(meta: Any, extras: dict[str, object]) -> Any:
     return meta
 
 
-def choices_by_label(choices: Any) -> Any:
+def choices_by_label(choices: object) -> Any:
     """Choices as an object of labels and texts, where the shape is one of those that data
     sets use.
     """
@@ -400,12 +406,12 @@ def choices_by_label(choices: Any) -> Any:
     return choices
 
 
-def _lettered(texts: Sequence[Any]) -> dict[str, object]:
+def _lettered(texts: Sequence[object]) -> dict[str, object]:
     # What goes beyond Z is refused by its number.
     return {chr(ord("A") + place): text for place, text in enumerate(texts)}
 
 
-def _text_of_number(value: Any) -> Any:
+def _text_of_number(value: object) -> Any:
     """`value`, or its digits if it is a whole number (a column of ids or labels that was read as
     numbers).
     """
@@ -414,7 +420,7 @@ def _text_of_number(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _text_of_scalar(value: Any) -> Any:
+def _text_of_scalar(value: object) -> Any:
     """`value`, or its text if it is a number or a truth value; no text is made of infinities."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -423,7 +429,7 @@ def _text_of_scalar(value: Any) -> Any:
     return _text_of_number(value)
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     return "missing" if value is None else type(value).__name__
 
 

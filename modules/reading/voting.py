@@ -42,7 +42,11 @@ class Ties:
 
     @classmethod
     def of(
-        cls, tie_break: Any, voters: Sequence[str], seed: Any = 0, allowed: Sequence[str] = TIES
+        cls,
+        tie_break: object,
+        voters: Sequence[str],
+        seed: object = 0,
+        allowed: Sequence[str] = TIES,
     ) -> "Ties":
         """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError."""
         rule, *voter = re.split("[:=]", str(tie_break), maxsplit=1)

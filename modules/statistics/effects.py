@@ -63,12 +63,12 @@ def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
     return found
 
 
-def _key(value: Any) -> str:
+def _key(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
 def _pairs(
-    settings: Mapping[str, Tried], name: str, value: Any, against: Any
+    settings: Mapping[str, Tried], name: str, value: object, against: object
 ) -> Iterator[tuple[Tried, Tried]]:
     """Settings with the one and the other value that are equal in all other choices that both have:
     a choice may bring another with it, as `strongest` the name of an agent.
@@ -85,7 +85,7 @@ def _pairs(
 
 
 def _effect(
-    name: str, value: Any, against: Any, pairs: Sequence[tuple[Tried, Tried]], unit: float
+    name: str, value: object, against: object, pairs: Sequence[tuple[Tried, Tried]], unit: float
 ) -> Effect:
     scores: dict[int, list[tuple[float, float]]] = {}
     for trial, rival in pairs:

@@ -82,7 +82,7 @@ class Candidates:
                 self._candidates[name] = PromptCandidate(name, self._seated(program), shown)
         return name
 
-    def scored(self, question: Question, prediction: Any, score: float) -> None:
+    def scored(self, question: Question, prediction: object, score: float) -> None:
         """Note a score; predictions that no candidate made are ignored."""
         program = getattr(prediction, "_program", None)
         if program is None:

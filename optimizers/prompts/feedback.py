@@ -35,7 +35,7 @@ def feedback(
     return "\n".join(account.lines() if graded is None else account.graded(graded))
 
 
-def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
+def quoted(text: object, most: int = MAX_QUOTE_CHARS) -> str:
     """Foreign text as one line in quotation marks, cut to this many characters, without prompt
     markers.
     """

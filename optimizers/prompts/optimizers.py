@@ -106,7 +106,7 @@ class PromptOptimizer:
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
 
-def _checked(name: str, thing: Any) -> PromptOptimizer:
+def _checked(name: str, thing: object) -> PromptOptimizer:
     """Check an imported optimizer; presets that it lacks get empty settings."""
     if not isinstance(thing, PromptOptimizer):
         raise UserError(
@@ -479,7 +479,7 @@ def _solved(
 
 
 def _reflected(
-    candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
+    candidate: dict[str, str], reflective_dataset: object, components_to_update: list[str]
 ) -> dict[str, str]:
     """GEPA's own proposer of instructions, with an adapter that reads every reply; without a usable
     reply, the instructions are unchanged.

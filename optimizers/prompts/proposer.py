@@ -63,7 +63,7 @@ class Proposer:
     supports_response_schema = False
     supported_params = frozenset(SAMPLING)
 
-    def __init__(self, lm: Any, control: CallControl, kept: Kept) -> None:
+    def __init__(self, lm: dspy.BaseLM, control: CallControl, kept: Kept) -> None:
         self.lm, self.control, self.kept = lm, control, kept
         self.takes: Sequence[str] = getattr(lm, "takes", SAMPLING)
         # How many samples of a new request are asked at once, for an optimizer that will ask for at
@@ -72,7 +72,7 @@ class Proposer:
         self._replies: dict[str, list[str | None]] = {}
         self._given: Counter[str] = Counter()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Proposer:
+    def __deepcopy__(self, memo: dict[int, object]) -> Proposer:
         return self
 
     def as_lm(self, at_once: int = 1) -> dspy.LM:
@@ -157,7 +157,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         self._page = None if program is None else program_page(program)
 
     def format(
-        self, signature: Any, demos: list[dict[str, object]], inputs: dict[str, object]
+        self, signature: object, demos: list[dict[str, object]], inputs: dict[str, object]
     ) -> Any:
         if self._page is not None and SOURCE in inputs:
             inputs = {**inputs, SOURCE: self._page}

@@ -37,14 +37,14 @@ class CallControl:
     the error that ended everything, or None. Thread-safe.
     """
 
-    def __init__(self, within: Callable[[], AbstractContextManager[Any]]) -> None:
+    def __init__(self, within: Callable[[], AbstractContextManager[object]]) -> None:
         self._within = within
         self._lock = threading.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._failures = 0
         self.problem: BaseException | None = None
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CallControl:
+    def __deepcopy__(self, memo: dict[int, object]) -> CallControl:
         return self
 
     @contextmanager
@@ -69,7 +69,7 @@ class CallControl:
             self.halt(problem)
             raise
 
-    async def attended(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    async def attended(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """Await a call, which `halt` can cancel."""
         task = asyncio.current_task()
         assert task is not None
@@ -127,7 +127,7 @@ class Student(dspy.Module):  # type: ignore[misc]
         self.sampled = False
         self.own_signatures = False
 
-    def forward(self, **inputs: Any) -> dspy.Prediction:
+    def forward(self, **inputs: object) -> dspy.Prediction:
         trace = dspy.settings.trace
         start = len(trace or ())
         try:
@@ -150,7 +150,7 @@ class Student(dspy.Module):  # type: ignore[misc]
         prediction._program = None if self.sampled else self.program
         return prediction
 
-    def _answer(self, **inputs: Any) -> Awaitable[dspy.Prediction]:
+    def _answer(self, **inputs: object) -> Awaitable[dspy.Prediction]:
         answer: Awaitable[dspy.Prediction] = self.program.acall(**inputs)
         return answer
 
@@ -206,16 +206,16 @@ class TeamTeacher(Student):
         self._compiled = True  # DSPy would add labelled questions, which the team is not shown
 
         # A function, since copies share the team, and its prompts are not the student's.
-        def ask(**inputs: Any) -> Awaitable[dspy.Prediction]:
+        def ask(**inputs: object) -> Awaitable[dspy.Prediction]:
             answer: Awaitable[dspy.Prediction] = team.acall(**inputs)
             return answer
 
         self._team = ask
 
-    def _answer(self, **inputs: Any) -> Awaitable[dspy.Prediction]:
+    def _answer(self, **inputs: object) -> Awaitable[dspy.Prediction]:
         return self._team(**inputs)
 
-    def forward(self, **inputs: Any) -> dspy.Prediction:
+    def forward(self, **inputs: object) -> dspy.Prediction:
         # The team's own calls are of other prompts than the one that learns.
         with dspy.context(trace=None):
             prediction = super().forward(**inputs)
@@ -244,7 +244,7 @@ class Sampled:
     def __init__(self, engine: Any, rollout: int) -> None:
         self._engine, self._rollout = engine, rollout
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Sampled:
+    def __deepcopy__(self, memo: dict[int, object]) -> Sampled:
         return self
 
     async def ask(self, written: Written) -> Any:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,12 +14,16 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import Registry
+from ...modules.base.saved_file import MODULE
 from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
-from .run_files import ScoreFields
+from .run_files import LMFields, ScoreFields
+from .settings import settings
 from .wording import money, percent, signed_interval
 
 MOST_FIGURES = 12
+MEASURED = "measured.json"
+"""The kinds of the questions that a saved program was measured on, beside it."""
 DIFFERENCE = "difference"
 """The name of a score that is a difference to another program's."""
 
@@ -261,7 +266,7 @@ def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str,
     }
 
 
-def _checked(name: str, thing: Any) -> Kind:
+def _checked(name: str, thing: object) -> Kind:
     if not isinstance(thing, Kind):
         raise UserError(f"{name} is not a kind of result: name a Kind of folkmoot.pipelines.base")
     return thing
@@ -281,3 +286,34 @@ def result_kind(folder: Path) -> Kind | None:
     """The kind of a folder; that of the training where a network's test lies in the same folder."""
     held = kinds_in(folder)
     return min(held, key=lambda kind: kind.command == "evaluate", default=None)
+
+
+def measured_kinds(program: Path) -> list[str]:
+    """The kinds of the questions that the program in a folder was measured on, where it says so."""
+    kinds = (read_object(program / MEASURED) or {}).get("kinds")
+    return kinds if isinstance(kinds, list) else []
+
+
+def ask_command(folder: Path, program: Path, lms: Mapping[str, LMFields]) -> str:
+    """The command that asks the program of a result, to be pasted: with options where it was
+    measured with them.
+    """
+    words = ["folkmoot", "ask", str(folder), "YOUR QUESTION"]
+    if measured_kinds(program) == ["choice"]:
+        words += ["--choice", "ONE OPTION", "--choice", "ANOTHER"]
+    return shlex.join(words) + program_options(program, lms)
+
+
+def program_options(program: Path, lms: Mapping[str, LMFields]) -> str:
+    """The options that a saved program needs, to be pasted behind a command: the class of a module
+    of the user's own, and the addresses of LMs, neither of which is taken from its files.
+    """
+    words = []
+    module = read_object(program / MODULE) or {}
+    if own := module.get("spec") or module.get("class"):
+        words += ["--set", f"program={own}"]
+    for seat, described in lms.items():
+        address = described["endpoint"].rpartition(" at ")[2]
+        if address.startswith("http") and address != settings().openai_base_url:
+            words += ["--api-base", address if seat == "*" else f"{seat}={address}"]
+    return f" {shlex.join(words)}" if words else ""

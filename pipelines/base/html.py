@@ -14,7 +14,7 @@ SHOWN_ROWS = 5
 _CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
 
 
-def html_text(value: Any) -> str:
+def html_text(value: object) -> str:
     """A value as text that is safe in HTML: no mark-up, no invisible characters; None is a dash."""
     if value is None:
         return "–"
@@ -22,7 +22,7 @@ def html_text(value: Any) -> str:
     return escape(cut(clean(text), MOST_CHARS))
 
 
-def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table with a line per row."""
     head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)
     lines = (

@@ -24,7 +24,7 @@ from ...modules.base.files import (
 )
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """UTF-8 without line ends; lone halves of surrogate pairs, which UTF-8 lacks, as escapes.
 
     Raises TypeError for what JSON cannot hold.
@@ -35,12 +35,12 @@ def to_json(value: Any) -> bytes:
         return json.dumps(value).encode()
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write atomically: a reader sees the old file or the new one, whole."""
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Any:
     """The value after a round trip through JSON."""
     return json.loads(json.dumps(value, default=str))
 
@@ -145,14 +145,14 @@ class Journal:
         size = os.fstat(self.file).st_size
         self._torn = bool(size) and os.pread(self.file, 1, size - 1) != b"\n"
 
-    def append(self, record: Any) -> tuple[int, int]:
+    def append(self, record: object) -> tuple[int, int]:
         """Append a line; returns its offset and length. Raises UserError when the disk is full."""
         try:
             return self.write(record)
         except OSError as problem:
             raise unwritten(self.path, problem) from None
 
-    def write(self, record: Any) -> tuple[int, int]:
+    def write(self, record: object) -> tuple[int, int]:
         """Do what `append` does, but raise OSError."""
         try:
             return self._write(record)
@@ -161,7 +161,7 @@ class Journal:
                 raise
         return self._write(record)
 
-    def _write(self, record: Any) -> tuple[int, int]:
+    def _write(self, record: object) -> tuple[int, int]:
         line = to_json(record) + b"\n"
         with self._lock:
             # Ends what a killed process left, so that readers skip that line alone.

@@ -8,9 +8,11 @@ shows the plan before and the outcome after (`cli/life.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+from .wording import total_cost
 
 
 class Plan(Protocol):
@@ -37,6 +39,44 @@ class Plan(Protocol):
 
     def to_dict(self) -> dict[str, object]:
         """The plan as JSON."""
+
+
+Cost = tuple[float, float] | None
+
+
+class PlanOfSteps:
+    """The plan of a command that carries out those of other commands: `plans`, which are shown
+    under their titles, then `notes`, and what all of it may cost.
+    """
+
+    request: Any
+    plans: Mapping[str, Plan]
+    notes: list[str]
+
+    @property
+    def warnings(self) -> list[str]:
+        texts = (text for plan in self.plans.values() for text in plan.warnings)
+        return list(dict.fromkeys(texts))
+
+    @property
+    def cost(self) -> Cost:
+        return total_cost(plan.cost for plan in self.plans.values())
+
+    def lines(self) -> list[str]:
+        lines = list[str]()
+        for title, plan in self.plans.items():
+            lines += [title, *(f"  {line}" for line in plan.lines())]
+        lines += self.notes
+        if self.cost is not None:
+            lines.append(f"in all: {self.cost[0]:.2f} to {self.cost[1]:.2f} USD")
+        if self.request.budget is not None:
+            lines.append(f"budget of all total_cost: {self.request.budget}")
+        return lines
+
+    def to_dict(self) -> dict[str, object]:
+        plans = [{"step": title, **plan.to_dict()} for title, plan in self.plans.items()]
+        budget = self.request.budget and str(self.request.budget)
+        return {"steps": plans, "cost_usd": self.cost, "budget": budget, "notes": self.notes}
 
 
 class Outcome(Protocol):

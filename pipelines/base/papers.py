@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import yaml
 
@@ -27,7 +26,7 @@ def bibtex(names: Collection[str]) -> list[str]:
     return entries
 
 
-def protocols_in(program: Any) -> set[str]:
+def protocols_in(program: object) -> set[str]:
     """The names of the protocols in what `Program.describe` says, those of members included."""
     if isinstance(program, Mapping):
         own = {program["program"]} if isinstance(program.get("program"), str) else set[str]()

@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import textwrap
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
@@ -22,6 +22,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     get_args,
+    get_origin,
     get_type_hints,
 )
 
@@ -29,7 +30,7 @@ from typer import Argument, Option
 from typer.models import ParameterInfo
 from typing_extensions import Doc
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     import dspy
@@ -94,6 +95,14 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
     return decorate
 
 
+_NUMBERS: dict[type, tuple[Any, str]] = {
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    bool: (bool, "true or false"),
+}
+"""The types of options that are no text, what a file may hold for them, and that in words."""
+
+
 class CommandOption(NamedTuple):
     """A field of a request on the command line: the type that it is parsed as, and typer's
     description.
@@ -102,6 +111,31 @@ class CommandOption(NamedTuple):
     field: Field[Any]
     type: Any
     info: Any
+
+    @property
+    def kind(self) -> type[Any]:
+        """The type of one value: of `float | None` or `list[str]` the type within it."""
+        return next(part for part in (*get_args(self.type), self.type) if isinstance(part, type))
+
+    def check(self, where: str, value: object) -> None:
+        """Raise UserError for a value in a file that is of another type, or out of range."""
+        takes, words = _NUMBERS.get(self.kind, (str, "text in quotes"))
+        # Python counts true and false as whole numbers, too.
+        if not isinstance(value, takes) or isinstance(value, bool) is not (self.kind is bool):
+            several = "a list of " if get_origin(self.type) is list else ""
+            raise UserError(f"{where} is not {several}{words}: correct it")
+        low, high = self.info.min, self.info.max
+        if (low is not None and value < low) or (high is not None and value > high):
+            ends = f"of at least {low}" if high is None else f"from {low} to {high}"
+            raise UserError(f"{where} is {value}: give {words} {ends}")
+
+    def placed(self, value: str, home: Path) -> str:
+        """A path in a file that lies in the folder `home`, where the option is a path."""
+        parts = {*(self.info.metavar or "").split("|")}
+        beside = home / Path(value).expanduser()
+        # What may be a name, too, is one where there is no such file.
+        is_path = {"FILE", "DIR"} & parts and ("NAME" not in parts or beside.exists())
+        return str(beside) if is_path else value
 
     @property
     def long_name(self) -> str:
@@ -133,7 +167,35 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     return options
 
 
-def given_again(request: Any, other: type[Any], without: Container[str]) -> str:
+def options_of_file(
+    where: str,
+    document: Mapping[str, Any],
+    known: Mapping[str, CommandOption],
+    home: Path,
+    others: Collection[str] = (),
+) -> dict[str, Any]:
+    """The options of a request that stand in a file in the folder `home`, as the request takes
+    them. `others` are further keys that the file may have, for advice.
+
+    Raises UserError for an unknown key, and for a number or switch that is none.
+    """
+    options = dict[str, Any]()
+    for name, value in document.items():
+        if name not in known:
+            meant = did_you_mean(name, [*others, *known])
+            raise UserError(f"{where} has an unknown key {name!r}{meant}")
+        option = known[name]
+        if value is not None and option.kind in _NUMBERS:
+            option.check(f"{where}: {name}", value)
+        elif type(value) in (int, float):  # text on the command line, such as points
+            value = str(value)
+        elif isinstance(value, str):
+            value = option.placed(value, home)
+        options[name] = value
+    return options
+
+
+def given_again(request: object, other: type[object], without: Container[str]) -> str:
     """The options of `request` that were given and that another command has too, to be pasted
     behind that command; none of those `without`.
     """
@@ -610,7 +672,7 @@ def pairs_text(pairs: Pairs) -> list[str]:
     return list(pairs or ())
 
 
-def split_items(values: str | Iterable[Any] | None) -> list[Any]:
+def split_items(values: str | Iterable[object] | None) -> list[Any]:
     """The items of an option that may be repeated, and may hold several items separated by
     commas.
     """

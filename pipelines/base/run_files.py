@@ -4,21 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import KeysView, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import KeysView
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.keyed import Keyed
 from ...modules.base.saved_file import Described
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
-
-if TYPE_CHECKING:  # which would bring Optuna along
-    from ...modules.base.space import Setting
-
-T = TypeVar("T")
 
 BOOKS = ".folkmoot"
 """The folder in a run's folder with what only folkmoot reads: calls, their ledger, locks, and what
@@ -61,26 +55,10 @@ def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
     return ScoreFields(value=value, low=low, high=high, n=n)
 
 
-class ByKey:
-    """What is also read by key, as in the file that it stands in."""
-
-    __slots__ = ()
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self.__slots__:
-            raise KeyError(name)
-        return getattr(self, name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """What is None does not stand in the file."""
-        value = self[name] if name in self.__slots__ else None
-        return default if value is None else value
-
-
-@dataclass(frozen=True, slots=True)
-class Counts(ByKey):
+class Counts(Keyed):
     """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
 
+    __slots__ = ()
     questions: int
     rows: int = 0
     correct: int | None = None
@@ -89,12 +67,12 @@ class Counts(ByKey):
     truncated: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Flaky(ByKey):
+class Flaky(Keyed):
     """A question that is right in some of its repeats and wrong in others; `flips` is the share of
     repeats that differ from the majority.
     """
 
+    __slots__ = ()
     id: str
     repeats: int
     right: int
@@ -222,17 +200,17 @@ class Manifest(Keyed):
         return dict.fromkeys(str(lm.endpoint) for lm in self.lms.values()).keys()
 
 
-@dataclass(frozen=True, slots=True)
-class TrialEntry(ByKey):
-    """A trial as `study.json` has it; what is None is left out there.
+class TrialEntry(Keyed):
+    """A trial as `study.json` has it.
 
     `same_as` is the number of a trial with the same setting.
     """
 
+    __slots__ = ()
     trial: int
     state: str
     place: int | None
-    setting: Setting | None
+    setting: dict[str, Any] | None
     home: str | None = None
     told_by: int | None = None
     same_as: int | None = None
@@ -241,21 +219,21 @@ class TrialEntry(ByKey):
     lost: bool | None = None
     questions: int | None = None
     errors: int | None = None
-    scores: dict[str, ScoreFields] = field(default_factory=dict)
+    scores: dict[str, ScoreFields]
 
     def value(self, objective: str) -> float:
         """Its score in an objective."""
-        return ScoreFields.of(self.scores[objective]).value
+        return self.scores[objective].value
 
 
-@dataclass(frozen=True, slots=True)
-class WinnerJudged(ByKey):
+class WinnerJudged(Keyed):
     """The winner beside the default on questions that no trial saw.
 
     Where both are the `same` program, there is no difference, and so no test of it. `unread` says
     why the difference could not be tested.
     """
 
+    __slots__ = ()
     same: bool
     n: int
     winner: ScoreFields
@@ -266,10 +244,10 @@ class WinnerJudged(ByKey):
     unread: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StudyReport(ByKey):
+class StudyReport(Keyed):
     """`study.json`: what a study tried, what it took, and its winner."""
 
+    __slots__ = ()
     study: str
     storage: str
     objectives: list[str]
@@ -290,41 +268,9 @@ class StudyReport(ByKey):
     versions: dict[str, str]
     table: list[TrialEntry]
     lost: UsageFields | None = None
-    effects: list[dict[str, Any]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> StudyReport:
-        """The report that a file holds. Raises LookupError, TypeError or AttributeError for one
-        that is damaged.
-        """
-        best, judged = document["best"], document["validation"]
-        return replace(
-            object_of(cls, document),
-            best=None if best is None else object_of(TrialEntry, best),
-            front=[object_of(TrialEntry, entry) for entry in document["front"]],
-            table=[object_of(TrialEntry, entry) for entry in document["table"]],
-            validation=None if judged is None else object_of(WinnerJudged, judged),
-        )
+    effects: list[dict[str, Any]] | None = None
 
     @property
     def goal(self) -> str:
         """The first objective, which decides."""
         return self.objectives[0]
-
-
-def object_of(kind: type[T], document: Mapping[str, Any]) -> T:
-    """The object of a dataclass that stands in a file, without fields that only another version
-    knows. Raises TypeError where a field is missing.
-    """
-    known = {own.name for own in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in document.items() if name in known})
-
-
-def document_of(value: Any) -> Any:
-    """What a file holds of an object of a dataclass: the fields that differ from their defaults."""
-    if isinstance(value, list):
-        return [document_of(item) for item in value]
-    if not is_dataclass(value):
-        return value
-    held = {own.name: (getattr(value, own.name), own.default) for own in fields(value)}
-    return {name: document_of(part) for name, (part, default) in held.items() if part != default}

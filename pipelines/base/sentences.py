@@ -11,7 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from .wording import counted, percent, signed
 
 
-def sentence(package: str, template: str, name: str, *values: Any) -> str:
+def sentence(package: str, template: str, name: str, *values: object) -> str:
     """Render the macro of this name in a room's template with these values, on one line."""
     return " ".join(str(getattr(_macros(package, template), name)(*values)).split())
 

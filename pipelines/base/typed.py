@@ -26,7 +26,9 @@ Signed = Annotated[float, Field(ge=-1e18, le=1e18)]
 _PLAIN: dict[Any, Any] = {str: Text, int: Number, float: Amount}
 
 
-def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **others: Any) -> Any:
+def as_read(
+    kind: object, needed: Collection[str] = (), *, more: bool = True, **others: object
+) -> Any:
     """A variant of a TypedDict for objects from files, in which only the `needed` fields are
     required. Numbers must be at least 0 and not absurdly large. Undeclared fields are allowed with
     `more`; `others` replaces the types of fields.
@@ -41,7 +43,7 @@ def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **oth
     return with_config(how)(declared)
 
 
-def _checked(hint: Any) -> Any:
+def _checked(hint: object) -> Any:
     origin = get_origin(hint)
     if origin not in (list, dict, Union, UnionType):
         return _PLAIN.get(hint, hint)
@@ -54,7 +56,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def misfit(value: Any, kind: Any) -> str | None:
+def misfit(value: object, kind: object) -> str | None:
     """The first part of a value that does not fit a type of `as_read`, such as `usage.calls`; None
     if all fits.
     """

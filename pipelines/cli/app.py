@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.exceptions import TyperException
 from typer.models import OptionInfo
 
 from ...modules.base.errors import UserError
@@ -165,6 +166,18 @@ class RequestCommand(TyperCommand):
         self.params, self.callback = described.params, described.callback
         return getattr(self, name)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as problem:
+            wanted = getattr(problem, "param", None)
+            # An error that names a parameter and says nothing of it: that one is missing.
+            if wanted is None or problem.message:
+                raise
+            assert self.name is not None
+            with guarded():
+                raise UserError(_missing(self.name, wanted)) from None
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         if len(self.params) < MANY_OPTIONS:
             super().format_help(ctx, formatter)
@@ -179,6 +192,15 @@ class RequestCommand(TyperCommand):
                 groups = (name for name, fields in PANELS.items() if option.name in fields)
                 option.rich_help_panel = next(groups, "Asking") if everything else None
         super().format_help(ctx, formatter)
+
+
+def _missing(command: str, wanted: Any) -> str:
+    """Say which parameter a command lacks, what to give, and how that looks."""
+    option = isinstance(wanted, TyperOption)
+    what = wanted.opts[0] if option else wanted.metavar or wanted.name.upper()
+    means = f"{wanted.help[:1].lower()}{wanted.help[1:]}".rstrip(".")
+    example = COMMANDS[command].request.example
+    return f"{what} is missing: {means}; for example folkmoot {example}"
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_origin
 
 from typer.models import OptionInfo
 
@@ -27,11 +27,6 @@ PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
 NEVER = ("yes", "team")  # whoever starts a run agrees to its price, and names its programs
 # options that may name code: only plain words
 CODE = ("metric", "optimizer", "environment", "sets")
-_TAKEN: dict[type, tuple[Any, str]] = {
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    bool: (bool, "true or false"),
-}
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential")
 _SECRET = re.compile(
     r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|password|secret)[\"']?\s*[=:]"
@@ -202,29 +197,14 @@ def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
     """The value in the type of the option. Raises UserError for a value that does not fit."""
     if option.field.name in NEVER:
         raise UserError(f"{where} is for the command line: drop it")
-    many, values = get_origin(option.type) is list, [value]
-    if many and isinstance(value, list):
-        values = [*value]
-    # of `float | None` or `list[str]` the type within it
-    kind = next(part for part in (*get_args(option.type), option.type) if isinstance(part, type))
-    takes, words = _TAKEN.get(kind, (str, "text in quotes"))
-    wanted = f"a list of {words}" if many else words
-    low, high = option.info.min, option.info.max
-    for item in values:
-        # Python counts true and false as whole numbers, too
-        if not isinstance(item, takes) or (isinstance(item, bool) and kind is not bool):
-            raise UserError(f"{where} is not {wanted}: correct it")
-        if (low is not None and item < low) or (high is not None and item > high):
-            ends = f"of at least {low}" if high is None else f"from {low} to {high}"
-            raise UserError(f"{where} is {item}: give {words} {ends}")
+    many = get_origin(option.type) is list
+    values = []
+    for item in value if many and isinstance(value, list) else [value]:
+        option.check(where, item)
         if isinstance(item, str):
             _check_text(where, option.field.name, item)
-    parts = {*(option.info.metavar or "").split("|")}
-    if {"FILE", "DIR"} & parts:  # a path relative to the configuration file
-        for place, item in enumerate(values):
-            beside = path.parent / Path(item).expanduser()
-            if "NAME" not in parts or beside.exists():  # else it is the name of a data set
-                values[place] = str(beside)
+            item = option.placed(item, path.parent)
+        values.append(item)
     return values if many else values[0]
 
 

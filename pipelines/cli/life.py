@@ -7,12 +7,13 @@ from typing import TypeVar
 
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
+from ..base.cards import result_kind
 from ..base.life import Outcome, Plan
 from ..base.request import Spending
 from ..tracking.store import push_words
 from .guard import INTERRUPTED, STOPPED, say
 from .options import Planned
-from .show import confirm, console, leave, present, show_result
+from .show import confirm, console, leave, present, show_lines, show_result
 
 PlanType = TypeVar("PlanType", bound=Plan)
 OutcomeType = TypeVar("OutcomeType", bound=Outcome)
@@ -39,11 +40,19 @@ def live(
     for warning in plan.warnings:
         say(f"warning: {warning}")
     guessed = getattr(plan, "guessed", "")
-    confirm(request, view, plan.lines(), plan.to_dict, plan.cost, guessed)
+    # Details that few plans have.
+    details: list[str] = getattr(plan, "details", list)() if view.verbose or view.dry_run else []
+    confirm(request, view, [*plan.lines(), *details], plan.to_dict, plan.cost, guessed)
     shown: list[OutcomeType] = []
 
     def lines(outcome: OutcomeType) -> None:
         show_result(console(), plan.title, outcome.in_words(quiet=view.quiet))
+        folder = plan.out
+        if view.quiet or folder is None:
+            return
+        kind = result_kind(folder)
+        if kind is not None and (following := kind.card(folder).next):
+            show_lines([f"next: {following}"])
 
     def once(outcome: OutcomeType) -> None:
         # A result that was shown before it was sent to MLflow is not shown again at the end.
@@ -55,6 +64,8 @@ def live(
         once(outcome)
         if getattr(request, "tracking", False):
             say(push_words())
+            if name := getattr(request, "register", None):
+                say(f"registering models:/{name}/latest, for mlflow.pyfunc.load_model")
 
     outcome: OutcomeType | None = None
     stopped, code = None, 0

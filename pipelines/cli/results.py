@@ -4,6 +4,7 @@ command needs it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -211,7 +212,8 @@ def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
     out.print(table)
     if len(rows) > LISTED:
         out.print(f"and {counted(len(rows) - LISTED, 'more row')}")
-    out.print(f"next: folkmoot show {run.folder} {rows[0]['id']}", soft_wrap=True)
+    following = shlex.join(["folkmoot", "show", str(run.folder), rows[0]["id"]])
+    out.print(f"next: {following}", soft_wrap=True)
 
 
 def _show_rows(out: Console, rows: list[ResultRow]) -> None:

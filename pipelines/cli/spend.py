@@ -30,6 +30,7 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program, or a trained network on recorded answers without LM calls."""
+    from ...modules.protocols.foreign import Foreign
     from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
     from .life import live
@@ -37,7 +38,7 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
         asked = given_again(request, ContestRequest, NOT_AGAIN)
-        if str(request.program).startswith("cmd:"):
+        if ":" in str(request.program) and isinstance(plan.program, Foreign):
             asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
         lines = result.lines()
         score = lines[1:2] if result.summary.stopped else lines[:1]
@@ -111,7 +112,7 @@ def try_(request: ContestRequest, view: TryView) -> None:
     from .life import live
 
     def show(contest: Contest) -> None:
-        show_lines(contest.sentences[-1:] if view.quiet else contest.lines())
+        show_lines(contest.sentences[:1] if view.quiet else contest.lines())
 
     def code(contest: Contest) -> int:
         return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0

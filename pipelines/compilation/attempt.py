@@ -311,7 +311,7 @@ class Attempt:
         # With all that a metric may look at, which no LM is shown.
         questions = {question.id: question for question in self.plan.train}
 
-        def grade(gold: Question, *answer: Any) -> Graded:
+        def grade(gold: Question, *answer: object) -> Graded:
             # a metric that gives no score ends the compilation
             with control.working(), asking(seat=METRIC):
                 return self.plan.metric.grade_now(questions[gold.id], *answer)
@@ -393,7 +393,7 @@ class Attempt:
             "a larger budget goes on from there"
         )
 
-    def _scored(self, question: Question, prediction: Any, value: float) -> None:
+    def _scored(self, question: Question, prediction: object, value: float) -> None:
         self.candidates.scored(question, prediction, value)
         self._show()
 
@@ -484,9 +484,9 @@ class Attempt:
         page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
-        save_with_lm(program, self.folder / PROGRAM, self.plan.lm)
+        save_with_lm(program, self.folder / PROGRAM, self.plan.lm, self.plan.train)
         if loss:
-            save_with_lm(compiled, self.folder / COMPILED, self.plan.lm)
+            save_with_lm(compiled, self.folder / COMPILED, self.plan.lm, self.plan.train)
         write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
         self.under_way.end(None if show is None else partial(show, result))
         result.mlflow_run_id = self.under_way.tracking.run_id

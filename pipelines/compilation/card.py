@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.reading.grading import metric_name
-from ..base.cards import Card, Content, Kind, Score, TableEntry, kept_files, kinds_in
+from ..base.cards import Card, Content, Kind, Score, TableEntry, ask_command, kept_files, kinds_in
 from ..base.journal import read_object, records
 from ..evaluation.card import about, costs_of
 from ..lms.ledger import totals
@@ -48,7 +48,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     card.artifacts = partial(_artifacts, folder, dict(document))
     card.tags = {"folkmoot.winner": result.get("winner") or ""}
     if (folder / PROGRAM).is_dir():
-        card.next = f"folkmoot evaluate {folder} --data FILE"
+        card.next = ask_command(folder, folder / PROGRAM, document["lms"])
     return card
 
 
@@ -84,11 +84,11 @@ def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     }
 
 
-def _lines_of(prompts: Any) -> list[str]:
+def _lines_of(prompts: object) -> list[str]:
     return json.dumps(prompts, indent=1, ensure_ascii=False).splitlines()
 
 
-def _changed(given: list[str], prompts: Any) -> str:
+def _changed(given: list[str], prompts: object) -> str:
     """The lines that a candidate has and the given prompts have not."""
     return "\n".join(line.strip() for line in _lines_of(prompts) if line not in given)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
+from ...modules.base.errors import UserError
 from ...modules.reading.grading import ACCURACY
 from ..base.html import ShownResult
 from ..base.journal import read_object
@@ -17,6 +18,7 @@ from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
 from ..evaluation.earlier import Evaluation
+from ..plots.comparison import score_plot
 from .card import COMPILE, PROGRAM
 
 COMPILED = "compiled"
@@ -101,11 +103,9 @@ class Compilation(ShownResult):
         held_out = {"before": self.before, "after": None if kept else self.after}
         for phase, judged in held_out.items():
             if judged is not None:
-                first = next(iter(judged["scores"]))  # that of the metric
-                spans = first == ACCURACY and "f1" in judged["scores"]
                 rows, asked = judged["counts"]["rows"], self.settings["validation"]
                 part = f" of {asked:,}" if rows < asked else ""
-                score = percent(judged["scores"]["f1" if spans else first])
+                score = percent(judged["scores"][_metric_of(judged)])
                 failed = judged["counts"]["errors"]
                 said = f"; {failed:,} failed" if failed else ""
                 lines[f"held out, {phase}"] = f"{score}, n = {rows:,}{part}{said}"
@@ -121,11 +121,31 @@ class Compilation(ShownResult):
         lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
         return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
 
+    def plot(self, path: str | Path) -> Path:
+        """Draw the scores on held-out questions before and after, as PNG or SVG. Raises UserError
+        where none were asked.
+        """
+        ends = {}
+        for phase, judged in (("before", self.before), ("after", self.after)):
+            if judged is not None:
+                metric = _metric_of(judged)
+                score = judged["scores"][metric]
+                ends[phase] = (score["value"], score["low"], score["high"])
+        if not ends:
+            raise UserError("there is nothing to draw: no held-out question was asked")
+        return score_plot(ends, Path(path), metric=metric, rate=score.get("rate", True))
+
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
+    def __deepcopy__(self, memo: dict[int, object]) -> Compilation:
         return self
+
+
+def _metric_of(judged: HeldOut) -> str:
+    """The score that is compared: that of the metric, and F1 for phrases."""
+    first = next(iter(judged["scores"]))
+    return "f1" if first == ACCURACY and "f1" in judged["scores"] else first
 
 
 def verdict_on(

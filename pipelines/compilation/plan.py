@@ -337,7 +337,9 @@ def _teacher(teacher: Any, seating: Seating) -> Any:
     return teacher
 
 
-def _teaching(teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer) -> Program | None:
+def _teaching(
+    teacher: object, program: Program, lm: object, chosen: PromptOptimizer
+) -> Program | None:
     """The program that writes the demonstrations: the teacher itself, or the program with the
     teacher, an LM, in every seat; None without a teacher. Any program teaches one with a single
     prompt.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from ...modules.reading.grading import ACCURACY
-from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry
+from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, ask_command, program_options
 from ..base.journal import read_object
 from ..evaluation.card import costs_of
 from ..lms.ledger import totals
@@ -58,8 +59,29 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
             card.scores = [Score.of(name, won)]
             if (gap := contest.winning.shown.difference) is not None:
                 card.scores.append(Score("difference", *gap, contest.winning.n, rate))
-        card.next = f"folkmoot ask {folder / WINNER} 'YOUR QUESTION'"
+        card.next = winner_commands(contest).get("ask")
     return card
+
+
+def winner_commands(contest: ContestResult) -> dict[str, str]:
+    """What can be done with the winner, as commands to be pasted; nothing with code that only
+    Python can call.
+    """
+    taken = contest.folders.get(contest.winner_name)
+    run = read_object(contest.folder / CONTEST if taken is None else taken / MANIFEST) or {}
+    lms = run.get("manifest", run)["lms"]
+    folder = contest.folder / WINNER
+    options = program_options(folder, lms)
+    if contest.result.get("saved"):
+        place = shlex.quote(str(folder))
+        return {
+            "ask": ask_command(folder, folder, lms),
+            "improve": f"folkmoot compile {place} --train FILE --validation FILE{options}",
+        }
+    if (spec := contest.result.get("spec")) is None:
+        return {}
+    own, lm = shlex.quote(spec), shlex.quote(contest.result["lm"])
+    return {"ask": f"folkmoot ask {own} 'YOUR QUESTION' --lm {lm}{options}"}
 
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import only_shows
 from ..base.display import displayed
@@ -123,7 +124,6 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
         result,
         winner=None if winner is None or winner.fair else ready(winner),
         again=partial(_again, plan, plan.out),
-        address=plan.address,
     )
     contest.run_id = written.get("mlflow_run_id")
     return contest
@@ -268,7 +268,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
         )
     unmetered = {name: unmetered_line(played.summary) for name, played in race.runs.items()}
-    saved = save_winner(winner, run.folder / WINNER) if finished else None
+    saved = save_winner(winner, run.folder / WINNER, plan.race) if finished else None
     result = {
         **vars(verdict),
         "standings": list(map(asdict, _standings(race))),
@@ -298,9 +298,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     write_json(run.folder / CONTEST, {**run.about, **noted})
     again = partial(_again, plan, run.folder)
     taken = ready(winner) if finished else None
-    return Contest(
-        run.folder, result, winner=taken, keep=run.keep, again=again, address=plan.address
-    )
+    return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)
 
 
 def _standings(race: Race) -> list[Place]:
@@ -339,17 +337,16 @@ def ready(entrant: Entrant) -> Any:
     return program
 
 
-def save_winner(winner: Entrant, folder: Path) -> bool:
-    """Save the winner with its LM, for `fm.load_program`, `ask` and `serve`; returns whether it
-    could be saved. A command, and code that no file can hold, is only named there.
+def save_winner(winner: Entrant, folder: Path, asked: Sequence[Question]) -> bool:
+    """Save the winner with its LM and the kinds of what it was asked, for `fm.load_program`, `ask`
+    and `serve`; returns whether it could be saved. A command, and code that no file can hold, is
+    only named there.
     """
     # Written beside and renamed, so that a folder of that name is whole.
     scratch = folder.with_name(f".{folder.name}")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
-        for _, command in winner.program.parts(Command):
-            command.save(scratch)  # which says why it cannot be
-        save_with_lm(winner.program, scratch, winner.lm)
+        save_with_lm(winner.program, scratch, winner.lm, asked)
         saved = True
     except UserError:
         scratch.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,9 +71,13 @@ class Entrant:
 
     @property
     def folder(self) -> str:
-        """The name of its run's folder."""
+        """The name of its run's folder, which no other name has."""
         # Names are the user's: none may lead out of the contest's folder.
-        return re.sub(r"[^\w.=]+", "-", self.name).strip("-.").lower()[:80] or "program"
+        plain = re.sub(r"[^\w.=]+", "-", self.name.replace(", ", "_")).strip("-.").lower()[:80]
+        if self.name == plain.replace("-", " ").replace("_", ", "):
+            return plain
+        digest = hashlib.sha256(self.name.encode(errors="surrogatepass")).hexdigest()
+        return f"{plain or 'program'}-{digest[:8]}"
 
     @property
     def kept(self) -> bool:

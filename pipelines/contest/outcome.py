@@ -21,12 +21,13 @@ from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
 from ..tracking.models import log_program
-from .card import WINNER
+from .card import WINNER, winner_commands
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CONFIRM = "confirm"
+NO_FILE = "your own code, which no folder holds: name it where it is, or call it in Python."
 
 
 class Contest(ContestResult, ShownResult):
@@ -46,10 +47,8 @@ class Contest(ContestResult, ShownResult):
         winner: Any = None,
         keep: Any = None,
         again: Any = None,
-        address: str = "",
     ) -> None:
         super().__init__(folder, result)
-        self._address = address
         self._winner, self._keep, self._again = winner, keep, again
         self.stopped: str | None = result["stopped"]
         self.run_id: str | None = None
@@ -92,6 +91,11 @@ class Contest(ContestResult, ShownResult):
     def empty(self) -> bool:
         """Whether there is no verdict because of a stop."""
         return self.stopped is not None and not self.result["finished"]
+
+    @property
+    def paused(self) -> bool:
+        """Whether an endpoint or account failed."""
+        return not self.result["finished"]
 
     def fails(self, condition: str) -> bool:
         """Whether the outcome is one that `--fail-if` names: `worse`, `undecided` or `not-better`.
@@ -141,37 +145,20 @@ class Contest(ContestResult, ShownResult):
             bill = f"{spent or 'the contest has no known price'}{lost}."
             return [*self.sentences, bill[0].upper() + bill[1:]]
         table = table_lines(self.asked, self.asked[0].name) if self.asked else []
-        lines = [*self.sentences, "", *table]
+        lines = [*table, "", *self.sentences]
         if improved := self.result.get("improved"):
             lines.append(improved)
+        commands = {
+            **winner_commands(self),
+            "report": f"folkmoot report {shlex.quote(str(self.folder))}",
+        }
         return [
             *lines,
             *self.result.get("unmetered", ()),
             f"Price: {price}{spent and '; '}{spent}{lost}.",
+            *([] if self.result.get("saved") else [f"{self.winner_name} is {NO_FILE}"]),
             "",
-            *self._next(),
-            f"report  folkmoot report {self.folder}",
-        ]
-
-    def _next(self) -> list[str]:
-        """What can be done with the winner; each line works as it stands."""
-        where = self.folder / WINNER
-        if not self.result.get("saved"):
-            spec = self.result.get("spec")
-            if spec is None:
-                return [f"winner  {self.winner_name} is your own code: call it in Python"]
-            asked = f" --lm {shlex.quote(self.result['lm'])}{self._address}"
-            return [
-                f"winner  {spec} is your own code, which no folder holds",
-                f'ask     folkmoot ask {shlex.quote(spec)} "…"{asked}',
-                f"serve   folkmoot serve {shlex.quote(spec)}{asked}",
-            ]
-        return [
-            f"winner  {where}",
-            f'ask     folkmoot ask {where} "…"{self._address}',
-            f'load    fm.load_program("{where}")',
-            f"serve   folkmoot serve {where}{self._address}",
-            f"improve folkmoot compile {where} --train FILE --validation FILE{self._address}",
+            *(f"{name:<8}{command}" for name, command in commands.items()),
         ]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:

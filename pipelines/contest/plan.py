@@ -7,7 +7,6 @@ import json
 import logging
 import random
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from ..base.wording import counted, rounded_money, smallest_differences, total_c
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import check_writable, checked
-from ..evaluation.estimate import account_of
+from ..evaluation.estimate import account_of, likely
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
@@ -167,11 +166,6 @@ class ContestPlan:
         return self.request.improve_share if improve is True else float(improve or 0.0)
 
     @property
-    def address(self) -> str:
-        """The options that name the address of the LMs, for commands to copy."""
-        return "".join(f" --api-base {shlex.quote(base)}" for base in self.request.api_base or ())
-
-    @property
     def steps(self) -> dict[str, object]:
         """What follows the race."""
         return {"confirm": len(self.unseen), "improve": self.improve_share}
@@ -189,10 +183,36 @@ class ContestPlan:
         return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
 
     def lines(self) -> list[str]:
-        """The plan on one screen: how questions are read, the field, the cost, and what it can
-        show.
+        """The plan in two lines: what is asked, and what it may cost and can show. Tasks have a
+        line more, on where code runs.
         """
-        request = self.request
+        questions = len(self.race) + len(self.demos) + len(self.unseen)
+        parts = [f"{len(self.race):,} for the race"]
+        parts += [f"{len(self.demos)} as examples"] if self.demos else []
+        parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
+        apart = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        lms = ", ".join(str(getattr(lm, "model", lm)) for lm in self.lms)
+        calls = [likely(plan.estimate.calls) for plan in self.plans.values() if plan.estimate.calls]
+        expected = "price not known before the first questions"
+        if self.cost is not None and any(self.cost):
+            expected = f"likely {rounded_money(likely(self.cost))}"
+        elif len(calls) == len(self.plans):
+            expected = f"likely {counted(round(sum(calls)), 'call')}"
+        ceiling = f", at most {self.budget}" if self.budget else ""
+        smallest = 100 * smallest_differences(len(self.race))[1]
+        lines = [
+            f"{counted(len(self.field), 'program')} on {counted(questions, 'question')} from "
+            f"{self.source}{apart}, {lms}",
+            f"{expected}{ceiling}; {counted(len(self.race), 'question')} show about {smallest:.0f} "
+            f"points or more; up to {100 * self.margin:g} do not matter",
+        ]
+        lines += [f"so far: {self.so_far}"] if self.so_far else []
+        if self.race[0].kind == "task":
+            lines.append(where_code_runs(sandbox_of(self.metric), self.request))
+        return lines
+
+    def details(self) -> list[str]:
+        """How a question is read, the programs, and what earlier runs forecast."""
         sample, gold, options = self.race[0], str(self.race[0].answer), ""
         if sample.choices:
             gold = f"{gold} ({sample.choices[gold]})"
@@ -200,31 +220,13 @@ class ContestPlan:
         example = f"{sample.question} {options} → {gold}"
         if sample.kind == "task":
             example = sample.question
-        questions = len(self.race) + len(self.demos) + len(self.unseen)
-        parts = [f"{len(self.race):,} for the race"]
-        parts += [f"{len(self.demos)} as examples"] if self.demos else []
-        parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
-        likely = "its price is not known before the first questions"
-        if self.cost is not None:
-            low, high = self.cost
-            # The ends may be a factor of ten apart: the geometric mean lies between them in size.
-            likely = f"about {rounded_money((low * high) ** 0.5)} if no program leaves early"
-        ceiling = f"; at most {self.budget}" if self.budget else ""
-        smallest = smallest_differences(len(self.race))[1]
         asked = self.field[0].name if sample.kind == "task" else "one prompt"
         often = f"{asked}, as often as the dearest team costs"
         programs = [often if each.fair else each.name for each in self.field]
         return [
-            f"{counted(questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
-            f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
             f"programs: {'; '.join(programs)}",
-            f"cost: {likely}{ceiling}",
-            *([f"so far: {self.so_far}"] if self.so_far else []),
-            f"{counted(len(self.race), 'question')} show differences from about "
-            f"{100 * smallest:.0f} points up; up to {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
-            *([where_code_runs(sandbox_of(self.metric), request)] if sample.kind == "task" else []),
         ]
 
     def shared_lms(self) -> dict[str, LMFields] | None:

@@ -21,6 +21,7 @@ from ...modules.reading.answers import golds_of
 from ...modules.reading.column_kind import ColumnKind
 from ...modules.reading.question import (
     KINDS,
+    TASK_FILES,
     Question,
     answer_texts,
     from_row,
@@ -444,6 +445,12 @@ def check_labelled(questions: Iterable[Question]) -> None:
         if where := getattr(unlabelled[0], _WHERE, None):
             first = f"at {where}, {first}"
         has = "has" if len(unlabelled) == 1 else "have"
+        for part in TASK_FILES:
+            if part in unlabelled[0].meta:
+                raise UserError(
+                    f"{first} has {part} that are not an object of paths and texts, so it is no "
+                    "task: correct them"
+                )
         raise UserError(
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
             f"answers, or name the column that holds them, {naming('answer')}"

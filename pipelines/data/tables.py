@@ -85,15 +85,19 @@ def _tasks(path: Path) -> Iterator[TableRow]:
     places = [place for place in path.iterdir() if place.is_dir() and place.name[0] != "."]
     for place in sorted(places):
         try:
+            if place.is_symlink():
+                raise UserError(f"{place} is a link to another place: put the task here")
             texts = {part: texts_below(place / part) for part in ("files", "tests")}
-            question = read_regular(place / TASK).decode()
+            question = read_regular(place / TASK, links=False).decode()
             yield TableRow(
                 place.name, {"id": place.name, "question": question, "kind": "task", **texts}
             )
         except UserError as problem:
             yield TableRow(place.name, {}, str(problem))
-        except (OSError, UnicodeDecodeError):
-            yield TableRow(place.name, {}, f"no {TASK} that can be read; add it")
+        except UnicodeDecodeError:
+            yield TableRow(place.name, {}, f"its {TASK} is not UTF-8; save it as that")
+        except OSError as problem:
+            yield TableRow(place.name, {}, f"no {TASK} can be read ({problem.strerror}); add it")
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
@@ -215,7 +219,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is a folder but not one that datasets.save_to_disk wrote "
+            f"{path} is a folder neither of tasks (TASK/{TASK}) nor of datasets.save_to_disk "
             f"({_first_line(error)}); give such a folder or a file"
         ) from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -389,6 +393,8 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     bare = re.sub(r'"[^"]*"', "", first)
     # Of equally frequent signs the first one is taken, which is the usual one.
     delimiter = stated[1] if stated else max(usual + _DELIMITERS, key=bare.count)
+    # Passages of a context may be longer than the 128 kB of a cell that Python stops at.
+    csv.field_size_limit(max(MOST_ROW, csv.field_size_limit()))
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
     while True:  # a row is named by the line that it begins on

@@ -205,7 +205,7 @@ async def _graded(
 
 
 def useful_concurrency(
-    concurrency: int, program: Program, language_model: Any, *, on_cluster: bool = False
+    concurrency: int, program: Program, language_model: object, *, on_cluster: bool = False
 ) -> int:
     """The number of questions in flight: at most `concurrency`, and at most the calls in flight
     that any LM of the program allows. Commands share the machine: twice its cores, unless another
@@ -217,25 +217,25 @@ def useful_concurrency(
     return min(concurrency, max((engine.concurrency for engine in engines), default=CONCURRENCY))
 
 
-def lm_names(program: Program, lm: Any) -> str:
+def lm_names(program: Program, lm: object) -> str:
     """The names of the LMs that a program asks."""
     names = dict.fromkeys(str(each.model) for each in lms_in(program, lm))
     return ", ".join(names) or "no LM"
 
 
-def seat_engines(program: Program, language_model: Any) -> list[Any]:
+def seat_engines(program: Program, language_model: object) -> list[Any]:
     """The engine name under which each seat's LM is billed."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
 
-def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
+def seated_lms(program: Program, language_model: object = None) -> list[Any]:
     """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
     return [
         seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()
     ]
 
 
-def lms_in(program: Program, language_model: Any = None) -> list[Any]:
+def lms_in(program: Program, language_model: object = None) -> list[Any]:
     """Every LM that may be called: those of the seats and other predictors, those inside a user's
     own program, the default LM, and DSPy's.
     """
@@ -246,7 +246,7 @@ def lms_in(program: Program, language_model: Any = None) -> list[Any]:
     return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]
 
 
-def _held_by(module: Any) -> list[Any]:
+def _held_by(module: object) -> list[Any]:
     """The attributes of a user's program and, of a function, what its code names around it."""
     held = list(getattr(module, "__dict__", {}).values())
     if inspect.isfunction(module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from itertools import islice
@@ -12,7 +13,7 @@ from ...modules.protocols.short_names import full_name
 from ...modules.reading.grading import ACCURACY, metric_name
 from ..base.cards import Card, Content, Drawn, Kind, Score, State, question_costs
 from ..base.journal import read_object, write_json
-from ..base.run_files import Counts, Manifest, object_of
+from ..base.run_files import Counts, Manifest
 from ..lms.ledger import totals
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import drawings
@@ -46,7 +47,7 @@ def names_of_lms(document: Mapping[str, Any]) -> str | None:
     return ", ".join(names) or None
 
 
-def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
+def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     card = about("evaluation of", document)
     card.run, card.traced = partial(dict, document), True
     summary = read_object(folder / SUMMARY) or {}
@@ -59,7 +60,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         summary = earlier(folder).summary.to_dict()
     card.paid(summary.get("paid") or totals(folder).to_dict())
     questions = document["questions"]
-    counts = object_of(Counts, summary.get("counts") or {"questions": questions})
+    counts = Counts.of(summary.get("counts") or {"questions": questions})
     if counts.rows:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
@@ -78,7 +79,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.ended(summary.get("stopped") or unfinished)
     card.files = [rows] if rows.exists() else []
     card.children = [folder / name for name in WITHIN if (folder / name).is_dir()]
-    card.next = f"folkmoot report {folder}"
+    card.next = shlex.join(["folkmoot", "report", str(folder)])
     return card
 
 

@@ -24,7 +24,7 @@ from ..runs.manifest import MANIFEST
 MOST_REPEATS = 1_000
 
 
-def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> list[str]:
+def noted(program: Program, questions: Sequence[Question], lm: object = None) -> list[str]:
     """Warnings before a program is asked: fields and prompts that its LMs never see, and an adapter
     that it bypasses.
 
@@ -89,7 +89,7 @@ def checked(questions: Any) -> list[Question]:
     return listed
 
 
-def check_repeats(repeats: Any) -> None:
+def check_repeats(repeats: object) -> None:
     """Raise UserError for a number of repeats that is not possible."""
     if checked_whole("repeats", repeats) > MOST_REPEATS:
         raise UserError(f"repeats is {repeats:,}: ask each question at most {MOST_REPEATS:,} times")

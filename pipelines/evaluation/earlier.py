@@ -15,6 +15,7 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
 from ..base.wording import common_error, counted, percent, used
+from ..plots.comparison import score_plot
 from ..runs.lines import (
     bill_line,
     flaky_line,
@@ -54,10 +55,10 @@ class Evaluation:
         self,
         folder: Path,
         summary: Summary,
-        keep: Any = None,
+        keep: object = None,
         tracking: Tracking | None = None,
         *,
-        program: Any = None,
+        program: object = None,
         seconds: float | None = None,
         training: FittedWeights | None = None,
     ) -> None:
@@ -128,9 +129,9 @@ class Evaluation:
         counts, data = self.summary.counts, self.summary.run.settings.data
         rival = rival_of(self.folder, self.summary.run)
         if rival and not self.empty:
-            return f"folkmoot compare {rival} {self.folder}"
+            return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
         if not data or counts.errors + counts.unreadable:
-            return f"folkmoot show {self.folder}"
+            return shlex.join(["folkmoot", "show", str(self.folder)])
         lms = [f"--lm {name}" for name in self.summary.run.lm_names]
         words = ["folkmoot try", shlex.quote(data), *lms, asked]
         return " ".join(filter(None, words))
@@ -163,6 +164,17 @@ class Evaluation:
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a DataFrame, with columns such as `usage.calls`."""
         return self.rows.to_pandas()
+
+    def plot(self, path: str | Path) -> Path:
+        """Draw the score, also for each group of questions, with intervals, as PNG or SVG."""
+        scores = {"all questions": self.summary.main}
+        for name, groups in self.summary.groups.items():
+            scores |= {f"{name} {value}": score for value, score in groups.items()}
+        ends = {
+            name: (score["value"], score["low"], score["high"]) for name, score in scores.items()
+        }
+        summary = self.summary
+        return score_plot(ends, Path(path), metric=summary.metric, rate=summary.is_rate)
 
     @property
     def run_id(self) -> str | None:
@@ -200,7 +212,7 @@ class Evaluation:
         )
 
 
-def runs_in(sources: Iterable[Any]) -> list[Any]:
+def runs_in(sources: Iterable[object]) -> list[Any]:
     """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
     study) is replaced by these.
     """

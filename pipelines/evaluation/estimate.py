@@ -99,7 +99,7 @@ class CostEstimate:
 def estimate(
     program: Program,
     questions: Sequence[Question],
-    lm: Any = None,
+    lm: object = None,
     *,
     asked: Sequence[Question] | None = None,
     concurrency: int = 64,
@@ -188,7 +188,7 @@ class Pilot(NamedTuple):
     seen: str
 
 
-def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
+def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
     """The mean cost per question of the latest run with paid calls of the same program and LMs, in
     this folder or beside it.
     """
@@ -220,7 +220,7 @@ def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
     return None
 
 
-def _usual_reply(out: Path, program: Program, lm: Any) -> float | None:
+def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
     """The mean tokens of a reply in the latest run beside this folder that asked the same LMs with
     another program; None without one.
     """
@@ -245,7 +245,7 @@ def _usual_reply(out: Path, program: Program, lm: Any) -> float | None:
     return None
 
 
-def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
+def _first_request(seat: Seat, lm: object, questions: Sequence[Question]) -> float:
     """The mean tokens of a seat's first request, over a few of the questions."""
     # Spread evenly: a file may be sorted by length or topic.
     some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
@@ -253,7 +253,7 @@ def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
     return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
 
 
-def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
+def _texts(seat: Seat, lm: object, question: Question) -> Iterator[str]:
     profile = profile_of(lm) or DEFAULT_PROFILE
     inputs = seat.inputs(Task.of(**question.inputs()))
     shown = (seat.predict.signature, seat.predict.demos, inputs, profile)
@@ -285,12 +285,12 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
     return discussion + passages
 
 
-def estimate_lines(plan: CostEstimate, budget: Any, *, is_rate: bool = True) -> list[str]:
+def estimate_lines(plan: CostEstimate, budget: object, *, is_rate: bool = True) -> list[str]:
     """Describe in two lines the likely and the highest cost of a run, and what it can show."""
     return [_bill_line(plan, budget), shows(plan.questions, is_rate=is_rate)]
 
 
-def _bill_line(plan: CostEstimate, budget: Any) -> str:
+def _bill_line(plan: CostEstimate, budget: object) -> str:
     ceiling = f"; at most {budget}" if budget else ""
     if plan.prompt_tokens is None or plan.completion_tokens is None:
         return UNKNOWN + ceiling
@@ -320,7 +320,7 @@ def likely(ends: Range) -> float:
 
 
 def account_of(
-    budget: str | Budget | None, engines: Iterable[Any], *folders: Path
+    budget: str | Budget | None, engines: Iterable[object], *folders: Path
 ) -> Account | None:
     """The budget that is left after the payments in the ledgers of `folders`; None without a
     budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget

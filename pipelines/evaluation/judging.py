@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 import dspy
 
@@ -29,7 +28,7 @@ _VERDICTS = {"true": True, "yes": True, "1": True, "right": True}
 _VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
 
 
-def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) -> Metric:
+def metric_given(metric: object, judge_lm: object = None, judge_sample: object = None) -> Metric:
     """Do what `metric_of` does, and give a judge its LM. Raises UserError for an LM or a sample
     without a judge.
     """
@@ -49,7 +48,7 @@ def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) ->
     return chosen
 
 
-def sample_of(source: Any) -> list[Question]:
+def sample_of(source: object) -> list[Question]:
     """Read answers that people graded, from anything that `fm.load` takes: `answer` is the
     reference, `given` the graded answer, and `verdict` right or wrong. Raises UserError for a row
     without one of these.

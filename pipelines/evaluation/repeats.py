@@ -58,7 +58,7 @@ def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
     return program, lm.copy(cache=False) if _cached(lm) else lm
 
 
-def _cached(lm: Any) -> bool:
+def _cached(lm: object) -> bool:
     return isinstance(lm, dspy.BaseLM) and engine_of(lm) is None and bool(getattr(lm, "cache", 0))
 
 

@@ -161,6 +161,7 @@ class AnswerSheet:
         asks = self.waiting
         self.tell()
         run_sync(each_in_turn, asks, self.plan.in_flight, self._work)
+        self.plan.metric.ended(self.state.done)
 
     async def _work(self, waiting: Iterable[Ask]) -> None:
         for ask in waiting:
@@ -368,4 +369,4 @@ def _save_program(plan: EvaluationPlan, folder: Path) -> None:
         not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)
     ):
         with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
-            save_with_lm(plan.program, folder / SAVED, plan.lm)
+            save_with_lm(plan.program, folder / SAVED, plan.lm, plan.questions)

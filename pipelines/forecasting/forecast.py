@@ -170,7 +170,7 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     return table, len(lms) == 1
 
 
-def _table(answers: Any) -> tuple[Outcomes, bool]:
+def _table(answers: object) -> tuple[Outcomes, bool]:
     outcomes = outcomes_in(answers)
     return outcomes, len(outcomes.agents) == 1
 

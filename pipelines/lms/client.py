@@ -123,7 +123,7 @@ class HttpEndpoint:
     async def forward(
         self,
         path: str,
-        payload: Mapping[str, Any],
+        payload: Mapping[str, object],
         read: Callable[[str, bool], Reply],
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,

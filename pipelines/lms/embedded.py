@@ -156,7 +156,7 @@ class EmbeddedServer:
         params.endpoint_metrics = True
         return params
 
-    def ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def ask(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
         """The server's JSON answer to a GET, or to a POST of `body`."""
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=60)
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}

@@ -197,7 +197,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         raise _unreadable(text, endpoint.name, "a chat completion") from None
 
 
-def _raise_error_in(part: Any, endpoint: AskedEndpoint) -> None:
+def _raise_error_in(part: object, endpoint: AskedEndpoint) -> None:
     """Raise the failure that a part of an answer holds, if it holds one."""
     if isinstance(part, dict) and part.get("error"):
         status, text = failure_inside(part["error"])
@@ -218,13 +218,13 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
     return "length" if reason in _CUT_OFF else reason
 
 
-def _thoughts_of(message: Mapping[str, Any]) -> str:
+def _thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
     thoughts = message.get("reasoning_content") or message.get("reasoning")
     return thoughts if isinstance(thoughts, str) else ""
 
 
-def _logprobs_in(choice: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
     """The tokens of a reply with their log-probabilities; none where any of them is not one."""
     logprobs = choice.get("logprobs")
     tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -242,7 +242,7 @@ def _name_in(value: object) -> str | None:
     return one_line(value)[:200] if isinstance(value, str) and value else None
 
 
-def _cost_in(usage: Any) -> float | None:
+def _cost_in(usage: object) -> float | None:
     """The cost of a call in USD as the provider states it: a number, or one with its parts."""
     cost = usage.get("cost") if isinstance(usage, dict) else None
     if isinstance(cost, dict):
@@ -289,7 +289,7 @@ def _unreadable(text: str, name: str, what: str) -> TransientError:
     )
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything
     else.
     """
@@ -332,7 +332,7 @@ _WRITTEN = (
 _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 
 
-def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
+def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     """The token counts of a `Reply`, from the usage of OpenAI, LiteLLM, Anthropic or DeepSeek.
     Counts that contradict each other, or that are 0 for the answer, become None.
     """
@@ -430,7 +430,7 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
     return lambda text: pattern.sub("…", text)
 
 
-def without_keys(text: str, lms: Iterable[Any]) -> str:
+def without_keys(text: str, lms: Iterable[object]) -> str:
     """A text about LMs that folkmoot did not make, without their keys and those of the
     environment.
     """

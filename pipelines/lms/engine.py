@@ -163,7 +163,7 @@ class Engine:
         self.reached: dict[str, Any] = {}  # how `reaching` was called, without the key
         check_settings(model, self.settings)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
+    def __deepcopy__(self, memo: dict[int, object]) -> Engine:
         return self  # copies of a program share the endpoint's connections and limits
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -784,7 +784,7 @@ class SyncEngine:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> SyncEngine:
+    def __deepcopy__(self, memo: dict[int, object]) -> SyncEngine:
         return self
 
     def complete(self, request: Request) -> Response:

@@ -372,7 +372,7 @@ def missed_schema(problem: Exception) -> bool:
     return any(mark in words for mark in _MISSED_SCHEMA)
 
 
-def _has_system(messages: Sequence[Mapping[str, Any]]) -> bool:
+def _has_system(messages: Sequence[Mapping[str, object]]) -> bool:
     return any(message.get("role") in _SYSTEM for message in messages)
 
 

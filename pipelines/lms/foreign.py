@@ -63,7 +63,7 @@ class ForeignLM:
     to_price: str = "make it by fm.lm(…, price=…)"
 
 
-def billed_as(lm: Any) -> Engine | ForeignLM:
+def billed_as(lm: object) -> Engine | ForeignLM:
     """The object by which an LM's calls are counted and priced: its engine, or the facts known by
     its name.
     """
@@ -127,7 +127,7 @@ class _Call:
         # No `with`: the block begins in one callback of DSPy and ends in another.
         self.settings.__enter__()
 
-    def settle(self, outputs: Any, problem: BaseException | None) -> None:
+    def settle(self, outputs: object, problem: BaseException | None) -> None:
         """Book the end of the call. Raises UserError when the disk is full."""
         if self.settings is not None:
             self.settings.__exit__(None, None, None)
@@ -209,10 +209,10 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self._calls: dict[str, _Call] = {}
         self.books = replace(books_around(), meter=self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
+    def __deepcopy__(self, memo: dict[int, object]) -> ForeignMeter:
         return self
 
-    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, object]) -> None:
+    def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         """Book the call. Raises RefusedCall where budget or disk do not allow it."""
         if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
             return
@@ -237,7 +237,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self._count(call)
         self._calls[call_id] = call
 
-    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+    def on_lm_end(
+        self, call_id: str, outputs: object, exception: BaseException | None = None
+    ) -> None:
         """Book the end of the call. Raises RefusedCall when the disk is full."""
         if (call := self._calls.pop(call_id, None)) is None:
             return
@@ -287,7 +289,7 @@ def _leave_run(restored: Restored) -> None:
 
 
 @contextmanager
-def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
+def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
     """Add the block's calls to these LMs to the bill of the block's books. Each LM gets one
     callback, which is removed afterwards. With `everywhere`, DSPy's settings get it, too, since a
     user's program may create LMs itself.
@@ -319,5 +321,5 @@ def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
     return inputs.get("messages") or [{"role": "user", "content": str(asked or "")}]
 
 
-def _get(value: Any, name: str) -> Any:
+def _get(value: object, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

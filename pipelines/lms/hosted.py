@@ -166,7 +166,7 @@ class LiteLLMEndpoint:
     def _unanswered(self) -> TransientError:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
-    def _failure(self, problem: Any, guard: CallGuard) -> Exception:
+    def _failure(self, problem: object, guard: CallGuard) -> Exception:
         """The meaning of a LiteLLM error; LiteLLM reports broken connections and unreadable answers
         as 500.
         """
@@ -274,10 +274,10 @@ def _guard_clients(litellm: Any) -> None:
         return
     create, mounts = handler.create_async_transport, handler.create_httpx_proxy_mounts
 
-    def create_async_transport(*arguments: Any, **options: Any) -> GuardedTransport:
+    def create_async_transport(*arguments: object, **options: object) -> GuardedTransport:
         return GuardedTransport(create(*arguments, **options) or httpx.AsyncHTTPTransport())
 
-    def create_httpx_proxy_mounts(transport: Any, *arguments: Any, **options: Any) -> Any:
+    def create_httpx_proxy_mounts(transport: object, *arguments: object, **options: object) -> Any:
         inner = transport.inner if isinstance(transport, GuardedTransport) else transport
         mounted = mounts(inner, *arguments, **options) or {}
         # httpx takes None for addresses that need no proxy

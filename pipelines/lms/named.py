@@ -129,7 +129,7 @@ def default_lm() -> str:
     return settings_now().lm or DEFAULT_LM
 
 
-def lm_given(lm_or_name: Any) -> Any:
+def lm_given(lm_or_name: object) -> Any:
     """Make a user's LM: an LM is returned unchanged, a name is made into one, and None means DSPy's
     configured LM, else that of FOLKMOOT_LM.
     """
@@ -166,7 +166,7 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
     return made
 
 
-def engine_of(language_model: Any) -> Engine | None:
+def engine_of(language_model: object) -> Engine | None:
     """The folkmoot engine of an LM; None for an LM that was not made by `lm`."""
     engine = getattr(language_model, "engine", None)
     return engine.engine if isinstance(engine, SyncEngine) else None

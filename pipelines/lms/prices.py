@@ -119,7 +119,7 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
     return known._replace(request=None if fee is None else float(fee))
 
 
-def _steps(rates: Mapping[str, Any]) -> Iterable[tuple[float, Prices | None]]:
+def _steps(rates: Mapping[str, object]) -> Iterable[tuple[float, Prices | None]]:
     """The prices above each number of prompt tokens at which the table changes them."""
     for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):
         names = {name: rates.get(f"{name}_above_{thousands}k_tokens") for name in _NAMES}

@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 
@@ -72,7 +71,7 @@ class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
 
-    def _begin(self, call_id: str, instance: Any, inputs: object, kind: str) -> None:
+    def _begin(self, call_id: str, instance: object, inputs: object, kind: str) -> None:
         name = str(getattr(instance, "name", None) or type(instance).__name__)
         above = ACTIVE_CALL_ID.get()
         self._seen.steps[call_id] = SeenStep(call_id, above, name, kind, inputs)
@@ -83,18 +82,20 @@ class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
             step.outputs, step.ended = outputs, time.time_ns()
             step.error = None if exception is None else said_by(exception)
 
-    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+    def on_module_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         # MLflow's words for kinds of spans, by which its pages draw them.
         kind = {"ReAct": "AGENT", "Retrieve": "RETRIEVER"}.get(type(instance).__name__, "CHAIN")
         self._begin(call_id, instance, inputs.get("kwargs", inputs), kind)
 
-    def on_tool_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+    def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         self._begin(call_id, instance, inputs.get("kwargs", inputs), "TOOL")
 
-    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+    def on_lm_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
         self._begin(call_id, instance, None, LM_STEP)
 
-    def on_module_end(self, call_id: str, outputs: Any, exception: Exception | None = None) -> None:
+    def on_module_end(
+        self, call_id: str, outputs: object, exception: Exception | None = None
+    ) -> None:
         self._end(call_id, outputs, exception)
 
     on_tool_end = on_lm_end = on_module_end

@@ -186,7 +186,7 @@ class CallCache:
         self._store.put(bytes.fromhex(key), to_json(reply))
 
 
-def is_reply(value: Any) -> bool:
+def is_reply(value: object) -> bool:
     """Whether it has the fields of a `Reply`; those with a default may be missing."""
     return isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
 

@@ -268,7 +268,7 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
         ) from None
 
 
-def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any]) -> Any:
+def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], object]) -> Any:
     """The result of `read` for a file, cached in the folder while the file's size and modification
     time stay the same.
     """

@@ -73,7 +73,7 @@ def log_left_out(where: str, why: str) -> LogAnswer:
     return LogAnswer(where, "", "", None, None, left_out=why)
 
 
-def log_name(value: Any, what: str, where: str) -> str:
+def log_name(value: object, what: str, where: str) -> str:
     """A name on one line, from a text or a whole number. Raises UserError for anything else."""
     named = isinstance(value, str | int) and not isinstance(value, bool)
     text = str(value).strip() if named else ""
@@ -88,12 +88,12 @@ def log_name(value: Any, what: str, where: str) -> str:
     return text
 
 
-def log_name_if_any(value: Any, what: str, where: str) -> str | None:
+def log_name_if_any(value: object, what: str, where: str) -> str | None:
     """A name likewise, or None for null and blanks. Raises UserError for anything else."""
     return None if log_text(value) is None else log_name(value, what, where)
 
 
-def log_text(value: Any) -> str | None:
+def log_text(value: object) -> str | None:
     """A text; of numbers their digits, of anything else its JSON; None for null and blanks."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -114,7 +114,7 @@ def right(value: Any, what: str, where: str) -> bool:
     return is_right
 
 
-def log_amount(value: Any, what: str, where: str) -> float | None:
+def log_amount(value: object, what: str, where: str) -> float | None:
     """A number of at least 0, or None. Raises UserError for anything else."""
     if (text := log_text(value)) is None:
         return None
@@ -138,13 +138,13 @@ def number_in(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def log_seconds(milliseconds: Any, what: str, where: str) -> float | None:
+def log_seconds(milliseconds: object, what: str, where: str) -> float | None:
     """The seconds of a number of milliseconds, or None. Raises UserError for anything else."""
     number = log_amount(milliseconds, what, where)
     return None if number is None else round(number / 1000, 6)
 
 
-def log_count(value: Any, what: str, where: str) -> int | None:
+def log_count(value: object, what: str, where: str) -> int | None:
     """A count, or None. Raises UserError for anything else."""
     number = log_amount(value, what, where)
     return None if number is None else int(number)
@@ -160,21 +160,21 @@ def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
     return next((label for label in labels if label is not None), 0)
 
 
-def log_object(value: Any, what: str, where: str) -> Mapping[str, Any]:
+def log_object(value: object, what: str, where: str) -> Mapping[str, Any]:
     """An object; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, Mapping):
         raise log_fault(where, f"{what!r} is not a JSON object; export the log again")
     return value or {}
 
 
-def log_list(value: Any, what: str, where: str) -> list[Any]:
+def log_list(value: object, what: str, where: str) -> list[Any]:
     """A list; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, list):
         raise log_fault(where, f"{what!r} is not a list; export the log again")
     return value or []
 
 
-def lettered(choices: Any) -> dict[str, str] | None:
+def lettered(choices: object) -> dict[str, str] | None:
     """Options as A, B, …; None where there are none to label."""
     if isinstance(choices, Mapping) and isinstance(choices.get("text"), Sequence):
         choices = choices["text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     answers = counted(document["answers"], "answer")
     card.sentences = [f"{answers} to {counted(document['questions'], 'question')}."]
     card.children = [folder / place for place in agents.values()]
-    card.next = f"folkmoot compare {folder}"
+    card.next = shlex.join(["folkmoot", "compare", str(folder)])
     return card
 
 

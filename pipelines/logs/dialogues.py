@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from .answers import LogAnswer, json_lines, log_fault, log_name, log_repeat, log_text, right
 
@@ -39,7 +38,7 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
         )
 
 
-def _turn(turn: Any, where: str) -> tuple[int, str, str | None, str]:
+def _turn(turn: object, where: str) -> tuple[int, str, str | None, str]:
     if not isinstance(turn, list) or len(turn) not in (3, 4) or type(turn[0]) is not int:
         raise log_fault(
             where,

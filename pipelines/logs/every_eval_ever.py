@@ -24,7 +24,7 @@ from .answers import (
 _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
 
-def _end_of(value: Any, place: int) -> Any:
+def _end_of(value: object, place: int) -> Any:
     """The first or last of a list, whatever else it is; None of an empty one."""
     return (value[place] if value else None) if isinstance(value, list) else value
 

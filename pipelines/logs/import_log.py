@@ -148,7 +148,7 @@ def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
     return chosen, [formats[path] for path in chosen], len(formats) - len(chosen)
 
 
-def _earlier_import(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _earlier_import(folder: Path, sources: Sequence[Mapping[str, object]]) -> dict[str, Any] | None:
     """Read the result of an earlier import of the same logs; None for a new folder.
 
     An import that was killed while its files were put in place is finished: they were whole by
@@ -258,7 +258,7 @@ class _Run:
 
 
 def _written(
-    folder: Path, answers: Iterable[LogAnswer], sources: Sequence[Mapping[str, Any]], older: int
+    folder: Path, answers: Iterable[LogAnswer], sources: Sequence[Mapping[str, object]], older: int
 ) -> dict[str, Any]:
     stage = folder / _STAGE
     stage.mkdir()

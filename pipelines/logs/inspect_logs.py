@@ -149,7 +149,7 @@ def _sample(
     about = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)
 
-    def text_of(value: Any) -> str | None:
+    def text_of(value: object) -> str | None:
         text = log_text(value)
         text = log_text(attached.get(text.removeprefix(REFERS), text)) if text else None
         unpacked.hold(4 * len(text or ""))  # many parts may refer to one long text
@@ -211,7 +211,7 @@ def _sample(
 
 
 def _own_usage(
-    row: Mapping[str, object], about: Mapping[str, Any], where: str
+    row: Mapping[str, object], about: Mapping[str, object], where: str
 ) -> list[dict[str, Any]]:
     """The usage of the model that is evaluated, without that of others, such as a grader; of a log
     that names no usage of that model, the usage of all.
@@ -234,7 +234,7 @@ def _own_usage(
     return [own]
 
 
-def _graded(value: Any, scorer: Any, where: str) -> float:
+def _graded(value: object, scorer: object, where: str) -> float:
     """A score as Inspect's own metrics count it."""
     grade = _GRADES.get(value, value) if isinstance(value, str) else value
     if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
@@ -246,7 +246,7 @@ def _graded(value: Any, scorer: Any, where: str) -> float:
     return float(grade)
 
 
-def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
+def _asked(asked: object, text_of: Callable[[object], str | None]) -> str | None:
     if not isinstance(asked, list):
         return text_of(asked)
     texts = []

@@ -121,7 +121,7 @@ def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
         return None
 
 
-def _reply(resps: Any) -> str | None:
+def _reply(resps: object) -> str | None:
     while isinstance(resps, list) and resps:
         resps = resps[0]
     return resps if isinstance(resps, str) else None

@@ -93,7 +93,7 @@ def _is_of_tasks(cells: Mapping[str, object]) -> bool:
     return "answer" not in cells and any(name in cells for name in names)
 
 
-def _as_answer(cells: Mapping[str, Any]) -> dict[str, Any]:
+def _as_answer(cells: Mapping[str, object]) -> dict[str, Any]:
     """The row under the names of a table of answers."""
     named = {"answer": None, **cells}
     for name, others in _OF_TASKS.items():
@@ -106,7 +106,7 @@ def _as_answer(cells: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _correct(cells: Mapping[str, Any], acts: bool, where: str) -> bool | None:
+def _correct(cells: Mapping[str, object], acts: bool, where: str) -> bool | None:
     graded = acts and cells["correct"] is None and cells.get("score") is not None
     return None if graded else right(cells["correct"], "correct", where)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from .answers import (
     LogAnswer,
@@ -106,7 +105,7 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         )
 
 
-def _expected(data: list[Any], place: int | None, where: str) -> set[str]:
+def _expected(data: list[object], place: int | None, where: str) -> set[str]:
     """Columns of what was expected, which stand beside those of scores under the same ending."""
     if place is None:
         return set()
@@ -122,13 +121,13 @@ def _expected(data: list[Any], place: int | None, where: str) -> set[str]:
     }
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     """A text; of a function's arguments the only one, if it is a text."""
     alone = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
     return log_text(alone if isinstance(alone, str) else value)
 
 
-def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, object]:
+def _metadata(metadata: object, name: str, where: str) -> Mapping[str, object]:
     """The object under the key that ends with `name`."""
     fields = log_object(metadata, "trace_metadata", where)
     value = next((fields[key] for key in fields if str(key).endswith(name)), None)

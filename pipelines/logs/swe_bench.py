@@ -98,7 +98,7 @@ def leaderboards(path: Path) -> Iterator[LogAnswer]:
                 yield from _details(details, agent, where)
 
 
-def _details(details: Mapping[str, Any], agent: str, where: str) -> Iterator[LogAnswer]:
+def _details(details: Mapping[str, object], agent: str, where: str) -> Iterator[LogAnswer]:
     for task, value in details.items():
         found = {"resolved": value} if isinstance(value, bool) else log_object(value, task, where)
         cost = log_amount(found.get("cost"), "cost", where)

@@ -154,7 +154,7 @@ def harbor_job(path: Path) -> Iterator[LogAnswer]:
         yield from harbor(trial)
 
 
-def _reward(verdict: Mapping[str, Any], where: str) -> float:
+def _reward(verdict: Mapping[str, object], where: str) -> float:
     """The reward of a trial; 0 for one that was never given."""
     rewards = verdict.get("rewards")
     if isinstance(rewards, Mapping):

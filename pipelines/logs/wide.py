@@ -120,13 +120,13 @@ def _agents_column(first: Mapping[str, object]) -> str | None:
     return next((column for column in first if column.strip().casefold() in _NAMES), None)
 
 
-def _tried(value: Any) -> str | None:
+def _tried(value: object) -> str | None:
     """The text of a cell; None where the agent has not tried the task."""
     text = log_text(value)
     return None if text is None or text.strip().casefold() in _NOT_TRIED else text.strip()
 
 
-def _is_figure(value: Any) -> bool:
+def _is_figure(value: object) -> bool:
     text = _tried(value)
     return text is None or bool(_OF_TRIALS.fullmatch(text)) or _figure(text) is not None
 
@@ -181,7 +181,9 @@ def _figure(text: str) -> float | None:
     return {"true": 1.0, "false": 0.0}.get(text.casefold(), number_in(text))
 
 
-def _trials(where: str, agent: str, task: Any, successes: Any, trials: Any) -> Iterator[LogAnswer]:
+def _trials(
+    where: str, agent: str, task: object, successes: object, trials: object
+) -> Iterator[LogAnswer]:
     """A task's trials, the successes first: their order is not known."""
     solved, tried = log_count(successes, "successes", where), log_count(trials, "trials", where)
     if solved is None or tried is None or solved > tried:

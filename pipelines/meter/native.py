@@ -47,7 +47,7 @@ class NativePath:
     """What a request must have."""
     returned: Callable[[Any], list[Any]] = lambda _: []
 
-    def tools(self, body: Mapping[str, Any]) -> list[str]:
+    def tools(self, body: Mapping[str, object]) -> list[str]:
         """What tools gave back since the last reply, as text, each cut."""
         given = self.returned(body.get(self.field))
         texts = [item if isinstance(item, str) else _text_of(item) for item in given]
@@ -83,14 +83,14 @@ def is_usage_only(event: str) -> bool:
     return whole.get("choices") == [] and bool(whole.get("usage"))
 
 
-def _text_of(content: Any) -> str:
+def _text_of(content: object) -> str:
     """The text of a content's parts, or else all of it as JSON."""
     parts = content if isinstance(content, list) else []
     texts = [part["text"] for part in parts if isinstance(part, dict) and "text" in part]
     return "\n".join(map(str, texts)) or json.dumps(content)
 
 
-def _since(items: Any, is_reply: Callable[[Whole], bool]) -> Iterator[Whole]:
+def _since(items: object, is_reply: Callable[[Whole], bool]) -> Iterator[Whole]:
     """The items of a request after the last one that is a part of a reply."""
     found: list[Whole] = []
     for item in items if isinstance(items, list) else []:
@@ -99,12 +99,12 @@ def _since(items: Any, is_reply: Callable[[Whole], bool]) -> Iterator[Whole]:
     yield from found
 
 
-def _chat_returned(messages: Any) -> list[Any]:
+def _chat_returned(messages: object) -> list[Any]:
     since = _since(messages, lambda item: item.get("role") == "assistant")
     return [item.get("content") for item in since if item.get("role") in ("tool", "function")]
 
 
-def _response_returned(items: Any) -> list[Any]:
+def _response_returned(items: object) -> list[Any]:
     def is_reply(item: Whole) -> bool:
         return item.get("role") == "assistant" or str(item.get("type")).endswith("_call")
 
@@ -112,7 +112,7 @@ def _response_returned(items: Any) -> list[Any]:
     return [item.get("output") for item in since if str(item.get("type")).endswith("_output")]
 
 
-def _message_returned(messages: Any) -> list[Any]:
+def _message_returned(messages: object) -> list[Any]:
     found = []
     for item in _since(messages, lambda item: item.get("role") == "assistant"):
         content = item.get("content")

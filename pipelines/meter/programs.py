@@ -95,7 +95,7 @@ class Metered(Foreign):
     """
 
     def __init__(
-        self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+        self, module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
         super().__init__(module, inputs, spec)
         self.models: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class Metered(Foreign):
         return report | ({"refused_calls": refused, "last_refusal": last} if refused else {})
 
     async def _predict(
-        self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
+        self, question: Question, arguments: Sequence[object], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         acts = question.kind == "task" and _takes(self.module, FOLDER)
         files = {FOLDER: question.files} if acts else {}
@@ -145,7 +145,7 @@ class Metered(Foreign):
             prediction["answer"] = prediction["kept"]
         return prediction
 
-    async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
+    async def _asked(self, *arguments: object, **fields: object) -> tuple[Any, list[TurnFields]]:
         if not _takes(self.module, ENDPOINT):
             return await super()._asked(*arguments, **fields)
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
@@ -155,7 +155,7 @@ class Metered(Foreign):
             answer = await _ended_with(session, call)
         return answer, session.turns
 
-    async def _call(self, *arguments: Any, **fields: Any) -> Any:
+    async def _call(self, *arguments: object, **fields: object) -> Any:
         if FOLDER not in fields:
             return await super()._call(*arguments, **fields)
         place = place_around()
@@ -260,9 +260,7 @@ class Command(Metered):
             described["pass_env"] = list(start.pass_env)
         return {**described, "code": digest.hexdigest()}
 
-    def save(
-        self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
-    ) -> None:
+    def check_saved(self) -> None:
         raise UserError(
             "a command is not saved, since loading a file must not start programs: name it again, "
             f"as {COMMAND}{self.command}"
@@ -375,7 +373,7 @@ def _fields_of(question: Question) -> dict[str, object]:
 
 
 def own_program(
-    module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+    module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
 ) -> Foreign:
     """A user's own module or callable as a program, metered where it asks for an endpoint."""
     metered = _takes(module, ENDPOINT) or _takes(module, FOLDER)

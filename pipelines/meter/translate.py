@@ -100,7 +100,7 @@ async def embeddings(body: Json, ask: Ask, state: Conversation) -> tuple[Json, E
     return await ask(body), []
 
 
-def event(name: str | None, data: Any) -> bytes:
+def event(name: str | None, data: object) -> bytes:
     """A server-sent event, with its name where the protocol has one."""
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
@@ -259,7 +259,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
     return reply, _message_events(reply)
 
 
-def _uncached(value: Any) -> Any:
+def _uncached(value: object) -> Any:
     """A request without marks for the provider's cache, which change no reply."""
     if isinstance(value, dict):
         return {key: _uncached(held) for key, held in value.items() if key != "cache_control"}
@@ -297,7 +297,7 @@ def _tool_call(call: Json) -> Json:
     return {"id": call.get("id"), "type": "function", "function": function}
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(held) for key, held in value.items() if held is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value

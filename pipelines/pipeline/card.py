@@ -1,4 +1,4 @@
-"""What the folder of a pipeline shows."""
+"""What the folder of a pipeline shows: its steps, and the program that came out."""
 
 from __future__ import annotations
 
@@ -7,40 +7,44 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Kind, kinds_in
+from ..base.cards import Card, Kind, ask_command, result_kind
 from ..lms.ledger import totals
 
 PIPELINE, WINNER = "pipeline.json", "winner"
-ENDED, REGISTERED, RESULT = "ended", "registered", "result"
-
-
-def steps_in(folder: Path) -> list[Path]:
-    """The folders of the steps that have begun, in the order of the pipeline."""
-    order = ("compile", "tune", "contest")
-    found = [place for name in order for place in sorted(folder.glob(f"{name}*"))]
-    return [place for place in found if place.is_dir() and kinds_in(place)]
+STEPS, ENDED, REGISTERED, DONE = "steps", "ended", "registered", "done"
+"""Keys of that file: title by folder, how many steps have ended, the winner's name in the registry,
+and whether there is nothing left to do.
+"""
 
 
 def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
-    result = document.get(RESULT)
-    manifest = document["manifest"]
-    card = Card(f"pipeline {manifest['settings']['label']}", data=manifest["settings"]["data"])
-    card.run, card.begun = partial(dict, manifest), result is None
-    card.ended("not finished" if result is None else result["stopped"])
-    card.children = steps_in(folder)
+    settings = document["manifest"]["settings"]
+    card = Card(f"pipeline {settings['label']}", data=settings["data"], program=document[WINNER])
+    card.run, card.begun = partial(dict, document["manifest"]), not document[DONE]
+    card.tags = {f"folkmoot.{name}": document[name] or "" for name in (WINNER, REGISTERED)}
+    for name, title in document[STEPS].items():
+        # By name below the folder that is read: a file from elsewhere must not lead out of it.
+        kind = result_kind(folder / Path(name).name)
+        if kind is None:  # not begun
+            break
+        step = kind.card(folder / Path(name).name)
+        card.children.append(step.folder)
+        if step.sentences:
+            # A step that its share of the budget ended has a result, from which the next begins.
+            note = f" (stopped: {step.problem})" if step.problem else ""
+            card.sentences.append(f"{title}: {' '.join(step.sentences[:2])}{note}")
+        if step.problem:
+            card.ended(f"{title} stopped early: {step.problem}")
+        if card.program is not None:  # the last step has judged it, on these questions
+            card.scores, card.costs = step.scores, step.costs
+            judged = step.run()
+            asked = {name: judged.get(name) for name in ("questions", "data_fingerprint")}
+            card.run = partial(dict, {**document["manifest"], **asked})
+            if (folder / WINNER).is_dir():
+                card.next = ask_command(folder, folder / WINNER, judged["lms"])
     card.paid(totals(*card.children).to_dict())
-    if result is not None:
-        card.sentences = list(result["sentences"])
-        card.program = result["winner"]
-        card.tags = {"folkmoot.winner": str(result["winner"])}
-        # The step that ended last has judged the winner.
-        last = next(kind.card(card.children[-1]) for kind in kinds_in(card.children[-1]))
-        card.scores, card.costs = last.scores, last.costs
-        asked = last.run()  # the questions that the winner was judged on
-        of_data = {name: asked[name] for name in ("questions", "data_fingerprint") if name in asked}
-        card.run = partial(dict, {**manifest, **of_data})
-    if (folder / WINNER).is_dir():
-        card.next = f"folkmoot ask {folder} 'YOUR QUESTION'"
+    if card.begun:
+        card.ended("not finished")
     return card
 
 

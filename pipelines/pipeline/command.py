@@ -17,11 +17,9 @@ def run(request: PipelineRequest, view: PipelineView) -> None:
     if view.new:
         text = (Path(__file__).parent / "new.yaml").read_text(encoding="utf-8")
         print(text, end="", file=results())
-        return
-    if request.progress is None:
-        request.progress = view.progress
-    plan = plan_pipeline(request, stored=True)
-    live(plan.request, view, plan, carry_out_pipeline, lambda plan: pipeline_in(plan.out))
+    else:
+        plan = plan_pipeline(request, stored=True)
+        live(plan.request, view, plan, carry_out_pipeline, lambda plan: pipeline_in(plan.out))
 
 
 COMMAND = Command(PipelineRequest, PipelineView, run)

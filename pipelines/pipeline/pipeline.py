@@ -5,30 +5,25 @@ from __future__ import annotations
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ..base.budget import Budget
-from ..base.cards import Card
 from ..base.html import ShownResult
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..base.wording import counted, money
-from ..compilation.compile import compile_as_planned
-from ..contest.contest import carry_out_contest
-from ..contest.plan import plan_contest
 from ..lms.ledger import totals
-from ..programs.resolve import parse_sets
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
 from ..tracking.models import log_program
 from ..tracking.run import disk_errors, running
-from ..tuning.tune import tune
-from .card import ENDED, KIND, PIPELINE, REGISTERED, RESULT, WINNER
-from .plan import PLANS, PipelinePlan, PipelineStep, entered, plan_pipeline
+from .card import DONE, ENDED, KIND, PIPELINE, REGISTERED, WINNER
+from .plan import CONTEST, PipelinePlan, plan_pipeline
 from .request import PipelineRequest
 
 FOLDER = RunFolder(
@@ -39,51 +34,40 @@ FOLDER = RunFolder(
 )
 
 
-@dataclass
 class Pipeline(ShownResult):
-    """A pipeline's result. `winner` names the `program` that came out; `sentences` has a line for
-    each step; `registered` is its name in MLflow's registry.
+    """A pipeline's result. `winner` names the `program` that came out, None if there is none yet;
+    `sentences` has a line for each step; `registered` is its name in MLflow's registry.
     """
 
-    folder: Path
-    sentences: list[str] = field(default_factory=list)
-    winner: str | None = None
-    registered: str | None = None
-    stopped: str | None = None
-    paused: bool = False
-    calls: int = 0
-    cost_usd: float | None = None
-    keep: Any = field(default=None, repr=False)
+    def __init__(self, folder: Path, keep: Any = None) -> None:
+        self.folder, self._keep = folder, keep
+        self.card = KIND.card(folder)
+        self.sentences, self.stopped = self.card.sentences, self.card.problem
+        self.calls, self.cost_usd = self.card.calls, self.card.cost_usd
+        self.winner = self.card.program
+        self.registered = self.card.tags.get(f"folkmoot.{REGISTERED}") or None
+        self.paused, self.empty = self.winner is None, not self.sentences
 
     @property
     def program(self) -> Any:
         """The program that came out. Raises UserError where there is none yet."""
         return saved_program(self.folder / WINNER)
 
-    @property
-    def empty(self) -> bool:
-        return not self.sentences
-
-    @property
-    def card(self) -> Card:
-        return KIND.card(self.folder)
-
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         words = {f"step {number}": line for number, line in enumerate(self.sentences, 1)}
         if self.winner is not None:
             words["winner"] = f"{self.winner}, in {self.folder / WINNER}"
-        if self.registered:
+        if self.registered is not None:
             words["registered"] = self.registered
         price = "" if self.cost_usd is None else f", {money(self.cost_usd)}"
-        words["paid"] = f"{counted(self.calls, 'call')}{price}"
+        words["paid"] = f"{counted(self.calls or 0, 'call')}{price}"
         return words
 
-    def lines(self) -> list[str]:
-        return [f"{name}: {text}" for name, text in self.in_words().items()]
-
     def to_dict(self) -> dict[str, object]:
-        kept = {name: value for name, value in vars(self).items() if name != "keep"}
-        return {**kept, "folder": str(self.folder)}
+        return {**self.card.to_dict(), "winner": self.winner, "registered": self.registered}
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.folder}: {self.winner or self.stopped})"
 
 
 @entry(PipelineRequest)
@@ -106,144 +90,72 @@ def carry_out_pipeline(
     plan: PipelinePlan, show: Callable[[Pipeline], None] | None = None
 ) -> Pipeline:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
-    begun = time.monotonic()
+    began = time.monotonic()
     with running(FOLDER, plan.about, plan.out, parts=True) as run, disk_errors(run.folder):
-        written = read_object(run.folder / PIPELINE) or {}
-        # A later step starts from these, so an earlier one is not asked again with more money.
-        ended: list[dict[str, Any]] = written.get(ENDED) or []
-        result = Pipeline(run.folder, keep=run.keep, registered=written.get(REGISTERED))
+        earlier = read_object(run.folder / PIPELINE) or {}
+        # A later step starts from these, so that they are not asked again with more money.
+        noted = {ENDED: earlier.get(ENDED, 0), REGISTERED: earlier.get(REGISTERED)}
 
-        def note(document: dict[str, object] | None = None) -> None:
-            kept = {ENDED: ended, REGISTERED: result.registered, RESULT: document}
-            write_json(run.folder / PIPELINE, {**plan.about, **kept})
+        def note(**now: object) -> None:
+            noted.update(now)
+            write_json(run.folder / PIPELINE, {**run.about, WINNER: None, DONE: False, **noted})
 
         note()
         if plan.request.tracking:
             run.track(PIPELINE)
-        made: dict[str, Path | str] = {program: program for program in plan.programs}
+        programs: dict[Any, Any] = {**plan.programs}
+        winner: str | None = next(iter(plan.programs))
         for number, step in enumerate(plan.steps):
-            if number == len(ended):
-                budget = _share(plan, number, run.folder, time.monotonic() - begun)
-                said = _carry_out(step, result, made, budget, plan.request.progress)
-                if result.paused:
+            place = run.folder / step.folder
+            if number >= noted[ENDED]:
+                paid = totals(*(run.folder / before.folder for before in plan.steps[:number]))
+                seconds, to_come = time.monotonic() - began, len(plan.steps) - number
+                share = _share(plan.request.budget, paid, seconds, to_come)
+                given = {"out": place, "budget": share, "progress": plan.request.progress}
+                ended = step.stage.carry_out(step.plan(programs, **given))
+                if ended.paused:
+                    winner = None
                     break
-                if step.program is not None:
-                    ended.append(said)
-                    note()
-            else:
-                _take(step, ended[number], result, made)
-        if result.winner is None and not result.paused:
-            result.winner = plan.programs[0]
-            _hand_over(made[plan.programs[0]], run.folder)
-        paid = totals(*(run.folder / step.folder for step in plan.steps))
-        result.calls, result.cost_usd = paid.calls, paid.cost_usd
-        name = None if result.paused else plan.register
-        if name is not None and result.registered != name:
-            log_program(run.folder / WINNER, name)
-            result.registered = name
-        # The folder may be moved or sent to somebody, so that its file does not say where it is.
-        note({**result.to_dict(), "folder": "."})
-        run.end(None if show is None else lambda: show(result))
+                # A contest may go on with more money: nothing starts from it.
+                if step.key == CONTEST:
+                    winner = ended.winner_name
+                else:
+                    note(**{ENDED: number + 1})
+            if (made := place / str(step.stage.kind.program)).is_dir():
+                programs[step.program] = made
+        if winner is not None:
+            _hand_over(programs[plan.steps[-1].program], run.folder)
+            if plan.register is not None and noted[REGISTERED] != plan.register:
+                log_program(run.folder / WINNER, plan.register)
+                note(**{REGISTERED: plan.register})
+        note(**{WINNER: winner, DONE: True})
+        result = Pipeline(run.folder, run.keep)
+        run.end(None if show is None else partial(show, result))
     return result
 
 
-def _share(plan: PipelinePlan, number: int, folder: Path, seconds: float) -> Budget | None:
-    """An equal share of what earlier steps have left, for each step that is to come."""
-    if plan.request.budget is None:
-        return None
-    budget: Any = plan.request.budget
-    paid = totals(*(folder / step.folder for step in plan.steps[:number]))
-    tokens = (paid.prompt_tokens or 0) + (paid.completion_tokens or 0)
-    spent = {"usd": paid.cost_usd or 0.0, "calls": paid.calls, "tokens": tokens, "seconds": seconds}
-    to_come = len(plan.steps) - number
-
-    def left(name: str, limit: float) -> float:
-        # A budget of 0 is not one: a step for which nothing is left ends with its first call.
-        return max(limit - spent.get(name, 0), limit / 1e6) / to_come
-
-    share: Budget = budget.each(left)
-    return share
-
-
-def _carry_out(
-    step: PipelineStep,
-    result: Pipeline,
-    made: dict[str, Path | str],
-    budget: Budget | None,
-    progress: Any,
-) -> dict[str, Any]:
-    """Carry out a step, and say how it ended; `made` gets the folder of the program that came
-    out.
-    """
-    out = result.folder / step.folder
-    request = replace(step.request, out=out, budget=budget, progress=progress)
-    place: str | None = None
-    stopped: str | None
-    if step.program is None:
-        contest = carry_out_contest(plan_contest(entered(request, _entrants(made))))
-        stopped, said = contest.stopped, contest.reason
-        result.paused = not contest.result["finished"]
-        if not result.paused:
-            result.winner = contest.winner_name
-            _hand_over(out / "winner", result.folder)
-    elif step.name == "compile":
-        compiled = compile_as_planned(PLANS["compile"](request)).compilation
-        stopped, said, result.paused = compiled.stopped, compiled.verdict, compiled.paused
-        place = "program"
-    else:
-        # The space is that of the program which the step before has made.
-        space = {**request.space, "program": str(made[step.program])}
-        sets = parse_sets(request.sets)
-        if isinstance(made[step.program], Path):
-            sets.pop("own_roles", None)  # which the folder has
-        study = tune(**{**_arguments(request), "space": space, "sets": sets})
-        stopped, said, result.paused = study.stopped, study.report.verdict, study.paused
-        if not study.empty:
-            place = "winner"
-    ended = {"said": said, "stopped": stopped, "made": place}
-    _take(step, ended, result, made)
-    return ended
-
-
-def _take(
-    step: PipelineStep,
-    ended: Mapping[str, Any],
-    result: Pipeline,
-    made: dict[str, Path | str],
-) -> None:
-    """Note how a step ended, in this attempt or an earlier one."""
-    stopped = ended["stopped"]
-    # A step that its share of the budget ended has a result, and the next one begins with it.
-    note = f" (stopped: {stopped})" if stopped else ""
-    result.sentences.append(f"{step.title}: {ended['said']}{note}")
-    if stopped:
-        result.stopped = f"{step.title} stopped early: {stopped}"
-    if step.program is not None and ended["made"]:
-        made[step.program] = result.folder / step.folder / ended["made"]
-
-
-def _entrants(made: Mapping[str, Path | str]) -> dict[str, str]:
-    return {name: str(place) for name, place in made.items()}
-
-
-def _arguments(request: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(request).items() if name != "defaults"}
-
-
-def _hand_over(program: Path | str, folder: Path) -> None:
+def _hand_over(program: str | Path, folder: Path) -> None:
     """Copy the program that came out to where the pipeline's folder has it."""
-    if not isinstance(program, Path) or not program.is_dir():
-        raise UserError(
-            f"no program came out of the steps in {folder}: give it a step to carry out"
-        )
-    # A copy: the step's folder stays what that step has made, and the winner's can be moved alone.
+    if not Path(program).is_dir():
+        raise UserError(f"no program came out of the steps in {folder}: give them more to do")
+    # A copy: the winner can be moved alone, and a step's folder stays what that step has made.
     shutil.rmtree(folder / WINNER, ignore_errors=True)
     shutil.copytree(program, folder / WINNER)
 
 
+def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | None:
+    """An equal share of what earlier steps have left, for each step that is to come."""
+    if budget is None:
+        return None
+    spent = {"usd": paid.cost_usd, "calls": paid.calls, "tokens": paid.tokens, "seconds": seconds}
+    # A budget of 0 is not one: a step for which nothing is left ends with its first call.
+    share: Budget = budget.each(
+        lambda name, limit: max(limit - (spent[name] or 0), limit / 1e6) / to_come
+    )
+    return share
+
+
 def pipeline_in(folder: Path | None) -> Pipeline | None:
     """The pipeline in a folder, as far as it has come; None where there is none."""
-    document = None if folder is None else read_object(folder / PIPELINE)
-    if folder is None or not document or not document.get(RESULT):
-        return None
-    return Pipeline(**{**document[RESULT], "folder": folder})
+    begun = folder is not None and (folder / PIPELINE).exists()
+    return Pipeline(folder) if folder is not None and begun else None

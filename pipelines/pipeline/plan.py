@@ -1,4 +1,6 @@
-"""Plans a pipeline: its steps, each with the request of the command that carries it out."""
+"""Plans a pipeline: a key of its file is the request of a command, which plans and carries out the
+step.
+"""
 
 from __future__ import annotations
 
@@ -7,122 +9,133 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError
 from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.registry import PROTOCOLS
 from ..base.budget import Budget
-from ..base.life import Plan
+from ..base.cards import Kind
+from ..base.life import Plan, PlanOfSteps
+from ..base.request import Columned, CommandOption, command_options, options_of_file
+from ..compilation.card import KIND as COMPILATION
+from ..compilation.compile import compile_as_planned
 from ..compilation.plan import plan_compilation
 from ..compilation.request import CompileRequest
+from ..contest.card import KIND as CONTESTED
+from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
-from ..data.load import load
-from ..programs.build import takes
+from ..data.load import load_part
+from ..programs.build import NoParameter
 from ..programs.resolve import YAML_SUFFIXES, program_of
-from ..runs.manifest import git_commit, versions
+from ..runs.manifest import made_with
+from ..tracking.values import check_model_name
+from ..tuning.card import KIND as STUDY
 from ..tuning.plan import plan_study
 from ..tuning.request import TuneRequest
+from ..tuning.tune import tune_as_planned
+from .card import STEPS
 from .request import PipelineRequest
 
-REQUESTS: dict[str, type[Any]] = {
-    "compile": CompileRequest,
-    "tune": TuneRequest,
-    "contest": ContestRequest,
-}
-"""The steps in their order."""
-
-PLANS: dict[str, Callable[[Any], Any]] = {
-    "compile": plan_compilation,
-    "tune": plan_study,
-    "contest": plan_contest,
-}
 HELD_OUT = 0.3
 """Share of the training questions that is held out where a file names no others."""
 
-_OF_SPACES = ("program", "lms", "compile")
-"""Keys of a study's space that are no parameters of a protocol."""
+GIVEN = ("program", "questions", "train", "validation", "budget", "out", "register", "tracking")
+"""Options of commands that the pipeline gives."""
 
-_OWN = ("data", "programs", "register", "budget", *REQUESTS)
-_GIVEN = (
-    *("program", "questions", "train", "validation", "budget", "out", "register"),
-    *("tracking", "progress", "settings", "defaults", "callbacks", "on_question"),
-)
-"""Fields of requests that the pipeline fills."""
+
+class Stage(NamedTuple):
+    """A command whose options stand under a key of the file: its request, its plan, how that is
+    carried out, and what its folder shows.
+    """
+
+    request: type[Any]
+    plan: Callable[[Any], Any]
+    carry_out: Callable[[Any], Any]
+    kind: Kind
+
+    @property
+    def options(self) -> dict[str, CommandOption]:
+        known = command_options(self.request)
+        return {name: option for name, option in known.items() if name not in GIVEN}
+
+
+COMPILE, TUNE, CONTEST = "compile", "tune", "contest"
+STAGES = {
+    COMPILE: Stage(
+        CompileRequest,
+        plan_compilation,
+        lambda plan: compile_as_planned(plan).compilation,
+        COMPILATION,
+    ),
+    TUNE: Stage(TuneRequest, plan_study, tune_as_planned, STUDY),
+    CONTEST: Stage(ContestRequest, plan_contest, carry_out_contest, CONTESTED),
+}
+"""The steps in their order."""
+
+OWN = ("data", "programs", "register", "budget", *STAGES)
+SOURCE = command_options(CompileRequest)["train"]
+"""The option that names questions, or a file of them."""
 
 
 @dataclass
 class PipelineStep:
-    """A step: what it is called, the program it works on (None for the contest), its folder below
-    that of the pipeline, and its request so far.
+    """A step: the key it stands under, the program it works on (None for the contest), its folder
+    below that of the pipeline, and its options.
     """
 
-    name: str
+    key: str
     program: str | None
     folder: str
-    request: Any
+    options: Mapping[str, Any]
+
+    @property
+    def stage(self) -> Stage:
+        return STAGES[self.key]
 
     @property
     def title(self) -> str:
-        return self.name if self.program is None else f"{self.name} {self.program}"
+        return self.key if self.program is None else f"{self.key} {self.program}"
+
+    def plan(self, programs: Mapping[Any, Any], **given: Any) -> Any:
+        """The command's own plan, with the programs as they are by now, by name."""
+        options = {**self.options, "tracking": False, **given}
+        program = programs.get(self.program)
+        if isinstance(program, Path):
+            options.pop("roles", None)  # which the folder has
+        if self.key == COMPILE:
+            options["program"] = program
+        elif self.key == TUNE:
+            options["space"] = {**(options.get("space") or {}), "program": str(program)}
+        else:
+            added = options.pop("added", None) or {}
+            if not isinstance(added, Mapping):
+                added = {str(each): each for each in added}
+            # One program alone meets the default field, and so do several beside a named one.
+            alone = len(programs) == 1 or "field" in options
+            options["added"] = {**programs, **added} if alone else added
+            options.setdefault("field", "fair" if alone else dict(programs))
+        return self.stage.plan(self.stage.request(**options))
 
 
 @dataclass
-class PipelinePlan:
-    """A checked pipeline. `notes` says which programs a step leaves as they are."""
+class PipelinePlan(PlanOfSteps):
+    """A checked pipeline. `programs` are what its file names, by name; `notes` says which of them a
+    step leaves as they are.
+    """
 
     request: PipelineRequest
-    name: str
-    programs: list[str]
+    programs: Mapping[str, Any]
     steps: list[PipelineStep]
-    plans: list[Plan]
+    plans: dict[str, Plan]
     register: str | None
     about: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
+    out: Path | None
+    notes: list[str]
     title: str = "pipeline"
-
-    @property
-    def out(self) -> Path | None:
-        return None if self.request.out is None else Path(self.request.out).expanduser()
-
-    @property
-    def warnings(self) -> list[str]:
-        return [warning for plan in self.plans for warning in plan.warnings]
-
-    @property
-    def cost(self) -> tuple[float, float] | None:
-        """USD of all steps, from and to; None where the price of one is unknown."""
-        low = high = 0.0
-        for plan in self.plans:
-            if plan.cost is None:
-                return None
-            low, high = low + plan.cost[0], high + plan.cost[1]
-        return low, high
-
-    def lines(self) -> list[Any]:
-        lines: list[Any] = []
-        for number, (step, plan) in enumerate(zip(self.steps, self.plans, strict=True), 1):
-            lines += [f"{number}. {step.title}", *plan.lines()]
-        lines += self.notes
-        if self.cost is not None:
-            lines.append(f"in all: {self.cost[0]:.2f} to {self.cost[1]:.2f} USD")
-        if self.request.budget is not None:
-            lines.append(f"budget of all steps: {self.request.budget}")
-        if self.register is not None:
-            lines.append(f"the winner is registered as {self.register}")
-        return lines
-
-    def to_dict(self) -> dict[str, object]:
-        pairs = zip(self.steps, self.plans, strict=True)
-        return {
-            "steps": [{"step": step.title, **plan.to_dict()} for step, plan in pairs],
-            "cost_usd": self.cost,
-            "budget": None if self.request.budget is None else str(self.request.budget),
-            "register": self.register,
-        }
 
 
 def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> PipelinePlan:
@@ -131,182 +144,137 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
     """
     if request.file is None:
         raise UserError("FILE is missing: name a pipeline, or write one with --new")
-    document, name, home = _document(request.file)
-    _check_keys("the pipeline", document, [*_OWN, *_shared_names()])
-    programs = document.get("programs")
-    if not isinstance(programs, list) or not all(isinstance(each, str) for each in programs):
-        raise UserError("the pipeline has no list of programs: write programs: [single:cot]")
-    if not programs or len(set(programs)) < len(programs):
-        raise UserError("programs is empty or names one twice: name each program once")
-    if not any(step in document for step in REQUESTS):
-        raise UserError(f"the pipeline has no step: give one of {', '.join(REQUESTS)}")
-    budget = document.get("budget") if request.budget is None else request.budget
-    budget = Budget.parse(budget) if isinstance(budget, str) else budget
-    out = request.out
-    if out is None and stored:
-        out = Path("runs") / f"pipeline-{name}"
-    request = replace(request, budget=budget, out=out)
-    register = document.get("register")
-    if register is not None and not request.tracking:
-        raise UserError("register needs MLflow: drop --no-track, or the key register")
-    if len(programs) > 1 and register is not None and "contest" not in document:
-        raise UserError("several programs and no contest: add contest, or leave one program")
-    data = _data(document, home)
-    steps, notes = list[PipelineStep](), list[str]()
-    roles = {"roles": _place(document["roles"], home)} if "roles" in document else {}
-    for step in _steps({**document, **roles}, data, programs):
-        if step.name == "tune" and len(programs) > 1 and (why := _misfit(step)):
-            notes.append(f"{step.program} is not tuned: it has no {why}")
+    if isinstance(request.file, Mapping):
+        document, name, home = request.file, "pipeline", Path()
+    else:
+        file = Path(request.file).expanduser()
+        document = read_yaml(file, "pipeline", "programs: [single:cot]")
+        name, home = file.stem, file.parent
+    default = f"runs/pipeline-{name}" if stored else None
+    out = request.out or default
+    budget = request.budget or document.get("budget")
+    if budget is not None and not isinstance(budget, Budget):
+        budget = Budget.parse(budget)
+    register, notes = document.get("register"), list[str]()
+    if register is not None:
+        if not request.tracking:
+            raise UserError("register needs MLflow: drop --no-track, or the key register")
+        check_model_name(register)
+        notes.append(f"the winner is registered as {register}")
+    programs = _programs(document, home)
+    named = list(_steps(document, home, list(programs)))
+    # What earlier steps leave is shared again, so that this is the least that a step gets.
+    share = budget and budget.part(1 / len(named))
+    steps, plans = list[PipelineStep](), dict[str, Plan]()
+    for step in named:
+        # All are planned at once: a mistake in the last step is found before the first one is paid.
+        given = programs
+        if step.key == CONTEST and len(named) > 1:
+            given = {each: _untrained(each, place) for each, place in programs.items()}
+        try:
+            plans[step.title] = step.plan(given, budget=share)
+        except NoParameter as misfit:
+            if step.key != TUNE or len(programs) == 1:
+                raise
+            notes.append(f"{step.program} is not tuned: it has no {misfit.parameter}")
         else:
             steps.append(step)
-    if notes and not any(step.name == "tune" for step in steps):
+    if TUNE in document and not any(step.key == TUNE for step in steps):
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
-    plans = list[Plan]()
-    for step in steps:
-        # What earlier steps leave is shared again, so that this is the least that a step gets.
-        share = None if budget is None else budget.part(1 / len(steps))
-        asked = replace(step.request, budget=share)
-        if step.name == "contest":
-            asked = entered(asked, {each: _planned(each, steps) for each in programs})
-        # All are planned at once: a mistake in the last step is found before the first one is paid.
-        plans.append(PLANS[step.name](asked))
-    # With more money, or another name for the winner, it is the same pipeline.
-    kept = {key: value for key, value in document.items() if key not in ("budget", "register")}
-    about = _about(name, kept, str(document["data"].get("test") or document["data"].get("train")))
-    return PipelinePlan(request, name, programs, steps, plans, register, about, notes)
+    about = _about(name, document, steps)
+    place = None if out is None else Path(out).expanduser()
+    request = replace(request, budget=budget)
+    return PipelinePlan(request, programs, steps, plans, register, about, place, notes)
 
 
-def _planned(program: str, steps: list[PipelineStep]) -> Any:
+def _programs(document: Mapping[str, Any], home: Path) -> dict[str, str]:
+    """The programs by name: specs, or files and folders beside the pipeline's file."""
+    names: Any = document.get("programs")
+    named = names if isinstance(names, list) else []
+    if not named or len({*map(str, named)}) < len(named) or not isinstance(named[0], str):
+        raise UserError(
+            f"programs is {names!r}: give a list of different programs, such as [single:cot]"
+        )
+    if len(names) > 1 and CONTEST not in document:
+        raise UserError("several programs and no contest: add contest, or leave one program")
+    # A program's name goes before a folder that happens to be called so.
+    return {name: name if PROTOCOLS.find(name) else SOURCE.placed(name, home) for name in names}
+
+
+def _untrained(name: str, place: str) -> Any:
     """The program as the contest is planned with it: one that an earlier step trains is not there
     yet.
     """
-    protocol = PROTOCOLS.find(program)
-    trained = Path(program).suffix in YAML_SUFFIXES or (protocol and protocol.learning)
-    if trained and any(step.program == program for step in steps):
-        return program_of(program, untrained=True)
-    return program
+    protocol = PROTOCOLS.find(name)
+    learns = protocol is not None and protocol.learning is not None
+    if learns or Path(place).suffix in YAML_SUFFIXES:
+        return program_of(place, untrained=True)
+    return place
 
 
-def _document(file: Any) -> tuple[dict[str, Any], str, Path]:
-    """The content of a pipeline, its name, and the folder that its paths start from."""
-    if isinstance(file, Mapping):
-        return dict(file), "pipeline", Path()
-    path = Path(file).expanduser()
-    document = read_yaml(path, "pipeline", "programs: [single:cot]")
-    return document, path.stem, path.parent
+def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iterator[PipelineStep]:
+    """The steps, each with the options that all share, and its own."""
+    stages = {key: STAGES[key] for key in STAGES if key in document}
+    if not stages:
+        raise UserError(f"the pipeline has no step: give one of {', '.join(STAGES)}")
+    known = {name: option for stage in stages.values() for name, option in stage.options.items()}
+    rest = {name: value for name, value in document.items() if name not in OWN}
+    shared = options_of_file("the pipeline", rest, known, home, OWN)
+    data = _data(document, home, shared)
+    for key, stage in stages.items():
+        own = document[key] or {}
+        if not isinstance(own, Mapping):
+            raise UserError(f"{key} is {own!r}: give its options, such as {key}: {{}}")
+        options = {name: value for name, value in shared.items() if name in stage.options}
+        options |= options_of_file(key, own, stage.options, home)
+        if key == CONTEST:
+            yield PipelineStep(key, None, key, {**options, "questions": data["test"]})
+            return
+        options |= {part: data[part] for part in ("train", "validation")}
+        for number, program in enumerate(programs, 1):
+            # Specs have colons, and may be paths.
+            slug = re.sub(r"[^\w.=+-]+", "-", program).strip("-")[:60]
+            yield PipelineStep(key, program, f"{key}-{number}-{slug}", options)
 
 
-def _check_keys(where: str, keys: Mapping[str, Any], known: list[str]) -> None:
-    for key in keys:
-        if key not in known:
-            raise UserError(f"{where} has an unknown key {key!r}{did_you_mean(key, known)}")
-
-
-def _names(step: str) -> list[str]:
-    given = _GIVEN if step == "tune" else (*_GIVEN, "space")
-    return [each.name for each in fields(REQUESTS[step]) if each.name not in given]
-
-
-def _shared_names() -> list[str]:
-    return [name for step in REQUESTS for name in _names(step) if name not in (*_OWN, "space")]
-
-
-def _data(document: Mapping[str, Any], home: Path) -> dict[str, Any]:
+def _data(document: Mapping[str, Any], home: Path, shared: Mapping[str, Any]) -> dict[str, Any]:
     """The questions by part. Where none are held out for validation, some of the training
     questions are, by the pipeline's seed.
     """
-    data = document.get("data")
-    if not isinstance(data, Mapping):
+    named = document.get("data")
+    if not isinstance(named, Mapping):
         raise UserError("the pipeline has no data: write data: {train: FILE, test: FILE}")
-    _check_keys("data", data, ["train", "validation", "test"])
-    learns = any(step in document for step in ("compile", "tune"))
-    for part, needed in (("train", learns), ("test", "contest" in document)):
+    parts = ("train", "validation", "test")
+    data = options_of_file("data", named, dict.fromkeys(parts, SOURCE), home)
+    learns = COMPILE in document or TUNE in document
+    for part, needed in (("train", learns), ("test", CONTEST in document)):
         if needed and data.get(part) is None:
             raise UserError(f"data has no {part}: name a file of labelled questions")
-    parts = {part: _place(source, home) for part, source in data.items()}
-    if learns and "validation" not in parts:
-        columns, kind = document.get("columns"), document.get("kind")
-        questions = load(parts["train"], columns=columns, kind=kind)
+    if learns and data.get("validation") is None:
+        how = Columned(**{name: shared[name] for name in ("columns", "kind") if name in shared})
+        questions, _ = load_part(
+            data["train"],
+            "train",
+            shared.get("train_split"),
+            columns=how.column_names(),
+            kind=how.kind,
+        )
         # Files are often sorted by topic or answer: the last part would be another population.
-        random.Random(document.get("seed", 0)).shuffle(questions)
+        random.Random(shared.get("seed", 0)).shuffle(questions)
         held_out = round(HELD_OUT * len(questions))
-        parts |= {"validation": questions[:held_out], "train": questions[held_out:]}
-    return parts
+        data |= {"validation": questions[:held_out], "train": questions[held_out:]}
+    return data
 
 
-def _place(source: Any, home: Path) -> Any:
-    """A file beside that of the pipeline, else what was given."""
-    beside = home / source if isinstance(source, str) else None
-    return str(beside) if beside is not None and beside.exists() else source
-
-
-def _steps(
-    document: Mapping[str, Any], data: Mapping[str, Any], programs: list[str]
-) -> Iterator[PipelineStep]:
-    for name in ("compile", "tune"):
-        if name in document:
-            for number, program in enumerate(programs, start=1):
-                # Specs have colons, and may be paths.
-                slug = re.sub(r"[^\w.=+-]+", "-", program).strip("-")[:60]
-                given = {"train": data["train"], "validation": data["validation"]}
-                options = _options(document, name, read=isinstance(data["train"], list))
-                if name == "tune":
-                    options["space"] = {"program": program, **(options.get("space") or {})}
-                else:
-                    given["program"] = program
-                request = REQUESTS[name](**given, **options)
-                yield PipelineStep(name, program, f"{name}-{number}-{slug}", request)
-    if "contest" in document:
-        request = ContestRequest(data["test"], **_options(document, "contest"))
-        yield PipelineStep("contest", None, "contest", request)
-
-
-def entered(request: ContestRequest, programs: Mapping[str, Any]) -> ContestRequest:
-    """The contest with the programs as they are by now, by name, beside those that the file adds;
-    one alone meets the default field.
+def _about(name: str, document: Mapping[str, Any], steps: list[PipelineStep]) -> dict[str, Any]:
+    """What `pipeline.json` says of it. With more money, or another name for the winner, it is the
+    same pipeline.
     """
-    added = request.added
-    if not isinstance(added, Mapping):
-        added = {str(program): program for program in added}
-    if len(programs) > 1 and request.field == "fair":
-        return replace(request, field=dict(programs), added=added)
-    return replace(request, added={**programs, **added})
-
-
-def _options(document: Mapping[str, Any], step: str, *, read: bool = False) -> dict[str, Any]:
-    """The options of a step: those that all share, then its own. Where its questions are `read`,
-    nothing is left of how to read them.
-    """
-    own = document[step] or {}
-    if not isinstance(own, Mapping):
-        raise UserError(f"{step} is {own!r}: give its options, such as {step}: {{}}")
-    names = _names(step)
-    _check_keys(step, own, names)
-    shared = {name: document[name] for name in document if name in names and name not in _OWN}
-    options = {**shared, **own}
-    if options.get("margin") is not None:
-        options["margin"] = str(options["margin"])  # points, as on the command line
-    unread = ("columns", "kind", "show") if read else ()
-    return {
-        **{name: value for name, value in options.items() if name not in unread},
-        "tracking": False,
-        "progress": False,
-    }
-
-
-def _misfit(step: PipelineStep) -> str:
-    """The first parameter of the study's space that a program does not have; empty where it has all
-    of them, or where only the study can say.
-    """
-    protocol = PROTOCOLS.find(str(step.program).partition(":")[0])
-    known = set() if protocol is None else {*takes(protocol), *_OF_SPACES}
-    return next((name for name in step.request.space if known and name not in known), "")
-
-
-def _about(name: str, document: Mapping[str, Any], data: str) -> dict[str, Any]:
+    kept = {key: value for key, value in document.items() if key not in ("budget", "register")}
     # An LM or a program of Python's is known by its name, since its address is another each time.
-    text = json.dumps(document, sort_keys=True, default=_named)
+    text = json.dumps(kept, sort_keys=True, default=_named)
     digest = hashlib.sha256(text.encode()).hexdigest()
+    data = str(document["data"].get("test") or document["data"].get("train"))
     manifest = {
         "program": {"program": "pipeline"},
         "program_hash": digest,
@@ -314,13 +282,14 @@ def _about(name: str, document: Mapping[str, Any], data: str) -> dict[str, Any]:
         "lms": {},
         "data_fingerprint": hashlib.sha256(data.encode()).hexdigest(),
         "questions": 0,
-        "metric": None,
         "settings": {"command": "pipeline", "label": name, "data": data},
-        "versions": dict(versions()),
-        "git_commit": git_commit(),
-        "mlflow_run_id": None,
+        **made_with(),
     }
-    return {"hash": digest, "manifest": manifest}
+    return {
+        "hash": digest,
+        "manifest": manifest,
+        STEPS: {each.folder: each.title for each in steps},
+    }
 
 
 def _named(thing: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ...modules.base.errors import UserError
 from .figure import BLUE, GREY, Units, new_figure, saved, write_names
@@ -21,18 +22,31 @@ def interval_plot(
     """
     if not differences:
         raise UserError(f"there is nothing to draw: no program has a verdict against {reference}")
-    units = Units.of(rate)
-    figure, [axes] = new_figure(7, 1.2 + 0.4 * len(differences))
+    figure, axes = _intervals(differences, rate)
     axes.axvline(0, color=GREY, linewidth=1)
-    # The first name is drawn at the bottom, and a reader begins at the top.
-    for name, ends in reversed([*differences.items()]):
-        value, low, high = (units.scale * end for end in ends)
-        axes.plot([low, high], [name, name], color=BLUE)
-        axes.plot([value], [name], color=BLUE, marker="o")
-    axes.margins(y=0.5 / len(differences))
-    axes.set(xlabel=f"{units.difference} against {reference}, with 95% intervals")
+    axes.set(xlabel=f"{Units.of(rate).difference} against {reference}, with 95% intervals")
     saved(figure, path)
     return path
+
+
+def score_plot(scores: Mapping[str, Ends], path: Path, *, metric: str, rate: bool = True) -> Path:
+    """Draw scores by name, each with its 95% interval. Returns the path."""
+    figure, axes = _intervals(scores, rate)
+    axes.set(xlabel=f"{metric}{' in %' if rate else ''}, with 95% intervals")
+    saved(figure, path)
+    return path
+
+
+def _intervals(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
+    """A figure and its axes, with a line for each name, the first on top."""
+    figure, [axes] = new_figure(7, 1.2 + 0.4 * len(values))
+    # The first name is drawn at the bottom, and a reader begins at the top.
+    for name, ends in reversed([*values.items()]):
+        value, low, high = (Units.of(rate).scale * end for end in ends)
+        axes.plot([low, high], [name, name], color=BLUE)
+        axes.plot([value], [name], color=BLUE, marker="o")
+    axes.margins(y=0.5 / len(values))
+    return figure, axes
 
 
 def price_plot(

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-
-from jinja2 import Environment, Template
+from typing import TYPE_CHECKING
 
 from ...modules.reading.answers import golds_of, same_answer
 from ...modules.reading.row import ResultRow
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 MOST_DIALOGUES = 25
 LONGEST_TEXT = 4000
@@ -56,5 +58,7 @@ def dialogues_page(rows: Sequence[ResultRow], title: str, total: int) -> str:
 
 @cache
 def _template() -> Template:
+    from jinja2 import Environment
+
     text = (files(__package__) / "templates" / "dialogues.html.j2").read_text(encoding="utf-8")
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)

@@ -60,7 +60,7 @@ def as_optuna(report: StudyReport) -> optuna.Study:
     return study
 
 
-def _plain(setting: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(setting: Mapping[str, object]) -> dict[str, Any]:
     """A setting whose values Optuna takes as choices."""
     plain = dict(setting)
     for name, value in setting.items():

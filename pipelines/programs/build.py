@@ -33,6 +33,14 @@ _NOT_SET = ("self", "lm", "lms", "embedder")
 """Parameters that users do not set here: LMs have their own options."""
 
 
+class NoParameter(UserError):  # noqa: N818
+    """A program does not have `parameter`."""
+
+    def __init__(self, said: str, parameter: str = "") -> None:
+        super().__init__(said)
+        self.parameter = parameter
+
+
 def made(
     where: str, name: str, parameters: Mapping[str, object], protocol: Protocol | None = None
 ) -> Program:
@@ -84,9 +92,10 @@ def check_names(protocol: Protocol, parameters: Mapping[str, object]) -> None:
     names = takes(protocol)
     for key in parameters:
         if key not in names:
-            raise UserError(
+            raise NoParameter(
                 f"{protocol.name} has no parameter {key!r}{did_you_mean(key, names)}: it has "
-                f"{', '.join(names)}"
+                f"{', '.join(names)}",
+                key,
             )
     for key, parameter in _signature(protocol).items():
         if (

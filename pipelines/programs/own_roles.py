@@ -45,7 +45,7 @@ def roles(given: Any, *, make_lm: MakeLM = lm) -> dict[str, Role]:
         raise UserError(f"{file}: {problem}") from None
 
 
-def role_document(given: Any) -> Any:
+def role_document(given: object) -> Any:
     """What the file of that path says, or what is no path as it is. Raises UserError."""
     if not isinstance(given, str | Path):
         return given
@@ -55,7 +55,7 @@ def role_document(given: Any) -> Any:
     return document
 
 
-def _made(name: Any, thing: Any, make_lm: MakeLM) -> Any:
+def _made(name: object, thing: object, make_lm: MakeLM) -> Any:
     """What is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)

@@ -81,7 +81,7 @@ def read_program(path: Path) -> dict[str, object]:
     return document
 
 
-def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Program:
+def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
     """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a
     `dspy.Module` of any kind, or a callable; the last two take `inputs`, their field → the
     question's.
@@ -187,7 +187,10 @@ def _build(
 
 
 def _made(
-    parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM, inner: Mapping[str, Any]
+    parameters: Mapping[str, object],
+    protocol: Protocol,
+    make_lm: MakeLM,
+    inner: Mapping[str, object],
 ) -> dict[str, Any]:
     """Constructor parameters with programs, environments and roles in place of their specs.
     `inner`: parameters of programs inside.
@@ -215,7 +218,7 @@ def _import_named(parameters: Mapping[str, Any]) -> None:
             registry.spec(parameters[name])
 
 
-def _member(member: Any, make_lm: MakeLM, inner: Mapping[str, Any]) -> str | Program:
+def _member(member: object, make_lm: MakeLM, inner: Mapping[str, object]) -> str | Program:
     """A member of an ensemble or a part of a router, which are left to read the bare name of a
     strategy.
     """
@@ -230,7 +233,7 @@ def _member(member: Any, make_lm: MakeLM, inner: Mapping[str, Any]) -> str | Pro
     )
 
 
-def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
+def _seat_lms(where: str, lms: object, make_lm: MakeLM) -> dict[str, Any]:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"{where} has lms that are not a mapping: write agents and LM names, such as "

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import distributions
@@ -19,13 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, Described, read_document
-from ...modules.protocols.foreign import MODULE, STATE, Foreign
+from ...modules.base.saved_file import FILE, MODULE, Described, read_document
+from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
-from ..base.cards import result_kind
+from ...modules.reading.question import Question
+from ..base.cards import MEASURED, measured_kinds, result_kind
 from ..base.journal import read_object, write_json
 from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
@@ -156,12 +157,13 @@ def saved_program(
     return program
 
 
-def save_with_lm(program: Program, folder: Path, lm: Any) -> None:
-    """Save a program, and beside it the LM of seats without one: by name and settings, without
-    address or key, so that who loads it is answered by the same LM. An LM of a user's own class is
-    not saved, since no name makes it again.
+def save_with_lm(program: Program, folder: Path, lm: object, questions: Iterable[Question]) -> None:
+    """Save a program, and beside it the kinds of the questions that it was measured on, and the LM
+    of seats without one: by name and settings, without address or key, so that who loads it is
+    answered by the same LM. An LM of a user's own class is not saved, since no name makes it again.
     """
     program.save(folder)
+    write_json(folder / MEASURED, {"kinds": sorted({question.kind for question in questions})})
     if engine_of(lm) is not None or type(lm) is dspy.LM:
         write_json(folder / LM_FILE, saved_lm(lm).model_dump(exclude_unset=True))
 
@@ -176,8 +178,11 @@ def own_lm(folder: Path) -> SavedLM | None:
 
 
 def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:
-    """The program, which makes the LM that it was saved with in this folder when it is asked."""
+    """The program, which makes the LM that it was saved with in this folder when it is asked, and
+    knows the kinds of questions that it was measured on.
+    """
     folder = program_folder(Path(folder).expanduser())
+    program.kinds = measured_kinds(folder)
     saved = own_lm(folder)
     if saved is not None:
         where = str(folder / LM_FILE)
@@ -216,7 +221,7 @@ def named_again(folder: Path) -> str:
 
 
 def saved_module(
-    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., Any]]
+    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., object]]
 ) -> Foreign:
     """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
     prompts.
@@ -253,7 +258,9 @@ def saved_module(
         ) from None
 
 
-def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
+def _module(
+    name: str, signature: object, protocols: Mapping[str, Callable[..., object]]
+) -> dspy.Module:
     """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
     there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
@@ -269,7 +276,7 @@ def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any
     return module.deepcopy()
 
 
-def _check_lms(lms: Any) -> None:
+def _check_lms(lms: object) -> None:
     if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by agent, such as lms={{'judge': fm.lm('…')}}"
@@ -290,8 +297,8 @@ class _Builder:
         self,
         folder: Path,
         saved: SavedProgram,
-        environment: Any,
-        embedding: Any,
+        environment: object,
+        embedding: object,
         protocols: Mapping[str, Callable[..., Program]],
     ) -> None:
         self.folder, self.where = folder, str(folder / FILE)
@@ -346,15 +353,14 @@ class _Builder:
             ) from None
 
     def _strategy(self, what: Any) -> Any:
-        """The meaning of a network's strategy: a name, a program, or a user's module."""
-        if not _is_program(what):
-            return what
-        if what["program"] != "foreign":
-            return self._inner(what)
-        name = str(what.get("spec") or what.get("class"))
-        return Foreign(_module(name, None, self.protocols), what.get("inputs"), what.get("spec"))
+        """The meaning of a network's strategy: a name, or a program."""
+        return self._inner(what) if _is_program(what) else what
 
     def _inner(self, described: Described) -> Program:
+        if described["program"] == "foreign":
+            spec = described.get("spec")
+            name = str(spec or described.get("class"))
+            return Foreign(_module(name, None, self.protocols), described.get("inputs"), spec)
         learned = str(described.get("learned"))
         return self.build(
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
@@ -370,7 +376,7 @@ class _Builder:
             "tools": [tool if tool == HERE else self._environment(tool) for tool in tools],
         }
 
-    def _environment(self, fingerprint: Any) -> Any:
+    def _environment(self, fingerprint: object) -> Any:
         if isinstance(self.override, Mapping):  # of roles' tools, where the program has no place
             self.used = True
             return None if fingerprint is None else self.override[str(fingerprint)]
@@ -410,11 +416,11 @@ class _Builder:
         return self.opened[text]
 
 
-def _is_program(value: Any) -> bool:
+def _is_program(value: object) -> bool:
     return isinstance(value, Mapping) and "program" in value
 
 
-def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
+def _same(described: object, saved: object, elsewhere: bool) -> bool:
     """Whether a description holds what was saved; a later version may describe more.
 
     `elsewhere`: agents look things up in another place than they did.
@@ -474,15 +480,16 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     return make_lm(saved_lm.name, **settings)
 
 
-def check_address(name: str, seat: str) -> None:
+def check_address(name: str, seat: str, how: str = "") -> None:
     """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
-    it is.
+    it is. `how` says how it is given where that is not known.
     """
     if seat == EVERY:
-        who, how = f"the LM {name} that it was saved with", "--api-base URL, fm.lm(…, api_base=…)"
+        who = f"the LM {name} that it was saved with"
+        how = how or "--api-base URL, fm.lm(…, api_base=…)"
     else:
         who = f"the LM {name} of the agent {seat!r}"
-        how = f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
+        how = how or f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
     current = read_settings()
     if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
         return

@@ -91,7 +91,7 @@ class Seating:
         return settings
 
     def make(
-        self, name: Any = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
+        self, name: object = None, *, seat: str = EVERY, addressed: bool = False, **settings: object
     ) -> Any:
         """`lm` with these options; settings given here go first, and equal LMs are made once.
 
@@ -235,7 +235,7 @@ class Seating:
         return program, _seat_as_recorded(program, folder)
 
 
-def as_recorded(program: Program, language_model: Any) -> Program:
+def as_recorded(program: Program, language_model: object) -> Program:
     """The program itself; where the LM is that of a recorded run in which several answered, a copy
     whose seats without an LM have theirs. Raises UserError for a seat that the record does not
     know.
@@ -363,5 +363,5 @@ def _models(program: Program) -> list[str]:
     ]
 
 
-def _has_address(name: Any) -> bool:
+def _has_address(name: object) -> bool:
     return isinstance(name, str) and not name.startswith(("local/", _REPLAY))

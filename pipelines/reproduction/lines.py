@@ -9,8 +9,9 @@ from typing import Any
 
 from ..base.papers import bibtex
 from ..base.run_files import Counts
-from .between import Between
+from ..evaluation.earlier import Evaluation
 from .card import TABLE
+from .measures import Between, measured
 
 MOST_FAILED = 0.02
 """Above this share of failed questions a measured figure says little about the published one."""
@@ -56,6 +57,16 @@ class Line:
         elif self.published is not None:
             self.difference = self.measured - self.published
             self.inside = self.low - ROUNDING <= self.published <= self.high + ROUNDING
+
+    def take(self, run: Evaluation) -> None:
+        """Set what a run measured, or why it did not."""
+        self.counts, self.run = run.summary.counts, str(run.folder)
+        self.lm = ", ".join(dict.fromkeys(lm.name for lm in run.summary.run.lms.values()))
+        score = None if run.empty else measured(self.figure, run)
+        if score is not None:
+            self.measure(score)
+        else:
+            self.why = "every question failed" if run.empty else "these questions do not measure it"
 
     @property
     def words(self) -> str:

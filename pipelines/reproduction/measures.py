@@ -1,18 +1,23 @@
-"""Published figures measured again, each by its name: most are scores of a run's summary, the
-others are means over its rows.
+"""What runs measure of a published table: its figures, most of them scores of a run's summary, the
+others means over its rows; differences between its rows; questions on which all runs agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...modules.network.report import network_report
 from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import JUDGE
 from ..base.run_files import ScoreFields
+from ..base.wording import signed_interval
+from ..comparison.compare import compare
 from ..evaluation.earlier import Evaluation
 from ..runs.summary import mean_score
+from .presets import Table
 
 _SCORES = {name: name for name in ("accuracy", "em", "f1")} | {
     "average": "accuracy",
@@ -71,3 +76,65 @@ def on_records(figure: str, scores: Mapping[str, Any]) -> Mapping[str, Any]:
     if figure == "improvement":
         scores = {figure: scores["differences"]["consensus"]["individual"], **scores}
     return {**scores[figure], "n": scores["questions"]}
+
+
+_COMPARED = ("accuracy", "em", "average", "consensus", "f1")
+"""Figures that each question has a score of."""
+
+
+@dataclass(frozen=True)
+class Between:
+    """A figure of `row` less that of `against`, in points: as published and as measured, paired
+    over `n` questions, with the ends of the 95% interval.
+    """
+
+    row: str
+    against: str
+    figure: str
+    published: float
+    measured: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def words(self) -> str:
+        """The published difference, and the measured one."""
+        ends = (end / 100 for end in (self.measured, self.low, self.high))
+        return f"published {self.published:+.1f}, measured {signed_interval(*ends)}"
+
+
+def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
+    """The differences between rows that the paper compares and that were measured on the same
+    questions; `runs` is by a row's name.
+    """
+    found = list[Between]()
+    for row, rival in table.pairs():
+        run, other = runs.get(row.name), runs.get(rival.name)
+        # Rows may share a run, which does not differ from itself.
+        if run is None or other is None or run is other or run.empty or other.empty:
+            continue
+        (pair,) = compare(other, run, names=["rival", "row"])
+        for figure in _COMPARED:
+            # A network's consensus stands against one LM's accuracy.
+            instead = rival.published.get("accuracy") if figure == "consensus" else None
+            published = row.published.get(figure), rival.published.get(figure, instead)
+            gap: Any = pair.f1 if figure == "f1" else pair
+            if None not in published and gap is not None:
+                said: Any = published[0] - published[1]  # type: ignore[operator]
+                value, low, high = (100 * end for end in (gap.difference, gap.low, gap.high))
+                found.append(Between(row.id, rival.id, figure, said, value, low, high, pair.n))
+    return found
+
+
+def unanimous(runs: Iterable[Evaluation]) -> dict[str, list[str]]:
+    """The ids of the questions that all runs solve, and that all fail; none with one run alone."""
+    scores = defaultdict[str, list[float]](list)
+    for run in runs:
+        for row in run.rows:
+            scores[row.id].append(row.score or 0.0)
+    several = {name: own for name, own in scores.items() if len(own) > 1}
+    return {
+        "all_solve": [name for name, own in several.items() if min(own) == 1],
+        "all_fail": [name for name, own in several.items() if max(own) == 0],
+    }

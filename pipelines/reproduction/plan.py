@@ -5,24 +5,32 @@ strategy network, checked before any LM is called.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...modules.base.errors import UserError
 from ..base.budget import Account
+from ..base.life import Plan, PlanOfSteps
 from ..base.request import SharedByLMs
 from ..evaluation.estimate import account_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..programs.resolve import program_of
 from ..programs.seats import EVERY, Seating
+from ..runs.outcomes import Outcomes, outcomes_in
 from ..training.live import CALLS
 from ..training.plan import LivePlan, ReplayPlan, plan_training
+from ..training.replay import fingerprint_of
 from ..training.request import TrainRequest
 from .presets import Row, Table, models, select
-from .recorded import divided, note_on, recorded_training
 from .request import ReproduceRequest
+
+TRAIN, TEST = 200, 300
+"""Recorded answers to learn from and to test on, as many as in the paper."""
 
 _FOR_ASKING = [option.name for option in fields(SharedByLMs) if option.init] + ["api_base"]
 
@@ -30,7 +38,7 @@ RunPlan = EvaluationPlan | LivePlan | ReplayPlan
 
 
 @dataclass
-class ReproductionPlan:
+class ReproductionPlan(PlanOfSteps):
     """A reproduction that is checked. `runs` are by folder, and `folders` by the names of rows:
     rows that ask the same LMs in the same way share a run.
     """
@@ -48,39 +56,19 @@ class ReproductionPlan:
         return self.table.name
 
     @property
-    def warnings(self) -> list[str]:
-        return list(dict.fromkeys(text for run in self.runs.values() for text in run.warnings))
-
-    @property
-    def cost(self) -> tuple[float, float]:
-        """What the runs with a known price cost together."""
-        costs = [run.cost for run in self.runs.values() if run.cost is not None]
-        return sum(low for low, _ in costs), sum(high for _, high in costs)
+    def plans(self) -> dict[str, Plan]:  # type: ignore[override]
+        return {self.rows_of(folder): run for folder, run in self.runs.items()}
 
     def account(self) -> Account | None:
         """What earlier attempts left of the budget, which holds for all runs together."""
-        engines, ledgers = list[Any](), list[Path]()
-        for folder, run in self.runs.items():
-            engines += run.engines
-            # A training pays in a folder of its own, below that of its test.
-            ledgers += [folder, folder / CALLS]
+        engines = [engine for run in self.runs.values() for engine in run.engines]
+        # A training pays in a folder of its own, below that of its test.
+        ledgers = [place for folder in self.runs for place in (folder, folder / CALLS)]
         return account_of(self.request.budget, engines, *ledgers)
 
-    def rows_of(self, folder: Path) -> list[str]:
+    def rows_of(self, folder: Path) -> str:
         """The names of the rows that a run is for."""
-        return [name for name, own in self.folders.items() if own == folder]
-
-    def lines(self) -> list[str]:
-        """Each run as its own plan describes it, and what a reader of the figures has to know."""
-        lines = list[str]()
-        for folder, run in self.runs.items():
-            lines += [", ".join(self.rows_of(folder)), *(f"  {line}" for line in run.lines())]
-        return lines + self.notes
-
-    def to_dict(self) -> dict[str, object]:
-        runs = [{"rows": self.rows_of(place), **run.to_dict()} for place, run in self.runs.items()]
-        asked = self.request.named("spec", "budget")
-        return {**asked, "runs": runs, "cost_usd": self.cost, "notes": self.notes}
+        return ", ".join(name for name, own in self.folders.items() if own == folder)
 
 
 def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> ReproductionPlan:
@@ -95,8 +83,8 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
     if request.outcomes is not None:
         # Recorded answers stand in for strategy networks alone.
         wanted = [row for row in wanted if row.training is not None]
-        answers = divided(request, wanted)
-        plan.notes.append(note_on(*answers))
+        answers = _divided(request, wanted)
+        plan.notes.append(_note_on(*answers))
     for row in wanted:
         run: RunPlan
         if row.training is None:
@@ -104,7 +92,7 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
         elif answers is None:
             run = plan_training(_training(row, request, plan.out), keyless=keyless)
         else:
-            run = plan_training(recorded_training(row, request, plan.out, *answers))
+            run = plan_training(_recorded_training(row, request, plan.out, *answers))
         assert run.out is not None
         plan.folders[row.name] = run.out
         # Rows that ask the same share a folder, and so a run.
@@ -173,3 +161,52 @@ def _asking(row: Row, request: ReproduceRequest) -> dict[str, Any]:
 
 def _least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _divided(request: ReproduceRequest, networks: Sequence[Row]) -> tuple[Outcomes, Outcomes]:
+    """The recorded answers to questions to learn from, and to others to test on. Raises UserError
+    where the request has no networks, and for options about asking.
+    """
+    if not networks:
+        raise UserError(
+            f"--outcomes is for strategy networks, and {request.spec} has none: drop it, or name a "
+            "table of marl-gat"
+        )
+    for option in ("lm", "api_base", "budget", "environment", "prompts"):
+        if request.asked(option):
+            raise UserError(f"--{option.replace('_', '-')} is for asking LMs: drop it or outcomes")
+    outcomes = outcomes_in(request.outcomes)
+    # Fewer questions than the paper's are divided as the paper divides its own.
+    learnt = min(TRAIN, len(outcomes) * TRAIN // (TRAIN + TEST))
+    tested = min(TEST, len(outcomes) - learnt, request.limit or TEST)
+    if not learnt or not tested:
+        raise UserError(f"the outcomes have {len(outcomes)} questions: give more of them")
+    # One order whatever the row's seed, so that all rows are tested on the same questions.
+    order = np.random.default_rng(0).permutation(len(outcomes)).tolist()
+    return outcomes.take(order[:learnt]), outcomes.take(order[learnt : learnt + tested])
+
+
+def _note_on(train: Outcomes, test: Outcomes) -> str:
+    return (
+        f"Measured on recorded answers, without an LM: learned from {len(train)} and tested on "
+        f"{len(test)} questions, which stand for all models and data sets of the table. Agents: "
+        f"{', '.join(train.agents)}; strategies: {', '.join(train.strategies) or 'none'}."
+    )
+
+
+def _recorded_training(
+    row: Row, request: ReproduceRequest, out: Path, train: Outcomes, test: Outcomes
+) -> TrainRequest:
+    """Training and test of a row's network, with the strategies of the answers, and where there are
+    several, with their agents.
+    """
+    given = ("program", "strategies", *(["agents"] if len(train.agents) > 1 else []))
+    return TrainRequest(
+        outcomes=train,
+        test=test,
+        settings={key: value for key, value in (row.program or {}).items() if key not in given},
+        preset=str(row.training),
+        seed=row.train["seed"],
+        out=out / f"outcomes-{fingerprint_of(train)[:8]}-{row.training}",
+        **request.named("embedding", "tracking", "progress"),
+    )

@@ -6,7 +6,7 @@ own references (`<<: *talk`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -62,6 +62,21 @@ class Table:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     against: Mapping[str, list[str]] = field(default_factory=dict)
+
+    def pairs(self) -> Iterator[tuple[Row, Row]]:
+        """The pairs of rows that the paper compares: `against` maps the name of a row to those of
+        its rivals, or a part of it to the parts that stand there in theirs.
+        """
+        by_id = {row.id: row for row in self.rows}
+        for row in self.rows:
+            parts = row.id.split(".")
+            # Once each: a name of one part is that part, too.
+            for word in dict.fromkeys([row.id, *parts]):
+                for other in self.against.get(word, ()):
+                    name = ".".join(other if part == word else part for part in parts)
+                    rival = by_id.get(other if word == row.id else name)
+                    if rival is not None:
+                        yield row, rival
 
 
 @cache

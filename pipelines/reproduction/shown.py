@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from textwrap import shorten
 
@@ -58,7 +59,7 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
     show_lines([f"asked: {', '.join(lms)}"] if lms else [])
     folders = [str(folder) for folder in plan.runs]
     if len(folders) > 1 and plan.request.outcomes is None:
-        show_lines([f"next: folkmoot compare {' '.join(folders)}"])
+        show_lines([f"next: {shlex.join(['folkmoot', 'compare', *folders])}"])
     show_lines([f"table: {result.file}"])
 
 
@@ -92,13 +93,10 @@ def list_presets(spec: str | None, view: Confirmed) -> None:
 
 def _list_tables(found: list[Table]) -> None:
     """Show one line per table, so that the list of all papers fits on a screen."""
-    out, shown = console(), Shown(box=None, pad_edge=False)
-    for head in ("paper/table", "rows", "what"):
-        # Titles are cut, so that all else fits in 80 columns.
-        shown.add_column(head, no_wrap=True, max_width=out.width - 50 if head == "what" else None)
+    shown = plain_table("paper/table", "rows", "what", last_left=True, no_wrap=True)
     for table in found:
         shown.add_row(table.name, str(len(table.rows)), table.title)
-    out.print(shown)
+    console().print(shown)
 
 
 def _list_rows(table: Table, rows: list[Row]) -> None:
@@ -120,10 +118,9 @@ def _list_rows(table: Table, rows: list[Row]) -> None:
 def _program(row: Row) -> str:
     if row.program is None:
         return f"published only: {row.reason}"
-    settings = [f"{key}={value}" for key, value in row.program.items() if key != "program"]
-    if row.training:
-        settings = [f"trained with the preset {row.training}"]
-    return ", ".join([str(row.program["program"]), *settings])
+    if row.training is not None:
+        return f"{row.program['program']}, trained with the preset {row.training}"
+    return ", ".join(f"{name}={value}" for name, value in row.program.items())
 
 
 def _questions(row: Row) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals, total
 from ...modules.base.context import OPEN_BOOKS
@@ -79,7 +79,7 @@ def open_books(
     cache: bool | None = None,
     account: Account | None = None,
     budget: str | Budget | None = None,
-    engines: Iterable[Any] = (),
+    engines: Iterable[object] = (),
     spent: Usage | None = None,
     option: str = "--out",
 ) -> Iterator[Books]:

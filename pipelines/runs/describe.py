@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import dspy
 
@@ -22,7 +21,7 @@ from .manifest import made_with
 def manifest_of(
     program: Program,
     questions: Sequence[Question],
-    lm: Any,
+    lm: object,
     settings: RunSettings,
     metric: Metric | None = None,
 ) -> Manifest:
@@ -40,7 +39,7 @@ def manifest_of(
     return Manifest.of(as_json(manifest))
 
 
-def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
+def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
     """Seat → identity of its LM; `*` is the LM of all seats without their own, or, for a program
     without seats, the LM that DSPy is configured with.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from ...modules.base.usage import Usage, tokens_of
 from ...modules.reading.grading import ACCURACY
@@ -213,7 +213,7 @@ def highlights(report: Mapping[str, object]) -> dict[str, str]:
     return lines
 
 
-def _figure(value: Any) -> str | None:
+def _figure(value: object) -> str | None:
     if isinstance(value, Mapping):
         # Figures without an interval are details of a report, which `summary.json` has.
         has_interval = isinstance(value.get("value"), int | float) and value.get("low") is not None

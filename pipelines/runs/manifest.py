@@ -74,7 +74,7 @@ class RunFolder:
     same: Mapping[str, str]
     others: Mapping[str, str] = field(default_factory=dict)
 
-    def earlier(self, folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
+    def earlier(self, folder: Path, about: Mapping[str, object]) -> dict[str, Any]:
         """The description of an earlier attempt at the same run in the folder; empty for a new one.
         Writes nothing. Raises UserError for a damaged file, another run or foreign files, OSError
         for an unreadable one.

@@ -254,7 +254,7 @@ def question_hash(row: ResultRow) -> int:
     return hash((row.kind, row.question or row.id, choices, *golds_of(row.gold)))
 
 
-def row_program(run: Mapping[str, Any]) -> str:
+def row_program(run: Mapping[str, object]) -> str:
     """What the rows of a run call its program: the beginning of its hash."""
     return str(run.get("program_hash") or "")[:12]
 
@@ -310,7 +310,7 @@ class Rows(Sequence[ResultRow]):
     access. Supports `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`.
     """
 
-    def __init__(self, path: Path, keep: Any = None) -> None:
+    def __init__(self, path: Path, keep: object = None) -> None:
         self.path = path
         self._keep = keep  # a temporary folder lives as long as its rows
         self._check = _RowCheck(path)

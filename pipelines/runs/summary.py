@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-
-import numpy as np
+from statistics import fmean, quantiles
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import REFUSED, Usage, UsageFields
@@ -255,9 +254,8 @@ class QuestionMeans:
 
     def means_and_counts(self) -> tuple[list[float], list[int]]:
         """The means, and the number of values in each."""
-        _, places, counts = np.unique(self._questions, return_inverse=True, return_counts=True)
-        means: list[float] = (np.bincount(places, weights=self._values) / counts).tolist()
-        return means, counts.tolist()
+        questions = self.by_question()
+        return [sum(values) / len(values) for values in questions], [*map(len, questions)]
 
 
 def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[str, str]:
@@ -368,7 +366,7 @@ class _Tally:
             right = round(mean * n)
             if 0 < right < n:
                 flips = min(right, n - right) / n
-                flaky.append(Flaky(name, n, right, flips))
+                flaky.append(Flaky(id=name, repeats=n, right=right, flips=flips))
         return sorted(flaky, key=lambda question: -question.flips)
 
     def grouped(self) -> dict[str, dict[str, ScoreFields]]:
@@ -393,5 +391,7 @@ def grade_band(meta: Mapping[str, object]) -> str | None:
 def _percentiles(seconds: list[float]) -> Latency:
     if not seconds:
         return Latency()
-    p50, p90, p99 = np.percentile(seconds, [50, 90, 99])
-    return Latency(mean=float(np.mean(seconds)), p50=float(p50), p90=float(p90), p99=float(p99))
+    # Two values at least are wanted: those of one question are all equal.
+    several = seconds if len(seconds) > 1 else [*seconds, *seconds]
+    percent = quantiles(several, n=100, method="inclusive")
+    return Latency(mean=fmean(seconds), p50=percent[49], p90=percent[89], p99=percent[98])

@@ -144,7 +144,7 @@ class Service:
             return await self.program.answer(question)
 
 
-def question_in(body: Any) -> Question:
+def question_in(body: object) -> Question:
     """The question in a request's JSON. Raises UserError for an invalid one."""
     if not isinstance(body, dict):
         raise UserError('send one JSON object, such as {"question": "…", "choices": ["a", "b"]}')

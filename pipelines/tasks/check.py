@@ -23,6 +23,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK, CheckFields
 from ..base.request import Checked
 from ..base.settings import settings
+from ..base.wording import counted, shortened
 from .folder import Workplace, lay, place_around, put
 from .process import exit_code, last_lines, words_of
 from .sandbox import BWRAP, NONE, Sandbox, Started
@@ -69,7 +70,7 @@ class Check(Metric):
 
     def __init__(
         self,
-        check: str | Callable[..., Any],
+        check: str | Callable[..., object],
         *,
         answer_file: str | None = None,
         sandbox: str | None = None,
@@ -84,7 +85,7 @@ class Check(Metric):
         if answer_file is not None:
             check_inside(answer_file, "--answer-file")
         self.answer_file, self.seconds = answer_file, seconds
-        self._runs, self._failures = False, 0
+        self._runs, self._failures, self._least, self._last = False, 0, 1, ""
         asked = check if callable(check) else self._checked
         super().__init__(asked, CHECK, low=0.0, high=1.0)
         self._async = True  # `grade` is
@@ -137,6 +138,15 @@ class Check(Metric):
         fields = CheckFields(exit_code=None, lines=[], seconds=_since(began))
         return _Ran(score, feedback, fields)
 
+    def ended(self, rows: int) -> None:
+        if self._runs or self._failures < max(rows, self._least):
+            return
+        raise UserError(
+            f"the check {self.command!r} has not run on any of the first "
+            f"{counted(self._failures, 'task')}, the last time because {self._last}: run it in a "
+            "task's folder yourself"
+        )
+
     def _note(self, code: int | None, lines: list[str]) -> None:
         """Raise UserError for a check that runs on no task, MetricError where it could not run."""
         runs = code is not None and code not in NOT_FOUND
@@ -144,15 +154,14 @@ class Check(Metric):
         if runs:
             return
         self._failures += 1
-        why = lines[-1] if lines else f"it ended with code {code}"
-        # Without this, a misspelt command would pay for all questions before anybody sees it.
-        if not self._runs and self._failures >= TRIES:
-            raise UserError(
-                f"the check {self.command!r} has not run on any of the first {TRIES} tasks, the "
-                f"last time because {why}: run it in a task's folder yourself"
-            )
+        self._last = lines[-1] if lines else f"it ended with code {code}"
+        # Of a single task that took too long, the answer may be an endless loop.
+        self._least = 2 if code is None else 1
+        # A misspelt command would pay for all questions before anybody sees it.
+        if self._failures >= TRIES:
+            self.ended(TRIES)
         if code is not None:
-            raise MetricError(f"the check {self.command!r} cannot be run ({why})")
+            raise MetricError(f"the check {self.command!r} cannot be run ({self._last})")
 
 
 async def checked_in(
@@ -212,19 +221,24 @@ def _is_missing(word: str) -> bool:
 
 
 def _said(line: str) -> Mapping[str, Any] | None:
-    """The object with a score in a check's last line."""
+    """The object with a score in a check's last line. Raises MetricError for another score."""
     try:
         said = json.loads(line)
     except ValueError:
         return None
-    return said if isinstance(said, dict) and "score" in said else None
+    if not isinstance(said, dict) or "score" not in said:
+        return None
+    if not isinstance(said["score"], int | float):
+        shown = shortened(repr(said["score"]), 60)
+        raise MetricError(f"the check printed the score {shown}: print a number from 0 to 1")
+    return said
 
 
 def _since(began: float) -> float:
     return round(time.monotonic() - began, 3)
 
 
-def metric_asked(request: Checked, metric: Any) -> Any:
+def metric_asked(request: Checked, metric: object) -> Any:
     """The check of a request, or else its metric. Raises UserError for both, and for options of a
     check without one.
     """
@@ -241,6 +255,6 @@ def metric_asked(request: Checked, metric: Any) -> Any:
     return check if isinstance(check, Check) else Check(check, **given)
 
 
-def sandbox_of(metric: Any) -> Sandbox:
+def sandbox_of(metric: object) -> Sandbox:
     """What runs the code of tasks that this metric scores."""
     return metric.sandbox if isinstance(metric, Check) else Sandbox.of(None)

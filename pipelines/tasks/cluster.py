@@ -109,7 +109,7 @@ def join_cluster(host: str) -> None:
 
 
 async def on_cluster(
-    sandbox: str, function: Callable[..., Awaitable[T]], arguments: Sequence[Any]
+    sandbox: str, function: Callable[..., Awaitable[T]], arguments: Sequence[object]
 ) -> T:
     """What an async function returns on a worker; it is stopped there if it is cancelled here.
 
@@ -149,7 +149,10 @@ def _remote() -> Any:
 
 
 def on_worker(
-    folder: str, sandbox: str, function: Callable[..., Awaitable[Any]], arguments: Sequence[Any]
+    folder: str,
+    sandbox: str,
+    function: Callable[..., Awaitable[object]],
+    arguments: Sequence[object],
 ) -> tuple[Any, Exception | None]:
     """What an async function returns or raises in this working folder."""
     try:
@@ -168,7 +171,7 @@ def on_worker(
 
 
 async def _until_cancelled(
-    function: Callable[..., Awaitable[Any]], arguments: Sequence[Any]
+    function: Callable[..., Awaitable[object]], arguments: Sequence[object]
 ) -> Any:
     task = asyncio.current_task()
     assert task is not None

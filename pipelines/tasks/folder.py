@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ...modules.base.calls import ASKER, asking
 from ...modules.reading.grading import MetricError
@@ -59,7 +59,7 @@ class Workplace:
     hidden: tuple[Path, ...] = ()
     host: str | None = None
 
-    async def run(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    async def run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
         """What an async function returns, called here or on a worker."""
         if self.host is None:
             return await function(*arguments)

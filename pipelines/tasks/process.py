@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -18,6 +19,9 @@ from ...modules.base.errors import UserError
 MOST_OUTPUT = 1_000_000
 """The number of last bytes of a command's output that are read."""
 
+_SETS = re.compile(r"\w+=")
+_OF_SHELLS = {"&&", "||", "|", "&", "<", ">", ">>", "2>", "2>&1"}
+
 ENDING_SECONDS = 5.0
 """The time that a command has left once it is to end."""
 
@@ -27,8 +31,8 @@ class CommandError(CallError):
 
 
 def words_of(command: str, what: str, such: str) -> list[str]:
-    """The words of a command line, which no shell runs. Raises UserError for one without words, or
-    with a quote that does not end.
+    """The words of a command line, which no shell runs. Raises UserError for one without words,
+    with a quote that does not end, or with what only a shell understands.
     """
     try:
         words = shlex.split(command)
@@ -36,6 +40,11 @@ def words_of(command: str, what: str, such: str) -> list[str]:
         raise UserError(f"the {what} {command!r} cannot be read: {problem}") from None
     if not words:
         raise UserError(f"the {what} is empty: give one such as {such!r}")
+    if _SETS.match(words[0]) or _OF_SHELLS.intersection(words):
+        raise UserError(
+            f"the {what} {command!r} needs a shell, and none runs it: give "
+            f"{shlex.join(['sh', '-c', command])}"
+        )
     return words
 
 

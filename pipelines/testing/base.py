@@ -135,7 +135,7 @@ def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
     )
 
 
-def check_answer(answer: Any, question: Question, what: str) -> None:
+def check_answer(answer: object, question: Question, what: str) -> None:
     """Fail unless it is None or an answer of the question's kind in canonical form."""
     if answer is None:
         return

@@ -21,7 +21,7 @@ def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return dict(schema.get("properties", {}))
 
 
-def first_option(body: dict[str, Any]) -> str:
+def first_option(body: dict[str, object]) -> str:
     """A reply that fits the schema of the request: first enum value, or a short text."""
     fields = wanted_fields(body) or {"answer": {}}
     return json.dumps(

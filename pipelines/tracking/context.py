@@ -44,7 +44,7 @@ def caller_place(parent: str | None = None) -> CallerPlace:
 
 
 def from_caller(
-    function: Callable[P, Coroutine[Any, Any, T]],
+    function: Callable[P, Coroutine[object, object, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
     """Keep the caller's place for the thread that an async function works in."""
 

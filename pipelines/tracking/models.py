@@ -22,9 +22,9 @@ from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
 from ...modules.base.calls import CallError, FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.base.saved_file import FILE
+from ...modules.base.saved_file import FILE, MODULE
 from ...modules.base.sync import run_sync
-from ...modules.protocols.foreign import MODULE, STATE
+from ...modules.protocols.foreign import STATE
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
@@ -82,14 +82,18 @@ if TYPE_CHECKING:
 else:
 
     class _PythonModel(pyfunc.PythonModel):
-        def __init_subclass__(cls, **options: Any) -> None:
+        def __init_subclass__(cls, **options: object) -> None:
             """MLflow warns about `predict` without type hints, and with hints does not accept a
             data frame.
             """
 
 
 def log_program(
-    program: dspy.Module | str | Path, name: str, *, run_id: str | None = None, lm: Any = None
+    program: dspy.Module | str | Path,
+    name: str,
+    *,
+    run_id: str | None = None,
+    lm: dspy.BaseLM | None = None,
 ) -> str:
     """Log a program to MLflow as a model that `mlflow.pyfunc.load_model` loads, and register it.
 
@@ -260,7 +264,8 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         def make(name: str, *, seat: str, addressed: bool, **settings: Any) -> Any:
             base = bases.get(seat) or bases.get(EVERY)
             if addressed and base is None:
-                check_address(name, seat)
+                how = f"model_config={{'api_base': {{{seat!r}: 'http://…/v1'}}}}"
+                check_address(name, seat, how)
             return make_lm(name, api_base=base, **settings)
 
         self.program = saved_program(
@@ -305,7 +310,7 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         return list(await asyncio.gather(*map(answered, questions)))
 
 
-def _question(row: Any, where: str) -> Question:
+def _question(row: object, where: str) -> Question:
     """A row as a question; an empty cell of a data frame is None."""
     if not isinstance(row, Mapping):
         raise UserError(

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.saved_file import FILE
-from ...modules.protocols.foreign import MODULE
+from ...modules.base.saved_file import FILE, MODULE
 from ..base.cards import Card, Content, Kind, State, kinds_in
 from ..base.journal import read_object
 from ..programs.saved import LM_FILE
@@ -97,7 +96,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     )
 
 
-def _below(card: Card, run: Mapping[str, Any], key: str) -> RunEntry:
+def _below(card: Card, run: Mapping[str, object], key: str) -> RunEntry:
     """The entry of what has no folder of its own, such as a trial."""
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     setting = scrubbed(card.run().get("parameters") or {})

@@ -232,7 +232,7 @@ def _document(table: TableEntry) -> Json:
     return {"columns": list(table.columns), "data": list(table.rows)}
 
 
-def digest_of(*contents: Any) -> str:
+def digest_of(*contents: object) -> str:
     """A digest of contents: the bytes of files and of all files in folders, and other contents as
     JSON.
     """

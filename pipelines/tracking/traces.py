@@ -116,7 +116,7 @@ def _turn_name(turn: TurnFields) -> str:
     return f"{turn.agent}, round {turn.round}{step}"
 
 
-def _with_text(answer: Any, row: ResultRow) -> Any:
+def _with_text(answer: object, row: ResultRow) -> Any:
     """An answer; for a label, with the option's text."""
     choices = row.choices or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer
@@ -140,8 +140,8 @@ class _Trace:
         parent: int | None,
         kind: str,
         times: tuple[int, int],
-        inputs: Any,
-        outputs: Any,
+        inputs: object,
+        outputs: object,
         error: str | None,
         attributes: Mapping[str, object],
     ) -> int:
@@ -172,8 +172,8 @@ class _Trace:
         name: str,
         calls: Sequence[TracedCall],
         times: tuple[int, int],
-        inputs: Any = None,
-        outputs: Any = None,
+        inputs: object = None,
+        outputs: object = None,
     ) -> None:
         """Add a turn with its LM calls, or calls that led to no turn."""
         if calls:

@@ -39,7 +39,7 @@ _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
-def scrubbed(value: Any) -> Any:
+def scrubbed(value: object) -> Any:
     """A copy of JSON-able data without fields named like keys or headers, and passwords in URLs
     masked.
     """
@@ -113,7 +113,7 @@ def title(run: Mapping[str, Any], score: str | None = None, program: str | None 
     return one_line(SEPARATOR.join(filter(None, parts)))
 
 
-def score_head(metric: str, score: Mapping[str, Any]) -> str:
+def score_head(metric: str, score: Mapping[str, object]) -> str:
     """A score at the beginning of a name: `72%`, or `f1 0.52` for scores that are not rates."""
     if score.get("rate", True):
         return f"{score['value']:.0%}"
@@ -213,7 +213,7 @@ def leaves(
             yield (*path, str(name)), value
 
 
-def as_param(value: Any) -> str:
+def as_param(value: object) -> str:
     """A value as a parameter: a list of plain values is joined by commas; None becomes empty."""
     if value is None or value == []:
         return ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..base.cards import Card, Content, Kind, Score, kept_files
+from ..base.cards import Card, Content, Kind, Score, kept_files, program_options
 from ..base.journal import read_object
 from ..evaluation.card import names_of_lms
 from ..lms.ledger import totals
@@ -63,7 +64,8 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         file = folder / "plots" / f"{name}.png"
         if file.is_file():
             card.pictures[file] = caption
-    card.next = f"folkmoot evaluate {folder} --data FILE"
+    command = shlex.join(["folkmoot", "evaluate", str(folder), "--data", "FILE"])
+    card.next = f"{command}{program_options(folder, document['lms'])}"
     return card
 
 

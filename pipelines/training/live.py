@@ -39,7 +39,7 @@ def live(
     training: TrainingSettings,
     out: str | Path,
     *,
-    lm: Any = None,
+    lm: object = None,
     preset: str = STANDING,
     options: Mapping[str, object] | None = None,
     data: str | None = None,

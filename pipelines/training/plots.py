@@ -49,7 +49,7 @@ def network_plot(report: Mapping[str, Any], path: Path) -> bool:
     return saved(figure, path)
 
 
-def rewards_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
+def rewards_plot(curve: Sequence[Mapping[str, object]], path: Path) -> bool:
     """Draw how a training went: reward, accuracy of single agents and of the group, then entropy
     and mean trust, a point for each batch.
 

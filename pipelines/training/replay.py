@@ -282,7 +282,7 @@ def fingerprint_of(outcomes: Outcomes) -> str:
     return digest.hexdigest()
 
 
-def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:
+def with_strategies(outcomes: Outcomes, wanted: object) -> Outcomes:
     """The outcomes of the strategies named in the settings, or of all strategies."""
     if wanted is None or not outcomes.strategies:
         return outcomes
@@ -291,7 +291,7 @@ def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:
     return outcomes.only([str(name) for name in wanted])
 
 
-def fitted(outcomes: Outcomes, settings: Mapping[str, Any]) -> dict[str, Any]:
+def fitted(outcomes: Outcomes, settings: Mapping[str, object]) -> dict[str, Any]:
     """The settings with the table's agents and strategies. Raises UserError for settings that
     contradict them.
     """

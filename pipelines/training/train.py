@@ -118,7 +118,7 @@ class Trained:
     def __repr__(self) -> str:
         return f"Trained({counted(len(self.log.steps), 'step')}, {self.folder})"
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Trained:
+    def __deepcopy__(self, memo: dict[int, object]) -> Trained:
         # Optimizers copy programs often, and its network would be copied within itself.
         return self
 
@@ -193,7 +193,7 @@ def training_folder(
     tracking: bool,
     parent: str | None = None,
     model: bool = True,
-    lm: Any = None,
+    lm: object = None,
 ) -> Iterator[tuple[Path, Tracking]]:
     """Lock the folder of a training, and open its tracked run; `about` is its description. Raises
     UserError for the folder of another training, one in use, and one that cannot be written.
@@ -217,7 +217,7 @@ def training_about(
     config: NetworkConfig,
     training: TrainingSettings,
     preset: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     data: str | None,
 ) -> TrainingAbout:
     """The common part of every `training.json`: settings, their origin, and versions."""

@@ -88,7 +88,7 @@ class Untrained(StrategyNetwork):
         questions: Sequence[Question],
         folder: Path,
         *,
-        lm: Any,
+        lm: object,
         cache: bool,
         tracking: bool,
         parent: str | None,
@@ -133,7 +133,7 @@ class _ToTrain:
             ]
         )
 
-    def __call__(self, **settings: Any) -> Untrained:
+    def __call__(self, **settings: object) -> Untrained:
         """Raises UserError for impossible settings."""
         options = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
         given = {name: value for name, value in options.items() if value is not None}
@@ -168,7 +168,7 @@ def _here(model: str) -> bool:
     return isinstance(Embedder(model)._where(), Path) or fetched(model)
 
 
-def _with_embedding(values: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+def _with_embedding(values: Mapping[str, object]) -> tuple[dict[str, Any], str | None]:
     """The values with the embedding model, and a warning when it is not the paper's."""
     if "embedding" in values:
         return dict(values), None
@@ -204,7 +204,7 @@ def _check(values: Mapping[str, Sequence[Any]]) -> None:
         _ = Embedder(model).width
 
 
-def _rescored(folder: Path, test: Outcomes, settings: Mapping[str, Any]) -> Rescored:
+def _rescored(folder: Path, test: Outcomes, settings: Mapping[str, object]) -> Rescored:
     model = settings.get("embedding")
     return Rescored(rescore(folder, test, embed=Embedder(str(model)) if model else None))
 

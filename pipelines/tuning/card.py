@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.statistics.effects import Effect
-from ..base.cards import Card, Content, Drawn, Kind, Score, State, TableEntry, kept_files
+from ..base.cards import (
+    Card,
+    Content,
+    Drawn,
+    Kind,
+    Score,
+    State,
+    TableEntry,
+    ask_command,
+    kept_files,
+)
 from ..base.journal import read_object
 from ..base.run_files import StudyReport
 from ..evaluation.card import costs_of
@@ -58,7 +68,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
         card.artifacts = partial(_artifacts, folder, report, document)
         card.below = list(_trials(report, run["settings"].get("home")))
     if (folder / WINNER).is_dir():
-        card.next = f"folkmoot evaluate {folder} --data FILE"
+        card.next = ask_command(folder, folder / WINNER, run["lms"])
     return card
 
 
@@ -132,7 +142,7 @@ def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
         card = Card(name, name=name, kind="trial", state=ENDED[entry.state])
         for goal, score in entry.scores.items():
             if goal in PER_QUESTION:
-                card.costs[PER_QUESTION[goal]] = score["value"]
+                card.costs[PER_QUESTION[goal]] = score.value
             elif goal in goals[:2]:
                 card.scores.append(Score.of(goal, {**score, "n": entry.questions}))
         card.run = partial(dict, {"program": {}, "parameters": setting})

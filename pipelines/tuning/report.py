@@ -20,7 +20,8 @@ from .recovery import trials_tuned
 from .worker import scores_of
 
 SCORED = ("complete", "told", "pruned")
-MOST_EFFECTS = 6
+NOTED = ("home", "told_by", "same_as", "failed", "training")
+MOST_EFFECTS = 4
 """Lines of effects on a screen, but for those that are confounded."""
 
 
@@ -34,21 +35,21 @@ def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
     state = "told" if "told_by" in noted else trial.state.name.lower()
     if trial.state == TrialState.FAIL:
         state = "failed" if "failed" in noted else "given back"
+    said = {name: noted[name] for name in NOTED if noted.get(name) is not None}
+    # Whoever gives a trial back says so; a worker that died could not.
+    if state == "given back" and "stopped" not in noted:
+        said["lost"] = True
+    scores: dict[str, ScoreFields] = {}
+    if "questions" in noted:
+        said |= {"questions": noted["questions"], "errors": scores_of(trial).count(None)}
+        scores = _scores(trial, objectives)
     return TrialEntry(
-        trial.number,
-        state,
-        noted.get("place"),
-        noted.get("setting"),
-        home=noted.get("home"),
-        told_by=noted.get("told_by"),
-        same_as=noted.get("same_as"),
-        failed=noted.get("failed"),
-        training=noted.get("training"),
-        # Whoever gives a trial back says so; a worker that died could not.
-        lost=(state == "given back" and "stopped" not in noted) or None,
-        questions=noted.get("questions"),
-        errors=scores_of(trial).count(None) if "questions" in noted else None,
-        scores=_scores(trial, objectives) if "questions" in noted else {},
+        trial=trial.number,
+        state=state,
+        place=noted.get("place"),
+        setting=noted.get("setting"),
+        **said,
+        scores=scores,
     )
 
 
@@ -83,13 +84,13 @@ def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]
 
 def effects_in(report: StudyReport) -> list[Effect]:
     """The effects that a report holds; none in one of an earlier version."""
-    return [Effect(**fields) for fields in report.effects]
+    return [Effect(**fields) for fields in report.effects or ()]
 
 
 def effect_words(effect: Effect, report: StudyReport) -> str:
     """An effect in a line, in points where the study's scores are rates."""
     best = report.best
-    is_rate = best is None or best.scores[report.goal].get("rate", True)
+    is_rate = best is None or best.scores[report.goal].rate
     change = _change(effect)
     if effect.difference is None or effect.low is None or effect.high is None:
         return f"{change}: confounded, since no two settings differ in this choice alone"
@@ -101,17 +102,20 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
 
 
 def effect_lines(report: StudyReport) -> list[str]:
-    """The effects in words: the first ones in a line each, and all that are confounded in one."""
-    lines, confounded = list[str](), list[str]()
-    for effect in effects_in(report):
-        if effect.difference is None:
-            confounded.append(_change(effect))
-        else:
-            lines.append(effect_words(effect, report))
-    if more := len(lines[MOST_EFFECTS:]):
-        lines[MOST_EFFECTS:] = [f"{more:,} more in study.effects"]
+    """The effects in words: the largest one of each choice in a line, and all choices that are
+    confounded in one.
+    """
+    found = effects_in(report)
+    measured = [effect for effect in found if effect.difference is not None]
+    largest: dict[str, Effect] = {}
+    for effect in sorted(measured, key=lambda effect: -abs(effect.difference or 0.0)):
+        largest.setdefault(effect.choice, effect)
+    lines = [effect_words(effect, report) for effect in [*largest.values()][:MOST_EFFECTS]]
+    if len(measured) > len(lines):
+        lines.append(f"{len(measured) - len(lines):,} more in study.effects")
+    confounded = dict.fromkeys(effect.choice for effect in found if effect.choice not in largest)
     if confounded:
-        lines.append(f"confounded, never changed alone: {'; '.join(confounded)}")
+        lines.append(f"confounded, never changed alone: {', '.join(confounded)}")
     return lines
 
 
@@ -172,7 +176,7 @@ def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict
     for entry in trials:
         if entry.scores:
             calls = entry.scores["calls"]
-            seen.setdefault(key_of(entry.setting or {}), calls["value"] * calls["n"])
+            seen.setdefault(key_of(entry.setting or {}), calls.value * calls.n)
     used = round(sum(seen.values())) + training
     return {"made": made, "used": used, "saved": max(0, used - made)}
 
@@ -197,8 +201,8 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
         return "no setting was better than the default, which is the winner"
     if validation.unread or validation.difference is None:
         return f"{validation.unread}: whether the winner is better than the default is not known"
-    is_rate, difference = validation.winner.get("rate", True), validation.difference
-    ends = (difference["value"], difference["low"], difference["high"])
+    is_rate, difference = validation.winner.rate, validation.difference
+    ends = (difference.value, difference.low, difference.high)
     gained = signed_interval(*ends, is_rate=is_rate, points=True)
     figures = f"{objective} {gained}, p = {validation.p:.3g}"
     shown = f"on {validation.n:,} questions that no trial saw: {figures}"

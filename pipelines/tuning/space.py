@@ -299,7 +299,8 @@ class TuneSpace:
                     parameters = branch.parameters(draw_setting(branch.space, draw))
                     program = branch.build(parameters, {}, self.make_lm)
                 except UserError as problem:
-                    raise UserError(f"{where}: {name and f'{name}: '}{problem}") from None
+                    problem.args = (f"{where}: {name and f'{name}: '}{problem}",)
+                    raise
                 unseated -= {seat for seat in unseated if has_seat(program, seat)}
             for seat, choices in branch.lms.items():
                 if seat in unseated:

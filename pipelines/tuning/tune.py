@@ -30,7 +30,6 @@ from ..base.run_files import (
     StudyReport,
     TrialEntry,
     WinnerJudged,
-    document_of,
 )
 from ..base.wording import paused
 from ..comparison.compare import compare
@@ -147,8 +146,7 @@ class Study(ShownResult):
         `calls_made` counts all that were paid, also for the validation.
         """
         without = ("table", "space", "versions")
-        report = document_of(self.report)
-        kept = {name: value for name, value in report.items() if name not in without}
+        kept = {name: value for name, value in self.report.items() if name not in without}
         calls = {
             "calls_made": self.report.paid["calls"],
             "calls_saved": self.report.calls["saved"],
@@ -298,7 +296,7 @@ def _finished(plan: StudyPlan) -> Study | None:
         settings.pop("budget", None)
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     untracked = plan.request.tracking and not written.get("mlflow_run_id")
-    shows = only_shows(asdict(stored.report), job.budget)
+    shows = only_shows(stored.report, job.budget)
     if not (same and shows) or untracked or plan.request.register:
         return None
     stored.winner = None if stored.empty else saved_program(folder / WINNER)
@@ -336,7 +334,7 @@ def _finish(
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0].setting)
-                save_with_lm(winner, job.folder / WINNER, job.lm)
+                save_with_lm(winner, job.folder / WINNER, job.lm, job.train)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
                     _check_affords(job, front[0], table, len(validation))
                     validated, evaluations = _validated(job, scorer.default, winner, validation)
@@ -362,7 +360,6 @@ def _finish(
         trials=counts(table),
         calls=calls_of(table, searched, learning),
         paid=made.without(lost).to_dict(),
-        lost=lost.to_dict(),
         best=front[0] if front else None,
         front=front,
         validation=validated,
@@ -373,10 +370,11 @@ def _finish(
         settings=job.settings,
         versions=dict(versions()),
         table=table,
+        lost=lost.to_dict(),
         effects=[asdict(effect) for effect in effects_of(study, table)],
     )
     # As it is read from disk, so that a result is the same now and later.
-    document = as_json(document_of(report))
+    document = as_json(report)
     write_json(job.folder / STUDY, document)
     report = StudyReport.of(document)
     # Those that were asked come first: the winner's, then the default's.
@@ -446,7 +444,7 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    judged = WinnerJudged(same, len(validation), scores[0], scores[-1])
+    judged = WinnerJudged(same=same, n=len(validation), winner=scores[0], default=scores[-1])
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default
@@ -455,15 +453,9 @@ def _validated(
         if difference is not pair:  # F1 has no test of its own: its interval decides
             not_worse = A if difference.low > 0 else UNDECIDED
             outcome = B if difference.high < 0 else not_worse
-        judged = replace(
-            judged,
-            difference=ScoreFields(
-                value=difference.difference, low=difference.low, high=difference.high
-            ),
-            p=pair.p,
-            outcome=outcome,
-            unread=pair.cause,
-        )
+        ends = ScoreFields(value=difference.difference, low=difference.low, high=difference.high)
+        found = {"difference": ends, "p": pair.p, "outcome": outcome, "unread": pair.cause}
+        judged = judged.but(**{name: value for name, value in found.items() if value is not None})
     return judged, evaluations
 
 

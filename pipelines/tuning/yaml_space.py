@@ -33,7 +33,7 @@ from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ..base.request import split_items
 from ..lms.named import lm
-from ..programs.build import MakeLM, takes, takes_list
+from ..programs.build import MakeLM, NoParameter, takes, takes_list
 from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
@@ -92,13 +92,19 @@ def space_of(
     branches: list[Branch] = []
     for entry in entries:
         fields = dict(entry) if isinstance(entry, Mapping) else {PROGRAM: entry}
+        source, program = file, fields.get(PROGRAM)
+        if isinstance(program, str | Path) and _is_file(program):
+            source = str(program)
+            del fields[PROGRAM]
+            # What stands beside the program's file goes before what stands in it.
+            fields = {**read_program(Path(program).expanduser()), **fields}
         fields.setdefault("compile", optimizers)
-        with names_from(file, INSTEAD):
+        with names_from(source, INSTEAD):
             branch = _branch(where, fields, sets or {}, lms or {}, make_lm)
         same = sum(each.label.partition("#")[0] == branch.label for each in branches)
         if same:
             branch = replace(branch, label=f"{branch.label}#{same + 1}")
-        branches.append(replace(branch, file=file and "the file"))
+        branches.append(replace(branch, file=source and "the file"))
     for name in sets or {}:
         parameters = dict[str, None]()
         for branch in branches:
@@ -200,12 +206,12 @@ def _ready_branch(
     if protocol is not None and ready.folder is not None:
         values = _flat({**fields, **_of(sets, takes(protocol))})
     if protocol is None or (ready.folder is None and values):
-        raise UserError(f"{where}: {label} has no {min(values)!r} to set: leave it out")
+        name = min(values)
+        raise NoParameter(f"{where}: {label} has no {name!r} to set: leave it out", name)
     for name in fields:
         if name.partition(".")[0] not in takes(protocol):
-            raise UserError(
-                f"{where}: {label} has no {name!r}: it has {', '.join(takes(protocol))}"
-            )
+            has = ", ".join(takes(protocol))
+            raise NoParameter(f"{where}: {label} has no {name!r}: it has {has}", name)
     space = dict[str, Parameter]()
     for name in filter(values.__contains__, protocol.space):
         parameter = space[name] = protocol.space[name]

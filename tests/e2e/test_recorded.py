@@ -21,10 +21,10 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
 BY_DAY = {
-    *("csqa-network", "csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"),
+    *("csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"),
     *("scienceqa-cot", "humaneval-reviewed"),
 }
-"""One of each kind of program; the others are replayed at night."""
+"""One of each kind of program; the others, and networks, are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
     r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```",
@@ -34,9 +34,11 @@ SHOWN = re.findall(
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With the contests that the test's parameters name, or all."""
     isolate(tmp_path, monkeypatch)
-    unpack(tmp_path)
+    case = getattr(request.node, "callspec", None)
+    unpack(tmp_path, case and " ".join(case.params.values()))
     return tmp_path
 
 

@@ -14,6 +14,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def quick_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policies without a graph, which a training fits beside its network, are not
+    cross-validated: that takes most of its time, and tests/optimizers/policy has it.
+    """
+    monkeypatch.setattr("folkmoot.optimizers.policy.rivals._FOLDS", 0)
+
+
+@pytest.fixture
 def ten(home: Path) -> Path:
     """A file of ten questions."""
     return ten_questions(home)

@@ -161,9 +161,13 @@ def error(code: str, info: str = "so it is", **headers: str) -> Fault:
 
 def bomb(megabytes: int) -> Fault:
     """Zeros, packed to a two hundredth of their size without ever being in memory."""
-    packer = zlib.compressobj(1, wbits=31)
-    packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(megabytes)) + packer.flush()
-    return body(packed, Content_Encoding="gzip")
+
+    async def fault(request: web.Request) -> web.StreamResponse:
+        packer, zeros = zlib.compressobj(1, wbits=31), bytes(1 << 20)
+        packed = b"".join(packer.compress(zeros) for _ in range(megabytes)) + packer.flush()
+        return await body(packed, Content_Encoding="gzip")(request)
+
+    return fault
 
 
 async def reset(request: web.Request) -> web.StreamResponse:

@@ -18,16 +18,15 @@ def unpack(folder: Path, wanted: str | None = None) -> None:
     for archive in ARCHIVES:
         name = archive.name.removesuffix(".tar.xz")
         if wanted is None or name in wanted:
-            shutil.copytree(_unpacked() / name, folder / name)
+            shutil.copytree(_unpacked(archive) / name, folder / name)
     shutil.copytree(PLACE / "words", folder / "words")
 
 
 @cache
-def _unpacked() -> Path:
-    """Where this process has unpacked all of them, once."""
+def _unpacked(archive: Path) -> Path:
+    """Where this process has unpacked it, once."""
     folder = Path(tempfile.mkdtemp(prefix="folkmoot-recorded-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for archive in ARCHIVES:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
     return folder

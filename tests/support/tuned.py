@@ -14,7 +14,6 @@ from typing import Any
 from mortal import questions as numbered
 
 import folkmoot as fm
-from folkmoot.pipelines.base.run_files import document_of
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import wanted_fields
 
@@ -97,13 +96,13 @@ ORDERS = {
 def study_at(url: str, out: Path, **options: Any) -> Any:
     """The study over orders that tests kill and resume."""
     given: dict[str, Any] = {
-        "trials": 12,
+        "trials": 8,
         "lm": lm_at(url),
         "out": out,
         "tracking": False,
         "concurrency": 4,
     }
-    return fm.tune(ORDERS, questions(0, 40), questions(40, 60), **{**given, **options})
+    return fm.tune(ORDERS, questions(0, 20), questions(20, 30), **{**given, **options})
 
 
 def killed_at(owner: Any, name: str, count: int) -> None:
@@ -132,7 +131,7 @@ def settings_of(study: Any) -> list[Any]:
 
 def without_numbers(study: Any, name: str) -> Any:
     """A part of a report without Optuna's numbers of trials, which count those given back."""
-    text = json.dumps(document_of(getattr(study.report, name)))
+    text = json.dumps(getattr(study.report, name))
     return json.loads(
         text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"}
     )

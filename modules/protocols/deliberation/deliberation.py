@@ -18,12 +18,12 @@ from ...agents.retrieval import checked_retrieval, with_queries
 from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER
-from ...base.errors import UserError, checked_whole
+from ...base.errors import UserError, checked_among, checked_whole
 from ...base.space import Distribution, Parameter, Space, When, lists
 from ...base.together import together
 from ...reading.row import ResultRow
 from ...reports.deliberation import deliberation_report
-from ..declaration import MAX_ROUNDS, Plot, items_and
+from ..declaration import MAX_ROUNDS, Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..pick import picked
 from ..program import SeatTurns, prediction_of
@@ -34,16 +34,11 @@ from .tie_breaks import BUILT_IN, chosen, named
 MAX_AGENTS = 8
 
 
-def _opening(name: str, opening: Any) -> str:
-    if opening not in OPENINGS:
-        raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
-    return str(opening)
-
-
 def _roles(own: Sequence[str] = ()) -> Distribution:
     return lists([*own, *SPEAKERS], 2, 3)
 
 
+_OPENING = partial(checked_among, allowed=OPENINGS)
 _SEARCHED = tuple(name for name, rule in BUILT_IN.items() if not rule.picks)
 _VOTES = tuple(name for name, rule in BUILT_IN.items() if rule.votes)
 _TIES: Space = {
@@ -66,7 +61,6 @@ class Deliberation(
     Declared,
     name="deliberation",
     example="deliberation:intuitive,reasoner:judge",
-    read=partial(items_and, "roles", "tie_break"),
     space={**_TIES, **WORDING},
     order=("roles", "max_rounds", "tie_break", "ties", "opening"),
     replays=REPLAYS,
@@ -102,8 +96,8 @@ class Deliberation(
         retrieval: `queries`, which an agent writes itself, or `question`, the only query.
         max_queries: most queries that an agent writes.
         sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
-        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
-            `role_first`, in the system message.
+        prompt_layout: where instructions stand: `role_last` (the default), after what all agents
+            share, or `role_first`, in the system message.
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is `consensus`, the tie-break, `fallback:majority` (the tie-break had no readable
@@ -124,7 +118,7 @@ class Deliberation(
         *,
         own_roles: Mapping[str, Any] | None = None,
         opening: Annotated[
-            str, _opening, Said.CHANGED, CategoricalDistribution(OPENINGS)
+            str, _OPENING, Said.CHANGED, CategoricalDistribution(OPENINGS)
         ] = "in_turn",
         seed: Annotated[int, Said.DRAWN] = 0,
         environment: Any = None,

@@ -153,7 +153,7 @@ class PartAnswer:
     usage: Usage
 
 
-def calibration_of(value: Any) -> RouterCalibration | None:
+def calibration_of(name: str, value: Any) -> RouterCalibration | None:
     """A calibration from its JSON. Raises UserError for what is not one."""
     if value is None or isinstance(value, RouterCalibration):
         return value
@@ -161,7 +161,7 @@ def calibration_of(value: Any) -> RouterCalibration | None:
         return RouterCalibration.model_validate(value)
     except ValidationError as problem:
         raise UserError(
-            f"the router's calibration cannot be used ({first_fault(problem)}): calibrate it again"
+            f"the router's {name} cannot be used ({first_fault(problem)}): calibrate it again"
         ) from None
 
 

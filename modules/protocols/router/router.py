@@ -7,21 +7,19 @@ import math
 import random
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 import dspy
 
 from ...agents.transcript import Task
 from ...base.errors import UserError
-from ...base.saved_file import Described
 from ...reading.answers import answer_key
 from ...reading.handover import DriftWatch
 from ...reading.question import Question
 from ...reading.row import ResultRow, TurnFields
-from ..declaration import Protocol
+from ..declared import Declared, Said, Shared
 from ..program import Program, SeatTurns, solved_by
-from ..single import SingleAgent
+from ..single import member
 from .calibration import RouterCalibration, asked_of, calibrated, calibration_of, sureness
 from .calibration import Rule as Rule
 
@@ -46,7 +44,42 @@ agree.
 """
 
 
-class Router(Program):
+def _checked_rule(parameter: str, rule: Any) -> Rule:
+    """The rule as JSON; None is `DISPUTED`. Raises UserError for one that cannot be followed."""
+    if rule is None:
+        rule = DISPUTED
+    if rule in (ALWAYS, NEVER):
+        return str(rule)
+    form = "give always, never, or weights, bias and threshold"
+    if not isinstance(rule, Mapping) or set(rule) != {"weights", "bias", "threshold"}:
+        raise UserError(f"the router's rule is {str(rule)[:80]!r}: {form}")
+    weights = rule["weights"]
+    if not isinstance(weights, Mapping):
+        raise UserError(f"the weights of the router's rule are {str(weights)[:80]!r}: {form}")
+    for sign in weights:
+        if sign not in SIGNS:
+            raise UserError(
+                f"there is no sign {sign!r} for a router to go by: choose among {', '.join(SIGNS)}"
+            )
+    numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
+    for name, value in numbers.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
+            raise UserError(f"the router's rule has {name} = {value!r}: give a number")
+    return {
+        "weights": {str(name): float(weight) for name, weight in weights.items()},
+        "bias": float(rule["bias"]),
+        "threshold": float(rule["threshold"]),
+    }
+
+
+class Router(
+    Declared,
+    name="router",
+    example="router:self_consistency:deliberation:intuitive,reasoner:judge",
+    space={},
+    holds=(CHEAP, TEAM),
+):
     """Asks the cheap program, and the team only if the rule expects it to do better.
 
     Args:
@@ -56,9 +89,11 @@ class Router(Program):
             "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign,
             its expected gain in accuracy, reaches the threshold. The signs are those of `signs_of`.
             None asks it where the cheap program's samples do not all agree.
+        calibration: the result of `calibrate`, as JSON.
+        lms: LMs by agent.
+        sampling: LM settings of all agents, such as `{"temperature": 0.5}`.
         prompt_layout: as elsewhere; None leaves that of each member.
         prompts: your instructions by agent, or a YAML file with them.
-        calibration: the result of `calibrate`, as JSON.
 
     `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`; once calibrated,
     also `person`, with no answer. Each turn has its `part`, `cheap` or `team`.
@@ -69,28 +104,17 @@ class Router(Program):
 
     def __init__(
         self,
-        cheap: str | Program,
-        team: str | Program,
-        rule: Rule | None = None,
+        cheap: Annotated[str | Program, member],
+        team: Annotated[str | Program, member],
+        rule: Annotated[Rule | None, _checked_rule] = None,
         *,
-        prompt_layout: str | None = None,
-        prompts: Mapping[str, str] | str | Path | None = None,
-        calibration: RouterCalibration | Mapping[str, object] | None = None,
+        calibration: Annotated[
+            RouterCalibration | Mapping[str, object] | None, calibration_of, Said.CHANGED
+        ] = None,
+        **shared: Unpack[Shared],
     ) -> None:
-        super().__init__()
-        self.cheap = _program(cheap, CHEAP)
-        self.team = _program(team, TEAM)
-        self.rule = checked_rule(DISPUTED if rule is None else rule)
-        self.calibration = calibration_of(calibration)
         self._watch: DriftWatch | None = None
         self._warned: set[str] = set()
-        self.word(prompts, prompt_layout)
-
-    def describe(self) -> Described:
-        parts = {CHEAP: self.cheap.describe(), TEAM: self.team.describe()}
-        found = self.calibration
-        kept = {} if found is None else {"calibration": found.model_dump(mode="json")}
-        return {**self.named(), **parts, "rule": self.rule, **kept}
 
     def turns(self) -> list[SeatTurns]:
         first = [] if self.rule == ALWAYS else list(self.cheap.turns())
@@ -295,43 +319,6 @@ def expected_gain(rule: Mapping[str, Any], signs: Mapping[str, float]) -> float:
     return math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
 
 
-def checked_rule(rule: Any) -> Rule:
-    """The rule as JSON. Raises UserError, one sentence, for one that cannot be followed."""
-    if rule in (ALWAYS, NEVER):
-        return str(rule)
-    form = "give always, never, or weights, bias and threshold"
-    if not isinstance(rule, Mapping) or set(rule) != {"weights", "bias", "threshold"}:
-        raise UserError(f"the router's rule is {str(rule)[:80]!r}: {form}")
-    weights = rule["weights"]
-    if not isinstance(weights, Mapping):
-        raise UserError(f"the weights of the router's rule are {str(weights)[:80]!r}: {form}")
-    for name in weights:
-        if name not in SIGNS:
-            raise UserError(
-                f"there is no sign {name!r} for a router to go by: choose among {', '.join(SIGNS)}"
-            )
-    numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
-    for name, value in numbers.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):
-            raise UserError(f"the router's rule has {name} = {value!r}: give a number")
-    return {
-        "weights": {str(name): float(weight) for name, weight in weights.items()},
-        "bias": float(rule["bias"]),
-        "threshold": float(rule["threshold"]),
-    }
-
-
-def _program(part: str | Program, what: str) -> Program:
-    if isinstance(part, str):
-        return SingleAgent(part)
-    if not isinstance(part, Program):
-        raise UserError(
-            f"the router's {what} part is a {type(part).__name__}: give a program or a strategy"
-        )
-    return part
-
-
 def _settled(
     task: Task, asked: Mapping[str, dspy.Prediction], by: str | None = None
 ) -> dspy.Prediction:
@@ -358,11 +345,3 @@ def _settled(
             {**turn, "part": name} for name, part in asked.items() for turn in part.transcript
         ],
     )
-
-
-Router.protocol = Protocol(
-    "router",
-    "router:self_consistency:deliberation:intuitive,reasoner:judge",
-    lambda parts: dict(zip((CHEAP, TEAM), parts, strict=False)),
-    holds=(CHEAP, TEAM),
-)

@@ -29,7 +29,7 @@ from ...environment import Environment
 from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
-from ..declaration import Plot, comma_items
+from ..declaration import Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..program import SeatTurns, prediction_of
 from ..roles import HERE, WORKERS, Role, acting_as, cast_of, roles_given, seated
@@ -56,14 +56,6 @@ def _workers(own: Sequence[str] = ()) -> Distribution:
     return lists([*own, *WORKERS], least=1, most=3, ordered=False, repeated=True)
 
 
-def _read(parts: Sequence[str]) -> dict[str, object]:
-    if len(parts) > 1:
-        raise UserError(
-            f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious"
-        )
-    return {"workers": comma_items(parts)}
-
-
 _TIES = Parameter(CategoricalDistribution(("first", "random")), When("max_retries", above=0))
 
 
@@ -71,7 +63,6 @@ class SupervisedTeam(
     Declared,
     name="team",
     example="team:bold,cautious",
-    read=_read,
     space=WORDING,
     plot=Plot(
         "team_plot",
@@ -102,8 +93,8 @@ class SupervisedTeam(
         seed: settles draws, together with the question's id.
         lms: LMs by worker, or of `supervisor`.
         sampling: LM settings of all agents; temperature 0 unless given.
-        prompt_layout: where instructions stand: `role_last`, after what all agents share, or
-            `role_first`, in the system message.
+        prompt_layout: where instructions stand: `role_last` (the default), after what all agents
+            share, or `role_first`, in the system message.
         prompts: your instructions by agent, or a YAML file with them.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (without a supervisor), or `none`; where the

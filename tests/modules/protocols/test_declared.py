@@ -169,6 +169,32 @@ def test_a_variant_of_a_protocol_is_described_as_that_protocol_and_its_class() -
     assert str(described["class"]).endswith(":LoudPanel")
 
 
+class Relay(fm.Declared, name="relay", holds=("members",)):
+    """One made of other programs; the first that answers is right."""
+
+    def seat(self, members: Sequence[fm.Program], most: int = 2) -> None:
+        pass
+
+    async def solve(self, task: fm.Task) -> dspy.Prediction:
+        raise NotImplementedError
+
+
+def test_a_protocol_may_hold_programs(tmp_path: Path) -> None:
+    relay = Relay([Debate(3), fm.SingleAgent("cot", prompt_layout="role_first")])
+    described = relay.describe()
+    assert described == {
+        "program": "relay",
+        "members": [part.describe() for part in relay.members],
+        "most": 2,
+    }
+    assert described["members"][1]["prompt_layout"] == "role_first"  # its own
+    relay.save(tmp_path)
+    loaded = fm.load_program(tmp_path, protocols={"debate": Debate, "relay": Relay})
+    assert loaded.describe() == described
+    layout = Relay([Debate()], prompt_layout="role_first").members[0].prompt_layout
+    assert layout == "role_first"
+
+
 class Hides(fm.Declared):
     def seat(self, agents: int = 2) -> None:
         self.agents = [fm.Seat("agent", Debater) for _ in range(agents)]
@@ -189,6 +215,7 @@ class Seatless(fm.Declared):
         (lambda: Debate(lms={"judge": object()}), "no agent 'judge'"),
         (lambda: Hides(), "self.agents, which is a setting"),
         (lambda: Debate.protocol.read(["many"]), "'many' is no int"),
+        (lambda: Relay([Debate()], sampling={"top_p": 0.5}), "set it on the programs"),
     ],
 )
 def test_a_mistake_is_one_sentence(make: Callable[[], object], said: str) -> None:

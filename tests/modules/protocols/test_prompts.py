@@ -107,7 +107,7 @@ def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Pa
         with pytest.raises(fm.UserError, match=words):
             fm.Deliberation(["reasoner"], prompts=file)
     with pytest.raises(
-        fm.UserError, match="no prompt layout 'first': choose role_last or role_first"
+        fm.UserError, match=r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
     ):
         fm.SingleAgent("cot", prompt_layout="first")
 

@@ -237,6 +237,7 @@ def written(**more: Any) -> dict[str, Any]:
         (written(lm="openai/x"), "the lm 'openai/x': give one such as fm.lm"),
         (written(tools=["corpus:laws.jsonl"]), "the tool 'corpus:laws.jsonl': give an environment"),
         ("critical", "the role 'mine' is 'critical': give a dspy.Signature"),
+        (None, "the role 'mine' is None: give a dspy.Signature"),
         (Typed, "the field 'verdict': its inputs are some of .*, and its outputs text"),
         (Client, "the field 'client': its inputs are some of question"),
         (fm.Role(Lawyer, repeats=10**9), "1000000000 repeats: give 8 at most"),

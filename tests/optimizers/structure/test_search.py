@@ -116,7 +116,15 @@ def finished(
     for number, found in enumerate(values):
         named = zip([*goals, "calls"], [*found, 1], strict=True)
         scores: Any = {name: {"value": value} for name, value in named}
-        table.append(TrialEntry(number, "finished", number, {"number": number}, scores=scores))
+        table.append(
+            TrialEntry(
+                trial=number,
+                state="finished",
+                place=number,
+                setting={"number": number},
+                scores=scores,
+            )
+        )
     return made, table
 
 

@@ -96,7 +96,9 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
         began = time.monotonic()
         result = run(server, tmp_path, budget="0.3 s")
         assert time.monotonic() - began < 5
-        assert result.summary.counts == Counts(60, correct=0)
+        assert result.summary.counts == Counts(
+            questions=60, rows=0, correct=0, errors=0, unreadable=0, truncated=0
+        )
         assert "time is over" in result.summary.stopped
 
 

@@ -8,8 +8,7 @@ import pytest
 from cli_helpers import KEY, folkmoot, isolate
 
 from folkmoot.pipelines.cli import doctor as cli_doctor
-from folkmoot.pipelines.cli.doctor import Check, examine
-from folkmoot.pipelines.cli.options import DoctorRequest
+from folkmoot.pipelines.cli.doctor import Check
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.cursor import note_pushed
 
@@ -20,8 +19,9 @@ def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedSe
     isolate(tmp_path, monkeypatch)
 
     def call() -> dict[str, Check]:
-        options = DoctorRequest(lm=["openai/scripted"], api_base=[scripted.url])
-        return {check.name: check for check in examine(options)}
+        words = ("--lm", "openai/scripted", "--api-base", scripted.url, "--json")
+        found = json.loads(folkmoot("doctor", *words).stdout)["checks"]
+        return {check.pop("name"): Check(**check) for check in found}
 
     return call
 
@@ -29,7 +29,7 @@ def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedSe
 def test_a_machine_in_order_has_no_failure_and_stays_clean(checks: Any, tmp_path: Path) -> None:
     found = checks()
     assert [check for check in found.values() if check.status == "fail"] == []
-    assert [*found] == ["extras", "data", "MLflow store", "sandbox", "LM"]
+    assert [*found] == ["extras", "data", "MLflow store", "LM"]
     assert found["LM"].result.startswith("openai/scripted answered in")
     assert not list(tmp_path.iterdir())
 

@@ -165,7 +165,8 @@ def test_a_prompt_lm_of_its_own_gets_the_proposals(scripted: Any) -> None:
 def test_the_prompt_lm_is_told_of_the_program_without_source(scripted: Any, name: str) -> None:
     scripted.reply = of_instructions(varied=True, right_after=2)
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
-    compiled(scripted.url, optimizer=name, program=program, train=8, validation=3, concurrency=1)
+    few: Any = {"train": 8, "validation": 3, "concurrency": 1, "budget": "150 calls"}
+    compiled(scripted.url, optimizer=name, program=program, **few)
     asked = [body["messages"][-1]["content"] for body in scripted.bodies if is_proposal(body)]
     told = [text for text in asked if "## program_code ##" in text]
     assert told
@@ -213,9 +214,9 @@ PROTOCOL_NAMES = [
     "network",
     "decomposition",
     "self_consistency",
-    "ensemble",
-    "deliberation",
     "causal",
+    "deliberation",
+    "ensemble",
     "team",
     "cot",
 ]

@@ -57,6 +57,33 @@ def test_paths_that_lead_out_are_refused(path: str) -> None:
             fm.Question(id="t", question="q", kind="task", **fields)
 
 
+@pytest.mark.parametrize("part", ["add", "add/files", "add/tests", "add/question.md"])
+def test_no_part_of_a_task_is_a_link(part: str, tmp_path: Path) -> None:
+    tasks = folder_of_a_task(tmp_path / "tasks")
+    outside = tmp_path / "outside"
+    (tasks / part).rename(outside)
+    (tasks / part).symlink_to(outside)
+    with pytest.raises(fm.UserError, match="link to another place"):
+        fm.load(tasks)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"a": "", "a/b": ""}, "'a' is a file, so 'a/b' cannot lie in it"),
+        ({"x" * 300: ""}, "give one of at most 255 bytes"),
+        (["a.py"], "has files that are not an object of paths and texts, so it is no task"),
+    ],
+)
+def test_files_that_cannot_be_laid_down_are_refused_before_a_call(
+    files: object, message: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "tasks.jsonl"
+    place.write_text(json.dumps({"id": "t", "question": "Repair.", "files": files}))
+    with pytest.raises(fm.UserError, match=message):
+        fm.evaluate(lambda question: "", place, check="true", tracking=False, sandbox="none")
+
+
 def test_links_and_what_is_no_text_are_refused(tmp_path: Path) -> None:
     tasks = folder_of_a_task(tmp_path / "tasks")
     os.symlink("/etc/passwd", tasks / "add" / "files" / "secret")
@@ -75,5 +102,5 @@ def test_faults_of_tasks_are_said(tmp_path: Path) -> None:
         fm.load([{"question": "q", "kind": "task", "tests": {"x": 1}}])
     tasks = folder_of_a_task(tmp_path / "tasks")
     (tasks / "empty").mkdir()
-    with pytest.raises(fm.UserError, match=r"empty: no question\.md that can be read"):
+    with pytest.raises(fm.UserError, match=r"empty: no question\.md can be read"):
         fm.load(tasks)

@@ -161,7 +161,9 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
     assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
     assert (unreadable["decided_by"], unreadable["usage"]["calls"]) == ("none", 2)
     assert (right["correct"], wrong["correct"]) == (True, False)
-    assert result.summary.counts == Counts(4, rows=4, correct=1, errors=1, unreadable=1)
+    assert result.summary.counts == Counts(
+        questions=4, rows=4, correct=1, errors=1, unreadable=1, truncated=0
+    )
     assert result.accuracy == 0.25
 
 
@@ -503,3 +505,17 @@ def test_many_questions_take_little_memory(tmp_path: Path) -> None:
         pytest.skip("resident memory is read from /proc, which this system does not have")
     assert in_child(memory_of_an_evaluation, tmp_path, 20_000, False) < 40
     assert in_child(memory_of_an_evaluation, tmp_path, 3_000, True) < 15  # the replies are 30 MB
+
+
+@pytest.mark.plots
+def test_a_score_is_drawn_with_those_of_groups(tmp_path: Path) -> None:
+    asked = [
+        fm.Question(
+            id=f"q{i}", question="Yes?", kind="boolean", answer="yes", meta={"topic": topic}
+        )
+        for i, topic in enumerate(["tea", "tea", "rice"])
+    ]
+    run = fm.evaluate(lambda _: "yes", asked, tracking=False)
+    drawn = run.plot(tmp_path / "scores.svg").read_text()
+    for name in ("all questions", "topic tea", "topic rice", "accuracy in %, with 95% intervals"):
+        assert name in drawn

@@ -14,6 +14,7 @@ from mortal import questions
 from openai import AsyncOpenAI
 
 import folkmoot as fm
+from folkmoot.modules.protocols.foreign import Foreign
 from folkmoot.modules.protocols.short_names import short_name
 from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -347,6 +348,10 @@ def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None
         fm.evaluate(str(tmp_path / "program.yaml"), questions(1), tracking=False)
     with pytest.raises(fm.UserError, match="not saved"):
         fm.Command("python crew.py").save(tmp_path / "saved")
+    for member in (fm.Command("python crew.py"), Foreign(len)):  # a folder that nothing loads
+        with pytest.raises(fm.UserError, match="not saved"):
+            fm.Ensemble(["simple", member]).save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
     for command in ("", "python 'crew.py"):
         with pytest.raises(fm.UserError, match=r"empty|cannot be read"):
             fm.Command(command)

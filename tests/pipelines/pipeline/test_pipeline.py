@@ -17,7 +17,7 @@ import folkmoot as fm
 from folkmoot.modules.protocols.saved import hashes
 from folkmoot.pipelines.base.run_files import StudyReport
 from folkmoot.pipelines.lms.ledger import totals
-from folkmoot.pipelines.pipeline.card import steps_in
+from folkmoot.pipelines.pipeline.card import KIND
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.report import study_lines
 
@@ -25,6 +25,11 @@ TEAM = "deliberation:intuitive,reasoner:judge"
 OWN_ROLES = ("lawyer", "clerk")
 TUNED = "tune-2-deliberation-intuitive-reasoner-judge"
 SPACE = {"max_rounds": [1, 2], "tie_break": ["judge", "majority"]}
+
+
+def steps_in(folder: Path) -> list[Path]:
+    """The folders of the steps that have begun, in their order."""
+    return KIND.card(folder).children
 
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
@@ -183,8 +188,11 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
         ({"compile": {"optimiser": "x"}}, r"compile has an unknown key 'optimiser' \(did you mean"),
         ({"data": {"test": "x"}}, "data has no train"),
         ({"data": {"training": "x"}}, r"unknown key 'training' \(did you mean 'train'"),
-        ({"programs": []}, "programs is empty"),
-        ({"programs": "single:cot"}, "no list of programs"),
+        ({"programs": []}, "give a list of different programs"),
+        ({"programs": "single:cot"}, "give a list of different programs"),
+        ({"programs": ["single:cot"] * 2}, "give a list of different programs"),
+        ({"contest": {"margin": 5, "seed": "one"}}, "contest: seed is not a whole number"),
+        ({"tune": {"trials": 0}}, "tune: trials is 0: give a whole number of at least 1"),
         ({"compile": "bootstrap"}, "give its options"),
         ({"register": "x"}, "register needs MLflow"),
         ({"budget": "5"}, "cannot be read"),
@@ -212,7 +220,7 @@ def test_the_plan_has_every_step_and_asks_nothing(
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(document))
     done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")
     assert done.exit_code == 0, done.stderr
-    for words in ("1. compile single:cot", f"3. tune {TEAM}", "4. contest", "budget of all steps"):
+    for words in ("compile single:cot", f"tune {TEAM}", "contest", "budget of all together"):
         assert words in done.stderr
     assert "single:cot is not tuned: it has no max_rounds" in done.stderr
     assert not scripted.bodies
@@ -291,3 +299,35 @@ def test_own_roles_stand_in_a_file_beside_it(document: dict[str, Any], tmp_path:
     assert len(result.sentences) == 3
     winner = fm.load_program(tmp_path / "out/tune-1-deliberation-lawyer-clerk-judge")
     assert set(winner.seats()) >= set(OWN_ROLES)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_file_or_folder_of_a_program_beside_it_is_tuned(
+    saved: bool, document: dict[str, Any], tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "talk.yaml").write_text("program: deliberation\nroles: [intuitive, reasoner]\n")
+    fm.Deliberation(["intuitive", "reasoner"]).save(home / "talk")
+    del document["compile"]
+    document |= {"programs": ["talk" if saved else "talk.yaml"]}
+    (home / "p.yaml").write_text(yaml.safe_dump(document))
+    result = fm.pipeline(home / "p.yaml", out=tmp_path / "out", tracking=False)
+    assert len(result.sentences) == 2
+    (study,) = (tmp_path / "out").glob("tune-1-*")
+    assert fm.load_program(study).describe()["roles"] == ["intuitive", "reasoner"]
+    field = json.loads((tmp_path / "out/contest/contest.json").read_text())["field"]
+    assert document["programs"][0] in field
+
+
+def test_of_several_programs_files_without_the_parameters_are_left(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "cot.yaml").write_text("program: single\nstrategy: cot\n")
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump({**document, "programs": [TEAM, "cot.yaml"]}))
+    done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")
+    assert "cot.yaml is not tuned: it has no max_rounds" in done.stderr
+    (tmp_path / "p.yaml").write_text(yaml.safe_dump({**document, "programs": ["cot.yaml"]}))
+    done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")
+    assert done.exit_code == 2
+    assert "single has no parameter 'max_rounds'" in done.stderr

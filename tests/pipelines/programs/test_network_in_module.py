@@ -67,13 +67,28 @@ def said(body: dict[str, Any]) -> str:
     return json.dumps(dict.fromkeys(fields, "A" if len(body["messages"]) > 2 else "B"))
 
 
-@pytest.fixture
-def trained() -> fm.StrategyNetwork:
+@pytest.fixture(scope="module")
+def learned() -> fm.StrategyNetwork:
     """A network that has learned, vote weights too, with other settings than `untrained`."""
     rows = [row for row in planted(40, 1) if row["strategy"] in CONFIG.strategies]
     settings = {"agents": 2, "hidden": 8, "heads": 1, "epochs": 3, "lr": 0.01, "k": 0, "gamma": 0.7}
     settings["weight"] = "conditional"
-    return fm.train(rows, embedding=words_of, settings=settings, tracking=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("folkmoot.optimizers.policy.rivals._FOLDS", 0)
+        return fm.train(rows, embedding=words_of, settings=settings, tracking=False)
+
+
+@pytest.fixture
+def trained(learned: fm.StrategyNetwork) -> fm.StrategyNetwork:
+    return learned.deepcopy()
+
+
+@pytest.fixture(scope="module")
+def better(learned: fm.StrategyNetwork, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The network with its prompts and its policy compiled."""
+    with ScriptedServer(said) as server:
+        lm = fm.lm("openai/scripted", api_base=server.url)
+        return compiled(learned.deepcopy(), lm, out=tmp_path_factory.mktemp("better") / "out")
 
 
 def compiled(program: Any, lm: Any, **options: Any) -> Any:
@@ -128,10 +143,10 @@ def by_reset(module: Any) -> Any:
 
 @pytest.mark.parametrize("way", [by_file, by_state, by_reset, dspy.Module.deepcopy])
 def test_a_module_takes_its_network_along(
-    trained: fm.StrategyNetwork, lm: Any, way: Callable[[Any], Any]
+    trained: fm.StrategyNetwork, better: Any, way: Callable[[Any], Any]
 ) -> None:
     module = Careful()
-    module.network = compiled(trained, lm)
+    module.network = better
     assert module.network.compilation.winner == "compiled"
     taken = way(module)
     check_same(taken.network, module.network)
@@ -156,10 +171,10 @@ def test_a_module_is_compiled_loaded(trained: fm.StrategyNetwork, lm: Any, tmp_p
     check_same(by_file(better).network, better.network)
 
 
-def test_a_network_alone_is_loaded_by_either_way(trained: fm.StrategyNetwork, lm: Any) -> None:
-    network = compiled(trained, lm, out="out")
-    for folder in ("out", "saved"):
-        network.save("saved")
+def test_a_network_alone_is_loaded_by_either_way(better: Any) -> None:
+    network = better
+    network.save("saved")
+    for folder in (network.compilation.folder, "saved"):
         check_same(fm.load_program(folder, embedding=words_of), network)
     check_same(program_of("network:saved", {"embedding": words_of}), network)
     network.save("network.json")

@@ -8,8 +8,8 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,10 +25,14 @@ from folkmoot.modules.statistics.statistics import tango
 from folkmoot.pipelines.base.run_files import Counts
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan
 from folkmoot.pipelines.programs.resolve import program_of
-from folkmoot.pipelines.reproduction.between import differences, row_pairs, unanimous
 from folkmoot.pipelines.reproduction.card import KIND
 from folkmoot.pipelines.reproduction.lines import Line
-from folkmoot.pipelines.reproduction.measures import measured, on_records
+from folkmoot.pipelines.reproduction.measures import (
+    differences,
+    measured,
+    on_records,
+    unanimous,
+)
 from folkmoot.pipelines.reproduction.plan import plan_reproduction
 from folkmoot.pipelines.reproduction.presets import models, select, tables
 from folkmoot.pipelines.reproduction.request import ReproduceRequest
@@ -52,6 +56,7 @@ NO_SCORES = ("of", "shots", "gamma", "step_limits", "d_max")
 COUNTS = ("all_six_correct", "all_six_wrong", "questions_failed_by_every_configuration")
 
 
+@cache
 def published() -> dict[str, Any]:
     """`published-results.yaml` of the project's specification."""
     data = os.environ.get("FOLKMOOT_DATA")
@@ -364,23 +369,33 @@ def test_failures_are_counted_and_no_measurements(home: Path, scripted: Scripted
 
 def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
     for errors, difference in ((2, -1.0), (3, None)):
-        line = Line("row", "accuracy", 71.0, counts=Counts(100, rows=100, errors=errors))
+        line = Line("row", "accuracy", 71.0, counts=Counts(questions=100, rows=100, errors=errors))
         line.measure({"value": 0.7, "low": 0.6, "high": 0.8, "n": 100})
         assert line.difference == (difference and pytest.approx(difference))
         assert line.inside == (None if difference is None else True)
 
 
-def test_differences_are_paired_by_question_and_beside_the_published_ones() -> None:
+def told(out: Path, *right: bool) -> fm.Evaluation:
+    """The run of a program that is right or wrong in this order."""
+    said = {f"Is {at} so?": str(each) for at, each in enumerate(right)}
+    asked = [{"id": str(at), "question": text, "answer": "True"} for at, text in enumerate(said)]
+
+    def answer(question: str) -> str:
+        return said[question]
+
+    return fm.evaluate(answer, asked, out=out, kind="boolean", tracking=False)
+
+
+def test_differences_are_paired_by_question_and_beside_the_published_ones(
+    tmp_path: Path,
+) -> None:
     table = tables()["reasoning-as-a-team/table-1"]
-
-    def run(*scores: float) -> Any:
-        return {str(at): SimpleNamespace(score=score, f1=None) for at, score in enumerate(scores)}
-
-    team, bold = run(1, 1, 1, 0, 1), run(1, 0, 0, 0)
+    team = told(tmp_path / "team", True, True, True, False, True)
+    bold = told(tmp_path / "bold", True, False, False, False)
     rows = (f"{table.name}/gpt-4o-mini.{name}" for name in ("team", "bold", "cautious"))
-    answered = dict(zip(rows, (team, bold, team), strict=True))
+    runs = dict(zip(rows, (team, bold, team), strict=True))
     # Cautious is the team's own run: nothing to compare. F1 was not measured.
-    (found,) = differences(table, answered)
+    (found,) = differences(table, runs)
     assert (found.row, found.against, found.figure) == (
         "gpt-4o-mini.team",
         "gpt-4o-mini.bold",
@@ -389,14 +404,14 @@ def test_differences_are_paired_by_question_and_beside_the_published_ones() -> N
     assert (found.published, found.measured, found.n) == (2.0, 50.0, 4)
     assert -100 <= found.low < 0 < found.high <= 100
     assert found.words.startswith("published +2.0, measured +50.0 [")
-    assert unanimous(answered) == {"all_solve": ["0"], "all_fail": ["3"]}
-    assert unanimous({"alone": team}) == {"all_solve": [], "all_fail": []}
+    assert unanimous([team, bold]) == {"all_solve": ["0"], "all_fail": ["3"]}
+    assert unanimous([team]) == {"all_solve": [], "all_fail": []}
 
 
 def test_every_row_that_is_compared_is_there() -> None:
     """A misspelt part of a name would compare nothing."""
     for table in tables().values():
-        used = {rival.id for _, rival in row_pairs(table)} | {row.id for row, _ in row_pairs(table)}
+        used = {rival.id for _, rival in table.pairs()} | {row.id for row, _ in table.pairs()}
         parts = {part for name in used for part in (name, *name.split("."))}
         assert parts >= {
             *table.against,
@@ -417,16 +432,17 @@ def test_every_row_that_is_compared_is_there() -> None:
     ],
 )
 def test_the_pairs_are_those_of_the_paper(table: str, pairs: int) -> None:
-    assert len(list(row_pairs(tables()[table]))) == pairs
+    assert len(list(tables()[table].pairs())) == pairs
 
 
-def test_a_networks_consensus_stands_against_one_lms_accuracy() -> None:
+def test_a_networks_consensus_stands_against_one_lms_accuracy(tmp_path: Path) -> None:
     table = tables()["marl-gat/table-1"]
     runs = {
-        f"{table.name}/gsm1k.gpt-4.1-nano.{name}": {
-            str(at): SimpleNamespace(score=score, f1=None) for at, score in enumerate(scores)
-        }
-        for name, scores in (("network", [1, 1, 1, 0]), ("zero-shot", [1, 0, 1, 0]))
+        f"{table.name}/gsm1k.gpt-4.1-nano.{name}": told(tmp_path / name, *scores)
+        for name, scores in (
+            ("network", [True, True, True, False]),
+            ("zero-shot", [True, False, True, False]),
+        )
     }
     (found,) = differences(table, runs)
     assert found.figure == "consensus"
@@ -483,8 +499,8 @@ def test_a_network_is_trained_and_tested(
     spec = "marl-gat/table-1/arc-challenge.gpt-4.1-nano.network"
     told = json.loads(reproduce(scripted, spec, *words, "--dry-run").stdout)
     # 2 questions to train on, at most once in seven ways, 2 to test; 10 agents of 1 to 10 samples.
-    assert told["runs"][0]["training"]["most_calls"] == 2 * 7 * 10 * 10
-    assert told["runs"][0]["test"]["calls"] == [2 * 10, 2 * 10 * 10]
+    assert told["steps"][0]["training"]["most_calls"] == 2 * 7 * 10 * 10
+    assert told["steps"][0]["test"]["calls"] == [2 * 10, 2 * 10 * 10]
     done = reproduce(scripted, spec, *words)
     assert done.exit_code == 0, done.stderr
     first = json.loads(done.stdout)
@@ -522,11 +538,11 @@ def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: Scrip
     done = reproduce(scripted, "agents-of-commonsense/table-2", *words, "--json")
     assert done.exit_code == 0
     told = json.loads(done.stdout)
-    calls = [run["plan"]["calls"] for run in told["runs"]]
+    calls = [run["plan"]["calls"] for run in told["steps"]]
     assert calls == [[6, 18], [6, 18], [6, 21], [6, 21]]
-    assert [len(run["rows"]) for run in told["runs"]] == [2] * 4  # two models, one LM
+    assert [run["step"].count(", ") for run in told["steps"]] == [1] * 4  # two models, one LM
     assert told["cost_usd"][1] == pytest.approx(
-        sum(run["plan"]["cost_usd"][1] for run in told["runs"])
+        sum(run["plan"]["cost_usd"][1] for run in told["steps"])
     )
     assert not scripted.bodies
     assert not Path("out").exists()

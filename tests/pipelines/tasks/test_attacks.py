@@ -230,11 +230,35 @@ def test_a_check_that_is_not_there_ends_the_run() -> None:
     tasks = [add_task(f"t{number}") for number in range(8)]
     with pytest.raises(fm.UserError, match=r"not run on any of the first 5 tasks, .* not found"):
         done(lambda question: NOTHING, tasks, check=missing)
-    row = only_row(lambda question: NOTHING, check=fm.Check("sh -c nosuchthing"))
-    assert "cannot be run" in row["error"]
+    # fewer tasks than that, and all of them
+    for unable, few in (("sh -c nosuchthing", 1), ("sleep 60", 2)):
+        with pytest.raises(fm.UserError, match=rf"not run on any of the first {few} task"):
+            done(lambda question: NOTHING, tasks[:few], check=fm.Check(unable, seconds=1))
     slow = fm.Check("sleep 60", seconds=1)
     with pytest.raises(fm.UserError, match=r"has not run .* longer than 1 s"):
         done(lambda question: NOTHING, tasks, check=slow)
+
+
+def test_a_check_that_fails_on_one_task_alone_makes_an_error_row() -> None:
+    tasks = [add_task("good"), add_task("bad")]
+    tasks[1].tests["missing"] = ""
+    rows = done(
+        lambda question: NOTHING, tasks, check=fm.Check("sh -c 'test ! -e missing || exit 127'")
+    ).rows
+    assert [row["error"] is None for row in rows] == [True, False]
+    assert "cannot be run" in rows[1]["error"]
+
+
+@pytest.mark.parametrize("command", ["A=1 python x.py", "python x.py && false", "cat x | wc"])
+def test_what_only_a_shell_understands_is_refused(command: str) -> None:
+    for make in (fm.Check, fm.Command):
+        with pytest.raises(fm.UserError, match=r"needs a shell, and none runs it: give sh -c '"):
+            make(command)
+
+
+def test_a_score_that_is_no_number_is_the_checks_fault() -> None:
+    row = only_row(lambda question: NOTHING, check=fm.Check('echo \'{"score": "high"}\''))
+    assert "the check printed the score 'high': print a number from 0 to 1" in row["error"]
 
 
 def test_sandboxes_are_named_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

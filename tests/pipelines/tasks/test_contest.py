@@ -74,7 +74,7 @@ def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) ->
     command = fm.Command("python3 solo.py")
     picked = fair_opponent(Entrant("solo", command, fm.lm("openai/m", api_key="k")), 3, "task")
     for winner in (replace(picked, spec=None), replace(picked, program=command)):
-        assert not save_winner(winner, tmp_path / "winner")
+        assert not save_winner(winner, tmp_path / "winner", four_tasks())
         assert "which no file can hold" in (tmp_path / "winner" / "WINNER.txt").read_text()
 
 

@@ -16,6 +16,7 @@ import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.usefixtures("quick_rivals")
 QUESTIONS = [
     fm.Question(question(i, question=f"{WORDS[group]} {i}?", answer="A", meta={"subject": group}))
     for i, group in enumerate(["sums", "rivers"] * 36)
@@ -45,7 +46,8 @@ def network() -> fm.StrategyNetwork:
 def compile_in(url: str, out: Path, **options: Any) -> Any:
     given: dict[str, Any] = {"optimizer": "labeled_few_shot", "out": out, "concurrency": 4}
     lm = fm.lm("openai/scripted", api_base=url)
-    return fm.compile(network(), TRAIN, HELD_OUT, lm=lm, tracking=False, **{**given, **options})
+    train, held_out = options.pop("asked", (TRAIN, HELD_OUT))
+    return fm.compile(network(), train, held_out, lm=lm, tracking=False, **{**given, **options})
 
 
 @pytest.mark.nightly
@@ -108,16 +110,16 @@ def test_a_killed_compilation_goes_on_and_asks_nothing_twice(home: Path) -> None
 
 
 def test_one_budget_holds_and_a_larger_one_goes_on(home: Path) -> None:
+    few: Any = {"asked": (TRAIN[:20], HELD_OUT[:8])}
     with ScriptedServer(said) as server:
-        short = compile_in(server.url, home / "out", budget="150 calls", keep="compiled")
-        assert len(server.requests) <= 150
-        assert "150 calls" in short.compilation.stopped
-        assert short.compilation.spent == "150 calls"
+        short = compile_in(server.url, home / "out", budget="60 calls", keep="compiled", **few)
+        assert len(server.requests) <= 60
+        assert "60 calls" in short.compilation.stopped
+        assert short.compilation.spent == "60 calls"
         assert short.compilation.paused is False
-        better = compile_in(server.url, home / "out", budget="900 calls")
+        better = compile_in(server.url, home / "out", budget="900 calls", **few)
         assert better.compilation.stopped is None
-        assert better.compilation.winner == "compiled"
-        assert len(server.requests) == totals(home / "out").calls <= 900
+        assert 60 < len(server.requests) == totals(home / "out").calls <= 900
 
 
 SHAPE: dict[str, Any] = {"agents": 2, "k": 0, "hidden": 8, "heads": 1, "choice": "argmax"}

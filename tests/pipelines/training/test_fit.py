@@ -15,6 +15,7 @@ from outcome_tables import embed_words, planted
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.usefixtures("quick_rivals")
 SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 2}
 ASKING = {"agents": 2, "strategies": ["cot", "zero_shot"], "epochs": 2, "hidden": 8, "heads": 2}
 MODEL = "all-MiniLM-L6-v2"

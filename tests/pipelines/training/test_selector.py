@@ -14,6 +14,7 @@ from outcome_tables import WORDS, planted, words_of
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
+pytestmark = pytest.mark.usefixtures("quick_rivals")
 SMALL = {"epochs": 8, "lr": 0.01}
 SHAPE: dict[str, Any] = {"hidden": 8, "heads": 2, "choice": "argmax"}
 QUESTIONS = [

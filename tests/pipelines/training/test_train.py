@@ -15,6 +15,7 @@ from outcome_tables import embed_words, planted
 
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
+pytestmark = pytest.mark.usefixtures("quick_rivals")
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
 NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
 
@@ -45,7 +46,6 @@ def refused(said: Any) -> str:
     return str(lines[0])
 
 
-@pytest.mark.plots
 def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
 ) -> None:
@@ -105,6 +105,7 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
 
 
 @pytest.mark.nightly
+@pytest.mark.plots
 def test_a_seed_gives_the_same_test_again(tables: tuple[Path, Path], tmp_path: Path) -> None:
     runs = [trained(tables, tmp_path / name, "--json").stdout for name in ("one", "two")]
     one, two = (json.loads(text) | {"out": None} for text in runs)

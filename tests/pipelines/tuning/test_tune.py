@@ -32,7 +32,7 @@ ROUNDS = {
 
 def tuned(scripted: Any, space: Any, out: Path | None = None, **options: Any) -> Any:
     given = {"lm": lm_at(scripted.url), "trials": 4, "tracking": False, "out": out}
-    return fm.tune(space, questions(0, 40), questions(40, 60), **{**given, **options})
+    return fm.tune(space, questions(0, 20), questions(20, 30), **{**given, **options})
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_the_planted_rounds_are_found_by_the_deepest_run(scripted: Any, tmp_path
     best = study.report.best
     assert (best.setting["max_rounds"], best.setting["strongest"]) == (2, "reasoner")
     assert study.report.trials["told"] == 8
-    assert study.report.calls["made"] == 40 * 2 * 3
-    assert study.report.calls["saved"] == study.report.calls["used"] - 240 > 240
+    assert study.report.calls["made"] == 20 * 2 * 3
+    assert study.report.calls["saved"] == study.report.calls["used"] - 120 > 120
 
 
 def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
@@ -77,12 +77,12 @@ def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> 
         setting = entry.setting
         rule = setting["tie_break"] + (f":{setting['strongest']}" if "strongest" in setting else "")
         program = fm.Deliberation(setting["roles"], rule, setting["max_rounds"])
-        run = fm.evaluate(program, questions(0, 40), lm=lm_at(scripted.url), tracking=False)
+        run = fm.evaluate(program, questions(0, 20), lm=lm_at(scripted.url), tracking=False)
         usage = run.summary.usage
         assert entry.value("accuracy") == run.accuracy
-        assert entry.value("calls") == usage["calls"] / 40
+        assert entry.value("calls") == usage["calls"] / 20
         tokens = usage["prompt_tokens"] + usage["completion_tokens"]
-        assert entry.value("tokens") == pytest.approx(tokens / 40)
+        assert entry.value("tokens") == pytest.approx(tokens / 20)
 
 
 @pytest.mark.nightly
@@ -107,7 +107,7 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
     before = len(scripted.requests)
     fm.evaluate(
         fm.Deliberation(roles, max_rounds=10),
-        questions(0, 40),
+        questions(0, 20),
         lm=lm_at(scripted.url),
         tracking=False,
     )
@@ -145,8 +145,8 @@ def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Pat
     assert study.report.best.setting["strategy"] == "cot"
     pruned = [entry for entry in study.trials if entry.state == "pruned"]
     assert {entry.setting["strategy"] for entry in pruned} == {"simple", "zero_shot"}
-    assert all(entry.questions < 40 for entry in pruned)
-    assert study.report.calls["made"] == 40 + sum(entry.questions for entry in pruned)
+    assert all(entry.questions < 20 for entry in pruned)
+    assert study.report.calls["made"] == 20 + sum(entry.questions for entry in pruned)
 
 
 def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> 
     }
     study = tuned(scripted, space, tmp_path / "out", trials=1)
     assert study.report.best.setting["vote"] == "weighted"
-    assert study.report.calls["made"] == 40 * 3
+    assert study.report.calls["made"] == 20 * 3
     assert study.best.weights[0] > 0 == study.best.weights[1]
     assert study.validation.accuracy == 1.0
 
@@ -191,7 +191,7 @@ def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Pat
         objectives=["accuracy", "latency"],
     )
     assert study.report.trials["told"] == 0
-    assert study.report.calls["made"] == 40 * (2 + 4)
+    assert study.report.calls["made"] == 20 * (2 + 4)
     assert all(entry.value("latency") > 0.01 for entry in study.trials)
 
 
@@ -214,10 +214,10 @@ def test_a_budget_holds_over_search_and_validation(
     scripted: Any, whole: Any, tmp_path: Path
 ) -> None:
     scripted.reply = scripted_by(critic_first)
-    study = study_at(scripted.url, tmp_path / "out", budget="300 calls")
-    assert "budget 240 calls spent" in study.report.stopped
-    assert len(scripted.requests) == totals(tmp_path / "out").calls <= 300
-    assert study.report.calls["made"] == 240
+    study = study_at(scripted.url, tmp_path / "out", budget="150 calls")
+    assert "budget 120 calls spent" in study.report.stopped
+    assert len(scripted.requests) == totals(tmp_path / "out").calls <= 150
+    assert study.report.calls["made"] == 120
     assert study.report.best is not None
     assert study.best.roles
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")

@@ -1,0 +1,153 @@
+"""Votes of an ensemble: which answer wins, what each member weighs, and what other votes make of
+recorded answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..base.errors import UserError
+from ..reading.answers import Kind, score
+from ..reading.row import ResultRow
+from ..reading.voting import Ties, Vote, log_odds, vote_among
+from .declaration import Replayed, Replays
+
+FITTED = ("majority", "weighted")
+"""The votes that any recorded answers can be counted by."""
+
+VOTES = (*FITTED, "probability", "pick")
+
+_FREE = ("vote", "weights", "tie_break", "seed")
+
+
+class Ballot(NamedTuple):
+    """A member's answer, with the LM's own probability of it where that is known."""
+
+    agent: str
+    answer: str | None
+    probability: float | None
+
+
+def usual_ties(vote: str) -> Ties:
+    """The rule for ties of a vote, unless another is given."""
+    return Ties("first" if vote == "majority" else "weight")
+
+
+def weighs(vote: str, ties: Ties) -> bool:
+    """Whether the vote or its ties need weights."""
+    return vote == "weighted" or (vote == "majority" and ties.rule == "weight")
+
+
+def counted(
+    ballots: Sequence[Ballot],
+    kind: Kind,
+    question: str | None,
+    vote: str,
+    weights: Sequence[float] | None,
+    ties: Ties,
+) -> Vote:
+    """The outcome of a vote, of one question or of its recorded answers."""
+    if vote == "probability":
+        weights = _probabilities(ballots)
+    names = [ballot.agent for ballot in ballots]
+    answers = [ballot.answer for ballot in ballots]
+    decide_tie = ties.decider(question, names, weights)
+    return vote_among(answers, kind, None if vote == "majority" else weights, decide_tie)
+
+
+def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
+    """The LM's own probability of each answer; 0 for an abstention, whose weight is not used."""
+    for ballot in ballots:
+        if ballot.answer is not None and ballot.probability is None:
+            raise UserError(
+                f"the vote goes by probability, and the LM of {ballot.agent!r} gave none: set "
+                "logprobs=true for an LM that gives them, or choose majority"
+            )
+    return [ballot.probability or 0.0 for ballot in ballots]
+
+
+def checked_weights(weights: Sequence[float], members: int) -> list[float]:
+    """The weights, where there is one for each member. Raises UserError."""
+    try:
+        values = [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise UserError(f"the weights are {weights!r}: give one number per member") from None
+    finite = all(0 <= value < float("inf") for value in values)
+    if len(values) != members or not finite or not any(values):
+        raise UserError(
+            f"{len(values)} weights for {members} members: give one number of at least 0 each, "
+            "not all 0"
+        )
+    return values
+
+
+def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
+    """A weight per member, in the order of their names, as `Ensemble.fit_weights` sets them."""
+    right = [0] * len(names)
+    total = options = 0
+    for row in map(ResultRow.of, rows):
+        turns = {turn.agent: turn.answer for turn in row.transcript}
+        if row.error:
+            continue
+        if list(turns) != list(names):
+            raise UserError(
+                f"row {row.id!r} is not of this ensemble: its members are {', '.join(names)}"
+            )
+        total += 1
+        options += _options(row)
+        for index, name in enumerate(names):
+            scored = score(turns[name], row.gold or "", row.kind, row.choices)
+            right[index] += scored.correct
+    if not total:
+        raise UserError(
+            "there are no finished rows to fit weights on: evaluate the ensemble on training "
+            "questions"
+        )
+    typical = max(2, round(options / total))
+    # Below 0, a vote for an answer would count against it: who guesses badly is left out.
+    return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
+
+
+def _options(row: ResultRow) -> int:
+    """The number of possible answers: the options, or without any the answers given, and one."""
+    if row.kind == "choice" and row.choices:
+        return len(row.choices)
+    if row.kind == "boolean":
+        return 2
+    return len({turn.answer for turn in row.transcript} - {None}) + 1
+
+
+def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
+    """The ensemble to record: the one that needs no weights, and asks nobody else."""
+    kept = {name: value for name, value in parameters.items() if name not in _FREE}
+    return {**kept, "vote": "majority"}
+
+
+def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
+    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
+    rows.
+    """
+    rows = [ResultRow.of(row) for row in rows]
+    finished = [row for row in rows if not row.error]
+    vote = parameters.get("vote") or "majority"
+    if not finished or vote == "pick":  # which has to be asked
+        return [None for _ in rows]
+    names = [turn.agent for turn in finished[0].transcript]
+    rule, weights = parameters.get("tie_break"), parameters.get("weights")
+    ties = usual_ties(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
+    if weights is None and weighs(vote, ties):
+        weights = member_weights(names, finished)
+    outcomes: list[Replayed | None] = []
+    for row in rows:
+        if row.error:
+            outcomes.append(None)
+            continue
+        ballots = [Ballot(turn.agent, turn.answer, turn.probability) for turn in row.transcript]
+        answer = counted(ballots, row.kind, row.id, vote, weights, ties).answer
+        decided_by = "none" if answer is None else vote
+        outcomes.append(Replayed(answer, decided_by, 1, row.usage.calls or 0))
+    return outcomes
+
+
+REPLAYS = Replays(_FREE, _recorded, _replayed, same_calls=True)
