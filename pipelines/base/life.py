@@ -70,7 +70,7 @@ class PlanOfSteps:
         if self.cost is not None:
             lines.append(f"in all: {self.cost[0]:.2f} to {self.cost[1]:.2f} USD")
         if self.request.budget is not None:
-            lines.append(f"budget of all total_cost: {self.request.budget}")
+            lines.append(f"budget of all together: {self.request.budget}")
         return lines
 
     def to_dict(self) -> dict[str, object]:

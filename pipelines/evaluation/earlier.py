@@ -227,8 +227,8 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
 
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
-    kind = result_kind(folder)
-    if kind is None or (folder / MANIFEST).exists():
+    # Kinds are asked last: to find them, DSPy is imported.
+    if (folder / MANIFEST).exists() or (kind := result_kind(folder)) is None:
         return []
     # a damaged folder has no children on its card, and whoever reads it says what is damaged
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
