@@ -28,7 +28,7 @@ from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences, together
+from ..base.wording import counted, rounded_money, smallest_differences, total_cost
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import check_writable, checked
@@ -177,7 +177,7 @@ class ContestPlan:
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
-        cost = together(plan.estimate.cost_usd for plan in self.plans.values())
+        cost = total_cost(plan.estimate.cost_usd for plan in self.plans.values())
         if cost is None or self.budget is None or self.budget.usd is None:
             return cost
         return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
