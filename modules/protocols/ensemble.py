@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Unpack
+from typing import Annotated, Any, Unpack
 
 import dspy
 from optuna.distributions import CategoricalDistribution
