@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -195,7 +195,7 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
     if evaluation is None:
         return None
     summary = evaluation.summary
-    return {"scores": summary.scores, "counts": asdict(summary.counts), "usage": summary.usage}
+    return {"scores": summary.scores, "counts": dict(summary.counts), "usage": summary.usage}
 
 
 def compilation_in(folder: Path | None) -> Compilation | None:
