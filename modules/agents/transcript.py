@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -123,3 +123,8 @@ def all_agree(answers: Sequence[str | None], kind: Kind) -> bool:
     if not answers or any(answer is None for answer in answers):
         return False
     return len({answer_key(answer, kind) for answer in answers if answer is not None}) == 1
+
+
+def agreed(turns: Iterable[Turn], kind: Kind) -> bool:
+    """Whether all these turns give the same answer."""
+    return all_agree([turn.answer for turn in turns], kind)

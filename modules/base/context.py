@@ -38,6 +38,9 @@ class Asker:
         return new
 
 
+ROLLOUTS_OF_A_COPY = 10_000  # more than any agent draws samples itself
+
+
 class Rollouts(NamedTuple):
     """The samples of an LM that an agent's calls are: copies of one LM have rollouts of their own,
     from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
@@ -49,6 +52,12 @@ class Rollouts(NamedTuple):
     def number(self, rollout: int | None) -> int | None:
         """The number of a call's rollout among those of all copies."""
         return self.rollout + (rollout or 0) if self.rollout else rollout
+
+    def of_copy(self, number: int, temperature: float | None) -> Rollouts:
+        """The samples of a copy: a repeat of the question has rollouts of its own, on which these
+        are built.
+        """
+        return Rollouts(self.rollout + number * ROLLOUTS_OF_A_COPY, temperature)
 
 
 ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=Asker())  # noqa: B039

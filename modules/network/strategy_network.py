@@ -14,7 +14,7 @@ import dspy
 from ..agents.own_prompts import prompts_given
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, ROLLOUTS, Rollouts, asking, bound, with_usage
+from ..base.calls import ASKER, ROLLOUTS, asking, bound, with_usage
 from ..base.errors import UserError
 from ..base.saved_file import Described
 from ..base.together import together
@@ -34,7 +34,6 @@ from .selector import Embed, StrategySelector
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from .state import NetworkState
 
-_ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
 _AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
 
 
@@ -136,18 +135,12 @@ class StrategyNetwork(Program):
         return self.selector.embed
 
     def describe(self) -> Described:
-        shared = {
-            name: member.strategy if isinstance(member, SingleAgent) else member.describe()
-            for name, member in self.members.items()
-        }
-        stands_for = {
-            name: shared.get(name, shared.get(f"agent.0.{name}"))
-            for name in self.state.config.strategies
-        }
-        stands_for = {name: what for name, what in stands_for.items() if what != name}
+        config = self.state.config
+        named = [(name, self._stands_for(name)) for name in config.strategies]
+        stands_for = {name: what for name, what in named if what != name}
         return {
             **self.named(),
-            "config": self.state.config.to_dict(),
+            "config": config.to_dict(),
             "learned": self.state.identity,
             **({"strategies": stands_for} if stands_for else {}),
             **({"own_prompts": self.own_prompts} if self.own_prompts else {}),
@@ -155,6 +148,12 @@ class StrategyNetwork(Program):
             "sampling": self.sampling,
             **({} if self.ties == Ties() else self.ties.described()),
         }
+
+    def _stands_for(self, name: str) -> str | Described:
+        """The strategy that agents with this one follow, or the program that was given for it."""
+        member = self._of(0, name)
+        is_named = isinstance(member, SingleAgent) and member.seat.name == self._member_of(0, name)
+        return member.strategy if is_named else member.describe()
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
@@ -167,7 +166,11 @@ class StrategyNetwork(Program):
         network._separate(agents)
         return network
 
-    def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
+    def word(
+        self,
+        prompts: Mapping[str, str] | str | Path | None = None,
+        prompt_layout: str | None = None,
+    ) -> None:
         prompts = prompts_given(prompts) if prompts is not None else None
         self._separate(self._agents_in(prompts or ()))
         super().word(prompts, prompt_layout)
@@ -197,21 +200,19 @@ class StrategyNetwork(Program):
         asked = [(i, name) for i, name in enumerate(chosen.choices) if name is not None]
         predictions = await together(with_usage(self._ask(task, i, name)) for i, name in asked)
         turns = []
+        answers: list[str | None] = [None] * len(chosen.choices)
+        spelled: dict[Any, str] = {}
         for (i, name), (prediction, usage) in zip(asked, predictions, strict=True):
+            answer = prediction.answer
             said = prediction.transcript[-1]["text"] if prediction.transcript else ""
             details = TurnDetails(
                 strategy=name,
                 confidence=round(float(chosen.probabilities[i, names.index(name)]), 6),
                 weight=round(float(weights[i]), 6),
             )
-            turns.append(
-                Turn(f"agent.{i}", 1, prediction.answer, str(said), usage=usage, details=details)
-            )
-        answers: list[str | None] = [None] * len(chosen.choices)
-        spelled: dict[Any, str] = {}
-        for (i, _), turn in zip(asked, turns, strict=True):
-            if turn.answer is not None:  # equal answers as the first of them was spelled
-                answers[i] = spelled.setdefault(answer_key(turn.answer, task.kind), turn.answer)
+            turns.append(Turn(f"agent.{i}", 1, answer, str(said), usage=usage, details=details))
+            if answer is not None:  # equal answers as the first of them was spelled
+                answers[i] = spelled.setdefault(answer_key(answer, task.kind), answer)
         voters = [f"agent.{i}" for i in range(len(answers))]
         decide_tie = self.ties.decider(ASKER.get().question, voters, weights.tolist())
         outcome = weighted_consensus(answers, weights, decide_tie)
@@ -278,8 +279,7 @@ class StrategyNetwork(Program):
         # Predictors of the user's own read no rollouts, so their LM itself is set to it.
         if heat is not None and isinstance(member, Foreign) and own is None:
             context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
-        first = ROLLOUTS.get().rollout + sum(copies[:i]) * _ROLLOUTS  # repeats have their own
-        with bound(ROLLOUTS, Rollouts(first, heat)), context:
+        with bound(ROLLOUTS, ROLLOUTS.get().of_copy(sum(copies[:i]), heat)), context:
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:
@@ -337,7 +337,7 @@ def _turns(member: Program) -> list[SeatTurns]:
     return turns
 
 
-def _lm_of(member: Program) -> Any:
+def _lm_of(member: Program) -> dspy.BaseLM | None:
     """The LM of a member's first predictor; None for that of the run."""
     return next((predictor.lm for _, predictor in member.parts(dspy.Predict)), None)
 

@@ -45,13 +45,13 @@ EVALUATOR_PARTS = {
 }
 
 
-def _share(name: str, value: Any) -> float:
+def _share(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise UserError(f"{name} is {value!r}: give a share from 0 to 1")
     return float(value)
 
 
-def _components(name: str, value: Any) -> list[str]:
+def _components(name: str, value: object) -> list[str]:
     advice = "give a list of components to leave out"
     parts = [*REASONER_PARTS, *EVALUATOR_PARTS]
     named = known_names(name, value, parts, "component {} to leave out", advice)
@@ -175,7 +175,8 @@ class CausalConsistency(
             # Algorithm 1: a majority has to pass one evaluator, and without one each top answer is
             # examined.
             alone = bool(given) and given[0][1] > self.th0
-            examined = [answer for answer, _ in given[: 1 if alone else self.n]]
+            most = 1 if alone else self.n
+            examined = [answer for answer, _ in given[:most]]
             verdicts = await self._evaluate(task, depth, solutions, examined, draw)
             transcript += verdicts
             upheld = self._ranked(verdicts, task, draw)
@@ -311,7 +312,9 @@ def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, A
     return [solution, {"title": COUNTERFACTUAL, "text": "", "answer": other}]
 
 
-def _trimmed(signature: Any, parts: Mapping[str, str], without: Iterable[str]) -> Any:
+def _trimmed(
+    signature: type[dspy.Signature], parts: Mapping[str, str], without: Iterable[str]
+) -> type[dspy.Signature]:
     for part in without:
         if part in parts:
             signature = signature.delete(parts[part])

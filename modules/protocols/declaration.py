@@ -71,7 +71,7 @@ def comma_items(parts: Sequence[str]) -> list[str]:
 
 
 def known_names(
-    parameter: str, value: Any, allowed: Iterable[str], what: str, advice: str
+    parameter: str, value: object, allowed: Iterable[str], what: str, advice: str
 ) -> list[str]:
     """The items of a parameter that takes several names, or one text, where all of them are known.
 

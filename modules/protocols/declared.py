@@ -112,7 +112,7 @@ class Declared(Program):
 
     settings: ClassVar[Sequence[Setting]] = ()
     sampling: Mapping[str, object] = MappingProxyType({})
-    """What seats have where the user says nothing else, of the class or set by `seat`."""
+    """What agents have where the user says nothing else, of the class or set by `seat`."""
 
     def __init_subclass__(
         cls, name: str = "", *, space: Space = _WORDS_ONLY, order: Sequence[str] = (), **facts: Any
@@ -169,7 +169,7 @@ class Declared(Program):
         return [(seat, fewest, most * rounds) for seat, fewest, most in super().turns()]
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> object:
     if isinstance(value, list):
         return [_as_json(item) for item in value]
     if isinstance(value, BaseModel):
@@ -252,9 +252,8 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
-    shared = inspect.signature(built).parameters.values()
-    keywords = [parameter for parameter in shared if parameter.kind is parameter.KEYWORD_ONLY]
-    signature = inspect.Signature([*own.parameters.values(), *keywords])
+    shared = [inspect.signature(built).parameters[name] for name in Shared.__annotations__]
+    signature = own.replace(parameters=[*own.parameters.values(), *shared])
     built.__signature__ = signature  # type: ignore[attr-defined]
     return built
 
@@ -269,7 +268,7 @@ def _check_settings(program: Declared, settings: Iterable[str]) -> None:
             )
 
 
-def _modules(value: Any) -> list[dspy.Module]:
+def _modules(value: object) -> list[dspy.Module]:
     """The module that a value is, or those that it holds."""
     parts = value if isinstance(value, list | tuple) else [value]
     return [part for part in parts if isinstance(part, dspy.Module)]

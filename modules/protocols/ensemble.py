@@ -17,7 +17,6 @@ from ..base.calls import (
     ASKER,
     ROLLOUTS,
     CallError,
-    Rollouts,
     Usage,
     bound,
     with_usage,
@@ -40,13 +39,12 @@ from .votes import (
     VOTES,
     Ballot,
     checked_weights,
-    counted,
+    count_ballots,
     member_weights,
     usual_ties,
     weighs,
 )
 
-_ROLLOUTS = 10_000  # between samples: more than any member draws itself
 _ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _MEMBERS = Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False))
 _VOTE = partial(checked_among, allowed=VOTES)
@@ -61,7 +59,7 @@ _STRONGEST: Space = {
 }
 
 
-def _members(name: str, members: Any) -> list[Program]:
+def _members(name: str, members: object) -> list[Program]:
     if isinstance(members, str) or not isinstance(members, Sequence) or not members:
         raise UserError(
             "an ensemble needs a list of members: name at least one strategy or program"
@@ -182,7 +180,7 @@ class Ensemble(
             return await self._picked(task, turns, self.picker)
         ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]
         question = ASKER.get().question
-        decided = counted(ballots, task.kind, question, self.vote, self.weights, self.ties)
+        decided = count_ballots(ballots, task.kind, question, self.vote, self.weights, self.ties)
         return prediction_of(task, decided.answer, self.vote, turns, tied=decided.tied)
 
     async def _picked(self, task: Task, turns: list[Turn], picker: Seat) -> dspy.Prediction:
@@ -226,9 +224,7 @@ async def _sample(member: Program, task: Task, number: int) -> dspy.Prediction:
     """A member's prediction; from the second sample on, of calls of its own."""
     if not number:
         return await solved_by(member, task)
-    # A repeat of the question has rollouts of its own, on which these are built.
-    first = ROLLOUTS.get().rollout + number * _ROLLOUTS
-    with bound(ROLLOUTS, Rollouts(first, SAMPLED["temperature"])):
+    with bound(ROLLOUTS, ROLLOUTS.get().of_copy(number, SAMPLED["temperature"])):
         return await solved_by(member, task)
 
 

@@ -266,10 +266,8 @@ class Foreign(Program):
         names = [name for name in last if name not in THOUGHTS]
         if "answer" not in names and len(names) == 1:
             shown[names[0]] = question.answer
-        others = {
-            name: values[name]
-            for name in {self.inputs.get(name, name) for name in fields} - {*INPUTS}
-        }
+        taken = {self.inputs.get(name, name) for name in fields}
+        others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
         return made
 
@@ -281,7 +279,7 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
-        self.miss_options(asked["choices"])
+        self._miss_options(asked["choices"])
         held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
         question = Question(
             {"meta": {}, **asked, **held, "choices": asked["choices"] or None},
@@ -336,14 +334,12 @@ class Foreign(Program):
     async def _call(self, *args: Any, **fields: Any) -> Any:
         # DSPy's own threads take its settings along.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
-            if isinstance(self.module, dspy.Module):
-                if self._async and self._lms_can_be_awaited():
-                    return await self.module.acall(*args, **fields)
-                # It may be a function that returns a coroutine without being one.
-                returned = await self._in_thread(*args, **fields)
-                return await returned if inspect.isawaitable(returned) else returned
-            if self._async:
+            is_module = isinstance(self.module, dspy.Module)
+            if self._async and not is_module:
                 return await self.module(*args, **fields)
+            if self._async and self._lms_can_be_awaited():
+                return await self.module.acall(*args, **fields)
+            # It may be a function that returns a coroutine without being one.
             returned = await self._in_thread(*args, **fields)
             return await returned if inspect.isawaitable(returned) else returned
 
@@ -442,7 +438,9 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     question.
     """
     own = isinstance(module, dspy.Module)
-    call = _method(module, "aforward" if _runs_async(module) else "forward") if own else module
+    call = module
+    if own:
+        call = _method(module, "aforward" if _runs_async(module) else "forward")
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in

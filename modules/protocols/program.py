@@ -39,7 +39,7 @@ from .saved import check_kept, check_no_pickle, write
 from .short_names import distinct as distinct
 
 SeatTurns = tuple[Seat, float, float]
-"""A seat with the fewest and the most turns that it takes over one question."""
+"""An agent with the fewest and the most turns that it takes over one question."""
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         kind: Kind | None = None,
     ) -> dspy.Prediction:
         task = Task.of(question, choices, context, kind)
-        self.miss_options(task.choices)
+        self._miss_options(task.choices)
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
@@ -120,7 +120,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         prediction["answer"] = answer
         return prediction
 
-    def miss_options(self, choices: object) -> None:
+    def _miss_options(self, choices: object) -> None:
         """Warn of a question without options, where all that it was measured on had them."""
         if list(self.kinds) == ["choice"] and not choices:
             warnings.warn(
@@ -129,7 +129,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 stacklevel=2,
             )
 
-    def lm_of_its_own(self) -> Any:
+    def lm_of_its_own(self) -> dspy.BaseLM | None:
         """The LM that it was saved with; None without one, and where that cannot be made and DSPy
         is set to another. Raises UserError where there is no other.
         """
@@ -183,7 +183,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """The fewest and most turns of each agent, for plans: a call per turn, two if unreadable.
 
         A protocol that does not say counts with at least one turn in all, and with one turn of each
-        seat and of each predictor outside of seats.
+        agent and of each predictor outside of agents.
         """
         seats = list(self.seats().values())
         seated = {id(seat.predict) for seat in seats}
@@ -248,7 +248,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         """Names of seats that programs like this one have, beside those that are common."""
         return ()
 
-    def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
+    def word(
+        self,
+        prompts: Mapping[str, str] | str | Path | None = None,
+        prompt_layout: str | None = None,
+    ) -> None:
         """Give agents instructions of the user's own, and say where instructions stand, here and in
         every program inside.
 

@@ -49,7 +49,7 @@ class Role:
 
     signature: type[Any] = field(repr=False)
     tools: Sequence[Any] = ()
-    lm: Any = None
+    lm: dspy.BaseLM | None = None
     repeats: int = 1
     checked_as: str = field(default="", init=False, repr=False, compare=False)
 
@@ -187,7 +187,7 @@ def roles_given(given: Any) -> dict[str, Role]:
 
 
 def cast_of(
-    parameter: str, value: Any, own: Mapping[str, Role], advice: str, *, acting: bool = False
+    parameter: str, value: object, own: Mapping[str, Role], advice: str, *, acting: bool = False
 ) -> dict[str, Role]:
     """The roles that a parameter names, own ones or those of the table; `acting`: as workers.
 

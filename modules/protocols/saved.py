@@ -256,7 +256,7 @@ def _versions() -> Mapping[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-def saved_lm(lm: Any) -> SavedLM:
+def saved_lm(lm: dspy.BaseLM) -> SavedLM:
     """An LM by name: what a prompt depends on, and no address, header or key. Raises UserError."""
     profile = profile_of(lm)
     document = {
@@ -403,7 +403,7 @@ def _hashes(described: Described, prompts: Mapping[str, object]) -> dict[str, st
     return {"prompt_hash": _sha(prompts), "program_hash": _sha([described, prompts])}
 
 
-def _sha(value: Any) -> str:
+def _sha(value: object) -> str:
     text = json.dumps(_plain(value), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 

@@ -15,6 +15,7 @@ from ..agents.transcript import Task
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, When
+from ..environment import Environment
 from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
 from .program import Program, SeatTurns
@@ -90,8 +91,8 @@ class SingleAgent(
         tie_break: Annotated[str, Said.CHANGED, _TIES] = "first",
         seed: Annotated[int, Said.DRAWN] = 0,
         demonstration: Annotated[Demonstration, Said.CHANGED] = None,
-        lm: Any = None,
-        environment: Any = None,
+        lm: dspy.BaseLM | None = None,
+        environment: Environment | None = None,
         retrieval: Annotated[str, checked_retrieval] = "queries",
         max_queries: Annotated[int, checked_whole] = 2,
         **shared: Unpack[Shared],
@@ -181,7 +182,7 @@ class SingleAgent(
         return agent
 
 
-def member(name: str, given: Any) -> Program:
+def member(name: str, given: object) -> Program:
     """A program inside of another: the one that is given, or an agent with the named strategy.
     Raises UserError for what is neither, with the name of the parameter.
     """

@@ -39,7 +39,7 @@ def weighs(vote: str, ties: Ties) -> bool:
     return vote == "weighted" or (vote == "majority" and ties.rule == "weight")
 
 
-def counted(
+def count_ballots(
     ballots: Sequence[Ballot],
     kind: Kind,
     question: str | None,
@@ -144,7 +144,7 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
             outcomes.append(None)
             continue
         ballots = [Ballot(turn.agent, turn.answer, turn.probability) for turn in row.transcript]
-        answer = counted(ballots, row.kind, row.id, vote, weights, ties).answer
+        answer = count_ballots(ballots, row.kind, row.id, vote, weights, ties).answer
         decided_by = "none" if answer is None else vote
         outcomes.append(Replayed(answer, decided_by, 1, row.usage.calls or 0))
     return outcomes

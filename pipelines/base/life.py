@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .wording import together
+from .wording import total_cost
 
 
 class Plan(Protocol):
@@ -60,7 +60,7 @@ class PlanOfSteps:
 
     @property
     def cost(self) -> Cost:
-        return together(plan.cost for plan in self.plans.values())
+        return total_cost(plan.cost for plan in self.plans.values())
 
     def lines(self) -> list[str]:
         lines = list[str]()

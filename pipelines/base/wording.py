@@ -42,11 +42,15 @@ def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
 
 
 def signed_interval(
-    difference: float, low: float, high: float, *, is_rate: bool = True, unit: str = ""
+    difference: float, low: float, high: float, *, is_rate: bool = True, points: bool = False
 ) -> str:
-    """A difference with its interval, such as `+1.0 points [−0.2, +2.0]`."""
+    """A difference with its interval, such as `+1.0 points [−0.2, +2.0]`; scores that are no rates
+    have no points.
+    """
     value, *ends = (signed(end, is_rate) for end in (difference, low, high))
-    return f"{value}{unit} [{', '.join(ends)}]"
+    if points and is_rate:
+        value += " points"
+    return f"{value} [{', '.join(ends)}]"
 
 
 def money(cost: float | None) -> str:
@@ -60,7 +64,7 @@ def money(cost: float | None) -> str:
     return f"{cost:.4f} USD" if cost >= 0.001 else f"{cost:.6f} USD"
 
 
-def together(costs: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
+def total_cost(costs: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
     """The lowest and the highest cost of several steps; None where one is not known."""
     lowest, highest = 0.0, 0.0
     for cost in costs:

@@ -40,15 +40,15 @@ def defaults(command: str, commands: Mapping[str, Command]) -> dict[str, Default
     naming file and key, for unknown options, for values that are invalid or not allowed in a file,
     and for keys and passwords.
     """
-    contents = _contents(own_file())
-    return {} if contents is None else _options(own_file(), contents, command, commands)
+    return _options(own_file(), _contents(own_file()), command, commands)
 
 
 def own_file() -> Path:
     """The user's own configuration file, by the XDG rules."""
     root = os.environ.get("XDG_CONFIG_HOME", "")
-    home = root if os.path.isabs(root) else os.path.expanduser("~/.config")
-    return Path(home, "folkmoot", FILE)
+    if not os.path.isabs(root):
+        root = os.path.expanduser("~/.config")
+    return Path(root, "folkmoot", FILE)
 
 
 def _options(
@@ -61,23 +61,28 @@ def _options(
     own = commands[command].request.own_defaults
     named = {name: _named(other.options) for name, other in commands.items()}
     everywhere = {key: option for options in named.values() for key, option in options.items()}
-    shown = str(path)
-    tables = {key: text for key, text in contents.items() if key in named and type(text) is dict}
-    for_all = {key: value for key, value in contents.items() if key not in tables}
+    everywhere |= named[command]
+    tables: dict[str, Any] = {"": {}}
+    for key, value in contents.items():
+        if key in named and type(value) is dict:
+            tables[key] = value
+        else:
+            tables[""][key] = value
     chosen: dict[str, Default] = {}
-    for table, entries in {"": for_all, **tables}.items():
-        options = named.get(table, everywhere)
-        header = f" [{table}]" if table else ""
+    for table, entries in tables.items():
+        options, others, header, place = everywhere, named, "", str(path)
+        if table:
+            options, others, header = named[table], {}, f" [{table}]"
+            place += header
         for key, value in entries.items():
-            name, where = key.replace("-", "_"), f"{shown}:{header} {key}"
+            name, where = key.replace("-", "_"), f"{path}:{header} {key}"
             if name not in options:
-                raise UserError(_unknown(where, name, options, () if table else named))
-            mine = named[command].get(name)
-            option = options[name] if table or mine is None else mine
+                raise UserError(_unknown(where, name, options, others))
             # Checked even where another command is given: a mistake is said at the first occasion.
-            value = _checked(where, path, option, value)
+            value = _checked(where, path, options[name], value)
+            mine = named[command].get(name)
             if mine and (table == command or (not table and name not in own)):
-                chosen[mine.field.name] = Default(value, f"{shown}{header}")
+                chosen[mine.field.name] = Default(value, place)
     return chosen
 
 
@@ -113,8 +118,8 @@ def apply_defaults(
         if name in PAIRS:
             given = getattr(request, name) or []  # other options may have added to it
             typed = [item for item in given if on_line(name) or item not in value]
-            first = [*typed, lm] if name == "lm" and lm else typed
-            value = _others(name, value, first)
+            first = [lm] if name == "lm" and lm else []
+            value = _others(name, value, first + typed)
             setattr(request, name, [*value, *typed])
         if value != [] and (name in PAIRS or not on_line(name)):
             request.defaults[name] = Default(value, place)
@@ -125,20 +130,21 @@ def apply_defaults(
 
             before = request.defaults.get("lm", Default([], ""))
             last = lm or default_lm()
-            places = [place for place in (before.place, LM if lm else "") if place]
+            place = before.place
+            if lm:
+                place = ", ".join(filter(None, [place, LM]))
             request.lm = [*names, last]
-            request.defaults["lm"] = Default([*before.value, last], ", ".join(places))
+            request.defaults["lm"] = Default([*before.value, last], place)
 
 
 def default_lines(request: Request) -> list[str]:
     """The defaults from files or the environment, with their source, in at most one line."""
-    lines = [
-        f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
-        f"({place})"
-        for name, (value, place) in request.defaults.items()
-        if place  # what folkmoot itself takes by default is no news
-    ]
-    return ["; ".join(lines)] if lines else []
+    lines = []
+    for name, (value, place) in request.defaults.items():
+        if place:  # what folkmoot itself takes by default is no news
+            shown = ", ".join(value) if isinstance(value, list) else value
+            lines.append(f"{name.replace('_', '-')} = {shown} ({place})")
+    return list(filter(None, ["; ".join(lines)]))
 
 
 def _environment_lm() -> str | None:
@@ -164,10 +170,10 @@ def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
-def _contents(path: Path) -> dict[str, object] | None:
-    """folkmoot's settings in a file; None where it is missing."""
+def _contents(path: Path) -> dict[str, object]:
+    """folkmoot's settings in a file; none where it is missing."""
     if not os.path.exists(path):
-        return None
+        return {}
     try:
         return tomllib.loads(read_regular(path, MOST_BYTES).decode())
     except OSError as problem:

@@ -64,9 +64,7 @@ def live(
     def before_push(outcome: OutcomeType) -> None:
         once(outcome)
         if getattr(request, "tracking", False):
-            say(push_words())
-            if name := getattr(request, "register", None):
-                say(f"registering models:/{name}/latest, for mlflow.pyfunc.load_model")
+            say(push_words(getattr(request, "register", None)))
 
     outcome: OutcomeType | None = None
     stopped, code = None, 0

@@ -51,10 +51,12 @@ def report(request: ReportRequest, view: Quietly) -> None:
         export=request.export,
         **request.tested(),
     )
-    notes = [f"Note: {note}" for note in page.figures["warnings"]]
-    lines = [str(page.path)] if view.quiet else [page.headline, *notes, f"Report: {page.path}"]
-    if request.export and not view.quiet:
-        lines.append(f"Plots and tables: {request.export}")
+    lines = [str(page.path)]
+    if not view.quiet:
+        notes = [f"Note: {note}" for note in page.figures["warnings"]]
+        lines = [page.headline, *notes, f"Report: {page.path}"]
+        if request.export:
+            lines.append(f"Plots and tables: {request.export}")
     finish(view, page.figures, lambda: show_lines(lines))
 
 
@@ -64,21 +66,25 @@ def push(request: PushRequest, view: View) -> None:
     store_uri()  # sets the environment that MLflow reads on import
     from ..tracking.push import push as send
 
-    runs: list[dict[str, object]] = []
+    runs, code = list[dict[str, object]](), 0
     for folder in request.folders or waiting():
         try:
-            missing = send(folder).missing
+            missing, said = send(folder).missing, f"sent {folder}"
             problem = "; ".join(dict.fromkeys(missing.values())) or None
-            refused = f"the tracking store did not take {', '.join(missing)} of {folder}: {problem}"
-            say(refused if missing else f"sent {folder}")
+            if missing:
+                said = (
+                    f"the tracking store did not take {', '.join(missing)} of {folder}: {problem}"
+                )
         except UserError as error:
             missing, problem = {"everything": ""}, str(error)
-            say(problem)
+            said = problem
+        say(said)
+        if missing:
+            code = STOPPED
         runs.append({"folder": str(folder), "missing": list(missing), "problem": problem})
     if not runs:
         say("nothing waits to be sent to the tracking store")
-    ok = not any(run["missing"] for run in runs)
-    finish(view, {"ok": ok, "runs": runs}, lambda: None, code=0 if ok else STOPPED)
+    finish(view, {"ok": not code, "runs": runs}, lambda: None, code=code)
 
 
 SORTED_BY: dict[str, Callable[[Card], Any]] = {
@@ -95,7 +101,7 @@ def runs(request: RunsRequest, view: View) -> None:
     if request.sort not in SORTED_BY:
         raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
     usual, key = Path("runs"), SORTED_BY[request.sort]
-    listed = list_cards(request.folders or ([usual] if usual.is_dir() else []))
+    listed = list_cards(request.folders or usual.parent.glob(usual.name))
     known = [card for card in listed if key(card) is not None]
     unknown = [card for card in listed if key(card) is None]
     listed = [*sorted(known, key=key, reverse=True), *unknown]
@@ -109,29 +115,36 @@ def _show_cards(cards: list[Card]) -> None:
     # rich would cut columns to 80 where there is no terminal to fit them into.
     if not out.is_terminal:
         out.width = LONGEST_LINE
-    names = COLUMNS if out.width >= WIDE else NARROW
+    wide = out.width >= WIDE
+    names = COLUMNS if wide else NARROW
     table = plain_table(*names, "state", last_left=True)
-    for column, width in zip(table.columns, WIDTHS if names is NARROW else (), strict=False):
-        column.no_wrap, column.max_width = True, width
+    if not wide:
+        for column, width in zip(table.columns, WIDTHS, strict=False):
+            column.no_wrap, column.max_width = True, width
     for column in table.columns[: names.index("score")]:
         column.justify = "left"
     for card in cards:
-        score = card.score
-        folded = f" ({len(card.children)})" if card.children else ""
-        cells = {
+        cells: dict[str, Any] = {
             "folder": str(card.folder),
-            "kind": f"{card.kind}{folded}",
+            "kind": str(card.kind),
             "program": card.program,
             "LM": card.lm,
             "data": card.data,
-            "score": "" if score is None else str(score),
-            "n": f"{score.n:,}" if score and score.n else "",
-            "calls": "" if card.calls is None else f"{card.calls:,}",
             "cost": money(card.cost_usd),
             "when (UTC)": card.when[:16].replace("T", " "),
+            "state": str(card.state),
         }
-        why = f": {card.problem}" if card.problem and names is not NARROW else ""
-        table.add_row(*(cells[name] for name in names), f"{card.state}{why}")
+        if card.children:
+            cells["kind"] += f" ({len(card.children)})"
+        if card.score:
+            cells["score"] = str(card.score)
+            if card.score.n:
+                cells["n"] = f"{card.score.n:,}"
+        if card.calls is not None:
+            cells["calls"] = f"{card.calls:,}"
+        if card.problem and wide:
+            cells["state"] += f": {card.problem}"
+        table.add_row(*(cells.get(name, "") for name in (*names, "state")))
     if cards:
         out.print(table)
 

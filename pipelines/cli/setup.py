@@ -36,10 +36,11 @@ def datasets(request: DatasetsRequest, view: View) -> None:
     for column, width in zip(columns, (16, 7, 22, 8, 14, 8), strict=True):
         table.add_column(column, no_wrap=short, max_width=width if short else None)
     for info in infos:
-        sizes = info.splits.items()
-        splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in sizes)
+        splits = []
+        for split, rows in info.splits.items():
+            splits.append(f"{split} ?" if rows is None else f"{split} {rows}")
         here = ", ".join(info.here) or "no"
-        table.add_row(info.name, info.kind, splits, info.licence, info.source, here)
+        table.add_row(info.name, info.kind, ", ".join(splits), info.licence, info.source, here)
     finish(view, [asdict(info) for info in infos], lambda: console().print(table))
 
 
@@ -81,7 +82,7 @@ def check(request: CheckRequest, view: View) -> None:
     reading = understand(
         request.source, request.split, columns=request.column_names(), kind=request.kind
     )
-    needed = [question for question in reading.questions if _is_labelled(question)]
+    needed = list(filter(_is_labelled, reading.questions))
     labelled = any(question.answer is not None for question in needed)
     if needed and not labelled:
         reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
@@ -94,13 +95,15 @@ def check(request: CheckRequest, view: View) -> None:
             reading.fault(stands_at(question), str(error))
     if not reading.questions and not reading.count:
         raise UserError(f"{reading.name} has no questions; give a file with at least one row")
-    description = described(reading)
-    faulty = BAD_INPUT if reading.count else 0
-    if faulty and not view.as_json:
-        show_result(console(), reading.name, _lines(description) if reading.questions else {})
-        raise DataError(reading.name, reading.faults, reading.count)
-    name, lines = reading.name, _lines(description)
-    finish(view, description, lambda: show_result(console(), name, lines), code=faulty)
+    description, code, lines = described(reading), 0, dict[str, str]()
+    if reading.questions:
+        lines = _lines(description)
+    if reading.count:
+        code = BAD_INPUT
+        if not view.as_json:
+            show_result(console(), reading.name, lines)
+            raise DataError(reading.name, reading.faults, reading.count)
+    finish(view, description, lambda: show_result(console(), reading.name, lines), code=code)
 
 
 def _is_labelled(question: Question) -> bool:
@@ -122,7 +125,7 @@ def described(reading: DataReading) -> dict[str, object]:
         "unlabelled": sum(question.answer is None for question in questions),
         "made_ids": reading.made_ids,
         "read": reading.guesses.removeprefix("read ") or None,
-        "sample": questions[0].to_row() if questions else None,
+        "sample": next((question.to_row() for question in questions), None),
         "faults": reading.faults,
         "fault_count": reading.count,
     }
@@ -137,8 +140,9 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
         )
     answers = [f"{answer} {count}" for answer, count in description["answers"].items()]
     if answers:
-        many = len(answers) > MOST_SHOWN
-        lines["answers"] = f"{len(answers)} different ones" if many else ", ".join(answers)
+        lines["answers"] = ", ".join(answers)
+    if len(answers) > MOST_SHOWN:
+        lines["answers"] = f"{len(answers)} different ones"
     if description["read"]:
         lines["read"] = description["read"]
     if sample := description["sample"]:

@@ -34,16 +34,18 @@ def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     # Invisible and control characters occur only inside strings, where an escape can replace them.
-    shown = (
-        char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
-    )
-    results().write("".join(shown) + "\n")
+    for char in set(text) - {"\n"}:
+        if not char.isprintable():
+            text = text.replace(char, json.dumps(char)[1:-1])
+    results().write(f"{text}\n")
 
 
 def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
     if answer is None:
         return "no readable answer"
-    return f"{answer} ({choices[answer]})" if choices and answer in choices else answer
+    if not choices or answer not in choices:
+        return answer
+    return f"{answer} ({choices[answer]})"
 
 
 def show_dialogue(
@@ -53,7 +55,9 @@ def show_dialogue(
     for turn in prediction["transcript"]:
         blind = ", blind" if turn.get("blind") else ""
         head = Text(f"{turn['agent']}, round {turn['round']}{blind}: ", style="bold")
-        answer = f"({turn['step']})" if turn.get("step") else answered(turn["answer"], choices)
+        answer = answered(turn["answer"], choices)
+        if turn.get("step"):
+            answer = f"({turn['step']})"
         out.print(head + Text(answer, style="not bold"))
         for query in turn.get("queries") or ():
             out.print(Text(f"  searched for: {query}", style="dim"))

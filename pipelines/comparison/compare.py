@@ -173,7 +173,9 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     prices = prices_of(figures, judged or figures)
     pairs = _pairs(ids, sides, test, prices)
     rivals = rivals_of(dict(zip(names, runs, strict=True)), figures, prices)
-    verdict = conclude(figures, judged, pairs, prices, rivals)
+    against = [pair.outcome for pair in pairs[: len(sides) - 1]]
+    beats = set(filter(None, [pair.won for pair in pairs]))
+    verdict = conclude(figures, judged, against, beats, prices, rivals)
     panel = None
     # Answers in one's own words are never equal: nobody can be outvoted.
     if alike and test.is_rate and request.panel > 1 and sides[0].answers.can_be_votes:

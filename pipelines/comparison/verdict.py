@@ -7,15 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.usage import price_unit
 from .compared import Compared
 from .words import say
-
-if TYPE_CHECKING:
-    from .pairs import Pair
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
@@ -212,19 +209,20 @@ class Verdict:
 def conclude(
     runs: Sequence[Compared],
     usable: Sequence[Compared],
-    pairs: Sequence[Pair],
+    outcomes: Sequence[str],
+    beats: Collection[tuple[str, str]],
     prices: QuestionPrices,
     rivals: Mapping[str, Rivals],
 ) -> Verdict:
-    """Draw the conclusion from runs and their `pairs`; the first run is the reference. `usable` are
-    the runs that can be judged and recommended, and `rivals` has those of each run that is a team.
+    """Draw the conclusion from runs; the first is the reference. `usable` are the runs that can be
+    judged and recommended, `outcomes` has the outcome of each other run against the reference,
+    `beats` which run is shown to beat which, and `rivals` those of each run that is a team.
     """
-    beats = {pair.won for pair in pairs} - {None}
     recommendation, recommended = None, None
     if usable:
         recommendation = _recommended(usable, prices, beats)
         recommended = recommendation.run
-    outcome, subject = _subject(runs, pairs, recommended)
+    outcome, subject = _subject(runs, outcomes, recommended)
     verdict = Verdict(
         outcome=outcome,
         subject=None,
@@ -251,12 +249,11 @@ def conclude(
 
 
 def _subject(
-    runs: Sequence[Compared], pairs: Sequence[Pair], recommended: str | None
+    runs: Sequence[Compared], outcomes: Sequence[str], recommended: str | None
 ) -> tuple[str, Compared | None]:
     """The outcome against the reference, and the run that it is about."""
     for won, outcome in ((A, BEATS), (UNDECIDED, UNDECIDED), (B, WORSE)):
-        # The pairs of the reference come first, in the order of the runs.
-        alike = [run for run, pair in zip(runs[1:], pairs, strict=False) if pair.outcome == won]
+        alike = [run for run, own in zip(runs[1:], outcomes, strict=True) if own == won]
         if alike:
             wanted = won == A and recommended
             return outcome, max(alike, key=lambda run: (run.name == wanted, run.score.value))
@@ -264,7 +261,7 @@ def _subject(
 
 
 def _recommended(
-    usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str] | None]
+    usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str]]
 ) -> Recommendation:
     """The recommendation among the usable runs, of which there is at least one."""
     # Sorting is stable: of equal price and score, the run that was named first stays first.

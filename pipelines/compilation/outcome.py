@@ -195,7 +195,7 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
     if evaluation is None:
         return None
     summary = evaluation.summary
-    return {"scores": summary.scores, "counts": dict(summary.counts), "usage": summary.usage}
+    return {"scores": summary.scores, "counts": summary.counts, "usage": summary.usage}
 
 
 def compilation_in(folder: Path | None) -> Compilation | None:

@@ -28,7 +28,7 @@ from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences, together
+from ..base.wording import counted, rounded_money, smallest_differences, total_cost
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import check_writable, checked
@@ -177,7 +177,7 @@ class ContestPlan:
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
-        cost = together(plan.estimate.cost_usd for plan in self.plans.values())
+        cost = total_cost(plan.estimate.cost_usd for plan in self.plans.values())
         if cost is None or self.budget is None or self.budget.usd is None:
             return cost
         return min(cost[0], self.budget.usd), min(cost[1], self.budget.usd)
@@ -203,8 +203,8 @@ class ContestPlan:
         lines = [
             f"{counted(len(self.field), 'program')} on {counted(questions, 'question')} from "
             f"{self.source}{apart}, {lms}",
-            f"{expected}{ceiling}; {counted(len(self.race), 'question')} show about {smallest:.0f} "
-            f"points or more; up to {100 * self.margin:g} do not matter",
+            f"{expected}{ceiling}; shows about {smallest:.0f} points or more; up to "
+            f"{100 * self.margin:g} do not matter",
         ]
         lines += [f"so far: {self.so_far}"] if self.so_far else []
         if self.race[0].kind == "task":
@@ -213,18 +213,11 @@ class ContestPlan:
 
     def details(self) -> list[str]:
         """How a question is read, the programs, and what earlier runs forecast."""
-        sample, gold, options = self.race[0], str(self.race[0].answer), ""
-        if sample.choices:
-            gold = f"{gold} ({sample.choices[gold]})"
-            options = f" ({' / '.join(sample.choices.values())})"
-        example = f"{sample.question} {options} → {gold}"
-        if sample.kind == "task":
-            example = sample.question
-        asked = self.field[0].name if sample.kind == "task" else "one prompt"
+        asked = self.field[0].name if self.race[0].kind == "task" else "one prompt"
         often = f"{asked}, as often as the dearest team costs"
         programs = [often if each.fair else each.name for each in self.field]
         return [
-            f"such as: {' '.join(example.split())[:140]}",
+            such_as(self.race[0]),
             f"programs: {'; '.join(programs)}",
             *([self.forecast] if self.forecast else []),
         ]
@@ -296,6 +289,18 @@ class ContestPlan:
         return RUNS / f"contest-{slug[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
+def such_as(sample: Question) -> str:
+    """A question as it is read, in a line."""
+    gold, options = str(sample.answer), ""
+    if sample.choices:
+        gold = f"{gold} ({sample.choices[gold]})"
+        options = f" ({' / '.join(sample.choices.values())})"
+    example = f"{sample.question} {options} → {gold}"
+    if sample.kind == "task":
+        example = sample.question
+    return f"such as: {' '.join(example.split())[:140]}"
+
+
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
     """Read and check all input. Raises UserError before any LM is called.
 
@@ -338,7 +343,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         out=out,
         source=source,
         cluster=catalogue.cluster_of(source),
-        guessed=guessed,
+        guessed=guessed and f"{guessed}, {such_as(race[0])}.",
         visible=_visible(request, metric),
         forecast=_forecast(questions, lms),
     )

@@ -25,7 +25,7 @@ from ...modules.reading.row import taken
 from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
 from ..base.request import LIMITS, folder_at, split_items
-from ..base.wording import counted, rounded_money, smallest_difference, together
+from ..base.wording import counted, rounded_money, smallest_difference, total_cost
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
@@ -108,7 +108,7 @@ class ControlsPlan:
     @property
     def cost(self) -> tuple[float, float] | None:
         costs = [plan.cost for plan in self.arms.values()]
-        return together([*costs, self.match.cost] if self.match else costs)
+        return total_cost([*costs, self.match.cost] if self.match else costs)
 
     @property
     def calls(self) -> dict[str, int | None]:

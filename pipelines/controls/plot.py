@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...modules.statistics.statistics import Estimate
-from ..plots.figure import BLUE, GREY, ORANGE, new_figure, saved
+from ..plots.figure import BLUE, GREY, ORANGE, Units, new_figure, saved
 
 
 def waterfall_plot(
@@ -17,7 +17,8 @@ def waterfall_plot(
     rate: bool = True,
 ) -> bool:
     """Draw the parts as steps with their 95% intervals, from the `first` level to the team's."""
-    scale, level = (100, 100 * first) if rate else (1, first)
+    units = Units.of(rate)
+    scale, level = units.scale, units.scale * first
     figure, [axes] = new_figure(8, 4)
     axes.bar(["one first\nanswer"], [level], color=GREY)
     lowest = level
@@ -28,6 +29,6 @@ def waterfall_plot(
         axes.plot([label, label], [level + low, level + high], color="black")
         lowest, level = min(lowest, level + low), level + value
     axes.bar(["the team"], [level], color=GREY)
-    axes.set(ylabel="right, in %" if rate else "score", ylim=(lowest - 0.05 * scale, None))
+    axes.set(ylabel=units.score, ylim=(lowest - 0.05 * scale, None))
     axes.set_title("Where the gain comes from")
     return saved(figure, path)

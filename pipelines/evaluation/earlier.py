@@ -91,8 +91,9 @@ class Evaluation:
         """
         counts = self.summary.counts
         # From half on, the score says more about the failures than about the program.
-        failed = 2 * counts.errors >= counts.rows
-        return self.summary.stopped or (all_failed(self.folder) if failed else None)
+        if self.summary.stopped or 2 * counts.errors < counts.rows:
+            return self.summary.stopped
+        return all_failed(self.folder)
 
     @property
     def paused(self) -> bool:
@@ -111,16 +112,14 @@ class Evaluation:
         the run ended early; a judge, flaky questions, and questions without a metered call get
         lines of their own.
         """
-        stopped = self.summary.stopped
-        judge = self.summary.run.judge
-        return [
-            *([f"{stopped[0].upper()}{stopped[1:]}."] if stopped else []),
-            score_line(self.summary),
-            *([flaky] if (flaky := flaky_line(self.summary)) else []),
-            *([f"the judge is {judge_words(judge)}"] if judge else []),
-            *([silent] if (silent := unmetered_line(self.summary)) else []),
-            f"{bill_line(self.summary, self.seconds)}; rows in {self.folder}",
-        ]
+        lines = [score_line(self.summary), flaky_line(self.summary)]
+        if stopped := self.summary.stopped:
+            lines.insert(0, f"{stopped[0].upper()}{stopped[1:]}.")
+        if judge := self.summary.run.judge:
+            lines.append(f"the judge is {judge_words(judge)}")
+        lines.append(unmetered_line(self.summary))
+        lines.append(f"{bill_line(self.summary, self.seconds)}; rows in {self.folder}")
+        return list(filter(None, lines))
 
     def next_command(self, asked: str = "") -> str:
         """The next step: compare with another run of the same questions, unless all have failed;
@@ -201,9 +200,10 @@ class Evaluation:
     def __repr__(self) -> str:
         if not self.summary.counts.rows:
             return "Evaluation(no question is finished)"
-        name = "" if self.summary.metric == ACCURACY else f"{self.summary.metric} "
-        n = f"n={self.summary.finished}{self.summary.failures}"
-        return f"Evaluation({name}{percent(self.summary.main)}, {n})"
+        score = percent(self.summary.main)
+        if self.summary.metric != ACCURACY:
+            score = f"{self.summary.metric} {score}"
+        return f"Evaluation({score}, n={self.summary.finished}{self.summary.failures})"
 
     def _repr_html_(self) -> str:
         lines = self.in_words() | {"folder": str(self.folder)}
@@ -218,8 +218,10 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
     """
     runs: list[Any] = []
     for run in sources:
-        folder = Path(run).expanduser() if isinstance(run, str | Path) else None
-        runs += [run] if folder is None else _runs_below(folder) or [run]
+        below = []
+        if isinstance(run, str | Path):
+            below = _runs_below(Path(run).expanduser())
+        runs += below or [run]
     return runs
 
 
@@ -233,8 +235,8 @@ def results_within(result: Any) -> list[Any]:
 
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
-    kind = None if (folder / MANIFEST).exists() else result_kind(folder)
-    if kind is None:
+    # Kinds are asked last: to find them, DSPy is imported.
+    if (folder / MANIFEST).exists() or (kind := result_kind(folder)) is None:
         return []
     # a damaged folder has no children on its card, and whoever reads it says what is damaged
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
@@ -266,9 +268,9 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         lambda _: written.get("report") or {},  # which only the program can compute
         described,
     )
-    paid, lost = written.get("paid"), written.get("lost")
-    summary.paid = None if paid is None else UsageFields.of(paid)
-    summary.lost = None if lost is None else UsageFields.of(lost)
+    for bill in ("paid", "lost"):
+        if written.get(bill) is not None:
+            setattr(summary, bill, UsageFields.of(written[bill]))
     if written.get("ending") in list(Ending):
         summary.ending = Ending(written["ending"])
     summary.requests = written.get("requests") or []
@@ -299,8 +301,9 @@ def all_failed(out: Path) -> str:
     if common is None:
         return f"no question is finished; the calls so far are kept in {out}"
     reason, times = common
-    why = f"because {reason}" if times > 1 else f"the first because {reason}"
-    failed = "every question failed"
+    why, failed = f"because {reason}", "every question failed"
+    if times == 1:
+        why = f"the first {why}"
     if not all(errors):
         failed = f"{sum(errors):,} of {counted(len(errors), 'question')} failed"
     return f"{failed}, {why}; fix the cause, and --retry-errors asks again"

@@ -72,14 +72,14 @@ class CostEstimate:
     """
 
     questions: int
-    calls: tuple[int, int] | None
-    most_calls: int | None
-    prompt_tokens: tuple[int, int] | None
-    completion_tokens: tuple[int, int] | None
-    cost_usd: Range | None
-    unpriced: tuple[str, ...]
-    seconds: Range | None
-    smallest_difference: Range
+    calls: tuple[int, int] | None = None
+    most_calls: int | None = None
+    prompt_tokens: tuple[int, int] | None = None
+    completion_tokens: tuple[int, int] | None = None
+    cost_usd: Range | None = None
+    unpriced: tuple[str, ...] = ()
+    seconds: Range | None = None
+    smallest_difference: Range = (1.0, 1.0)
     pilot: str | None = None
 
     @property
@@ -148,32 +148,31 @@ def estimate(
                 costs[end] += prompt * price.prompt + completion * price.completion
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
+    known: dict[str, Any] = {}
+    if turns:
+        known["calls"] = min(least, most) + judged, most + judged
+        known["most_calls"] = READINGS * most + judged
+        if seconds_per_call is not None:
+            each = seconds_per_call / min(at_once, concurrency)
+            known["seconds"] = least * each, most * each
+    priced = bool(turns) and not unpriced
     if pilot is not None:
-        times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
-        prompts, completions = (
-            [some * n for n in times] for some in (pilot.prompt, pilot.completion)
-        )
-        costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
-    ours = bool(turns)
-    counted_tokens = ours or pilot is not None
-    lanes = min(at_once, concurrency)
+        known["pilot"] = pilot.seen
+        times = len(todo) / pilot.factor, len(todo) * pilot.factor
+        prompts = [pilot.prompt * n for n in times]
+        completions = [pilot.completion * n for n in times]
+        if pilot.cost is not None:
+            costs, priced = [pilot.cost * n for n in times], not unpriced
+    if turns or pilot is not None:
+        known["prompt_tokens"] = round(prompts[0]), round(prompts[1])
+        known["completion_tokens"] = round(completions[0]), round(completions[1])
+    if priced:
+        known["cost_usd"] = costs[0], costs[1]
     return CostEstimate(
         questions=len(questions),
-        calls=(min(least, most) + judged, most + judged) if ours else None,
-        most_calls=READINGS * most + judged if ours else None,
-        prompt_tokens=(round(prompts[0]), round(prompts[1])) if counted_tokens else None,
-        completion_tokens=(round(completions[0]), round(completions[1]))
-        if counted_tokens
-        else None,
-        cost_usd=None
-        if unpriced or not counted_tokens or (pilot is not None and pilot.cost is None and not ours)
-        else (costs[0], costs[1]),
         unpriced=tuple(unpriced),
-        seconds=None
-        if seconds_per_call is None or not ours
-        else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
         smallest_difference=smallest_differences(len(questions)),
-        pilot=None if pilot is None else pilot.seen,
+        **known,
     )
 
 

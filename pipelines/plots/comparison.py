@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from .figure import BLUE, GREY, new_figure, saved, write_names
+from .figure import BLUE, GREY, Units, new_figure, saved, write_names
 
 Ends = tuple[float, float, float]
 """A value with the ends of its interval."""
@@ -24,7 +24,7 @@ def interval_plot(
         raise UserError(f"there is nothing to draw: no program has a verdict against {reference}")
     figure, axes = _intervals(differences, rate)
     axes.axvline(0, color=GREY, linewidth=1)
-    axes.set(xlabel=f"{'points' if rate else 'score'} against {reference}, with 95% intervals")
+    axes.set(xlabel=f"{Units.of(rate).difference} against {reference}, with 95% intervals")
     saved(figure, path)
     return path
 
@@ -42,7 +42,7 @@ def _intervals(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(values))
     # The first name is drawn at the bottom, and a reader begins at the top.
     for name, ends in reversed([*values.items()]):
-        value, low, high = ((100 if rate else 1) * end for end in ends)
+        value, low, high = (Units.of(rate).scale * end for end in ends)
         axes.plot([low, high], [name, name], color=BLUE)
         axes.plot([value], [name], color=BLUE, marker="o")
     axes.margins(y=0.5 / len(values))
@@ -67,19 +67,19 @@ def price_plot(
     if not priced:
         return False
     figure, [axes] = new_figure(8, 5)
-    points = []
+    units, points = Units.of(rate), []
     for name, price in priced.items():
-        value, low, high = ((100 if rate else 1) * end for end in scores[name])
+        value, low, high = (units.scale * end for end in scores[name])
         axes.plot([price, price], [low, high], color=GREY)
         axes.plot([price], [value], color=BLUE, marker="o")
         points.append((price, value, name, BLUE))
     best = sorted((price, value) for price, value, name, _ in points if name in front)
-    axes.plot([price for price, _ in best], [value for _, value in best], color=BLUE, alpha=0.5)
+    if best:
+        axes.plot(*zip(*best, strict=True), color=BLUE, alpha=0.5)
     # On a linear axis, one dear program would push all others together.
     if max(priced.values()) > 10 * min(priced.values()) > 0:
         axes.set_xscale("log")
     axes.margins(x=0.4)
     write_names(axes, points)
-    score = "right answers in %" if rate else "score"
-    axes.set(xlabel=f"{unit} per question", ylabel=f"{score}, with 95% intervals")
+    axes.set(xlabel=f"{unit} per question", ylabel=f"{units.score}, with 95% intervals")
     return saved(figure, path)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from .figure import COLOURS, GREY, new_figure, saved, write_names
+from .figure import COLOURS, GREY, Units, new_figure, saved, write_names
 
 
 def course_plot(
@@ -22,27 +23,28 @@ def course_plot(
     The steps of the course are dicts with `questions`, `name`, `difference`, `low` and `high`.
     Returns False, and writes nothing, when there are fewer than two steps: a point is no course.
     """
-    if len({step["questions"] for step in course}) < 2:
+    import pandas as pd
+
+    table = pd.DataFrame(course, columns=["questions", "name", "difference", "low", "high"])
+    if table.questions.nunique() < 2:
         return False
-    scale = 100 if rate else 1
+    units = Units.of(rate)
+    table[["difference", "low", "high"]] *= units.scale
     figure, [axes] = new_figure(7, 4)
     axes.axhline(0, color=GREY, linewidth=1)
     ends = []
-    for place, name in enumerate(dict.fromkeys(step["name"] for step in course)):
-        colour = COLOURS[place % len(COLOURS)]
-        steps = [step for step in course if step["name"] == name]
-        seen = [step["questions"] for step in steps]
-        low, middle, high = (
-            [scale * step[end] for step in steps] for end in ("low", "difference", "high")
+    for (name, steps), colour in zip(table.groupby("name", sort=False), cycle(COLOURS)):
+        axes.plot(steps.questions, steps.difference, color=colour, marker="o", markersize=3)
+        axes.fill_between(
+            steps.questions, steps.low, steps.high, color=colour, alpha=0.08, linewidth=0
         )
-        axes.plot(seen, middle, color=colour, marker="o", markersize=3)
-        axes.fill_between(seen, low, high, color=colour, alpha=0.08, linewidth=0)
-        ends.append((seen[-1], middle[-1], name, colour))
+        last = steps.iloc[-1]
+        ends.append((last.questions, last.difference, str(name), colour))
     write_names(axes, ends)
     first, last = axes.get_xlim()
     axes.set(
         xlim=(first, last + 0.5 * (last - first)),
         xlabel="questions",
-        ylabel=f"{'points' if rate else 'score'} against {reference}",
+        ylabel=f"{units.difference} against {reference}",
     )
     return saved(figure, path)

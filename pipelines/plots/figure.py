@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
 COLOURS = (BLUE, ORANGE, "#559955", "#aa4455", "#7766aa", "#bb9944", "#44aaaa", GREY)
 APART = 0.06  # least distance of two names, as a share of the height
+
+
+class Units(NamedTuple):
+    """How scores are drawn: shares of right answers in percent, others as they are."""
+
+    scale: int
+    difference: str
+    score: str
+
+    @classmethod
+    def of(cls, rate: bool) -> Units:
+        return cls(100, "points", "right answers in %") if rate else cls(1, "score", "score")
 
 
 def new_figure(

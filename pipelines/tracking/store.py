@@ -72,11 +72,14 @@ def missing_store() -> Path | None:
     return path if path is not None and not path.exists() else None
 
 
-def push_words() -> str:
-    """The message of a command before it sends its run."""
+def push_words(registered: str | None = None) -> str:
+    """The message of a command before it sends its run, whose program may enter the registry."""
+    words = "logging to MLflow"
     if path := missing_store():
-        return f"making a new MLflow store in {path}, which takes some seconds, and logging to it"
-    return "logging to MLflow"
+        words = f"making a new MLflow store in {path}, which takes some seconds, and logging to it"
+    if registered:
+        words += f", as models:/{registered}/latest for mlflow.pyfunc.load_model"
+    return words
 
 
 def store_uri() -> str:

@@ -222,7 +222,7 @@ def verdict_of(
         if difference["low"] > 0:
             verb, won = "beats", True
         ends = (difference[end] for end in ("value", "low", "high"))
-        sentences.append(f"{who} {verb} {rival}: {signed_interval(*ends, unit=' points')}")
+        sentences.append(f"{who} {verb} {rival}: {signed_interval(*ends, points=True)}")
     if not won:
         sentences.append(f"nothing that was learned helps on these questions: take {alone}")
     for rival in _ONE_CALL:
@@ -231,7 +231,7 @@ def verdict_of(
             gained = "adds something" if difference["low"] > 0 else "adds nothing that is shown"
             added = "costs" if difference["high"] < 0 else gained
             ends = (difference[end] for end in ("value", "low", "high"))
-            gain = signed_interval(*ends, unit=" points")
+            gain = signed_interval(*ends, points=True)
             against = _POLICIES[rival]
             sentences.append(f"{_POLICIES[policy]} {added}: {gain} against {against}")
     return sentences

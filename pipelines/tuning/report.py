@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import optuna
 from optuna.study import StudyDirection
@@ -54,28 +54,31 @@ def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
 
 
 def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFields]:
-    scores = [score for score in scores_of(trial) if score is not None]
-    n = trial.user_attrs["questions"]
+    scores, n = _known(scores_of(trial)), trial.user_attrs["questions"]
     # The interval of a rate is for right and wrong answers; F1 may be 0 or 1 by chance.
     is_rate = objectives[0] != "f1" and set(scores) <= {0, 1}
     fields = {objectives[0]: mean_score(scores, is_rate=is_rate)}
     for name, means in json.loads(trial.user_attrs["took"]).items():
-        ends = {end: means[end] for end in ("low", "high") if end in means}
-        fields[name] = ScoreFields.of({"value": means[str(n)], **ends, "n": n})
+        fields[name] = ScoreFields.of({"value": means[str(n)], "n": n})
+        for end in means.keys() & {"low", "high"}:
+            fields[name][end] = means[end]
     return fields
+
+
+def _known(scores: Iterable[float | None]) -> list[float]:
+    return [score for score in scores if score is not None]
 
 
 def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]:
     """What each choice changes, by the scores of trials and replays on the same questions."""
     trials = {trial.number: trial for trial in trials_tuned(study)}
-    tried = []
+    tried, most = [], 1.0
     for entry in table:
         if entry.state in SCORED and entry.scores and entry.setting is not None:
             unit = next(name for name in ("cost", "tokens", "calls") if name in entry.scores)
             scores = scores_of(trials[entry.trial])
             tried.append(Tried(entry.setting, scores, entry.value(unit)))
-    known = [score for each in tried for score in each.scores if score is not None]
-    most = max([1.0, *map(abs, known)])  # a metric of the user's may go beyond 1
+            most = max([most, *map(abs, _known(scores))])  # a metric of the user's may exceed 1
     return effects(tried, most)
 
 
@@ -92,10 +95,10 @@ def effect_words(effect: Effect, report: StudyReport) -> str:
     if effect.difference is None or effect.low is None or effect.high is None:
         return f"{change}: confounded, since no two settings differ in this choice alone"
     ends = effect.difference, effect.low, effect.high
-    ratio = effect.cost_ratio
-    price = "" if ratio is None else f", {ratio:.2g} times the price"
-    unit = " points" if is_rate else ""
-    return f"{change}: {signed_interval(*ends, is_rate=is_rate, unit=unit)}{price}"
+    words = f"{change}: {signed_interval(*ends, is_rate=is_rate, points=True)}"
+    if effect.cost_ratio is None:
+        return words
+    return f"{words}, {effect.cost_ratio:.2g} times the price"
 
 
 def effect_lines(report: StudyReport) -> list[str]:
@@ -121,7 +124,7 @@ def _change(effect: Effect) -> str:
 
 
 def _value(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return ",".join(map(str, value if isinstance(value, list) else [value]))
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
@@ -129,15 +132,18 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
     then the one with the fewest calls, then the earliest. With one objective it is the winner
     alone.
     """
-    sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
-    first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
+    first = {trial.number: trial.values[0] for trial in _best_trials(study)}
+    if study.directions[0] == StudyDirection.MAXIMIZE:
+        first = {number: -value for number, value in first.items()}
     front = sorted(
         (entry for entry in table if entry.trial in first and entry.scores),
         key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial),
     )
+    if len(study.directions) == 1:
+        front = front[:1]
     # A setting that was drawn twice is listed once.
     by_setting: dict[str, TrialEntry] = {}
-    for entry in front if len(study.directions) > 1 else front[:1]:
+    for entry in front:
         by_setting.setdefault(key_of(entry.setting or {}), entry)
     return list(by_setting.values())
 
@@ -156,8 +162,10 @@ def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
     again.
     """
     states = ("complete", "pruned", "told", "failed", "running", "waiting", "given back")
-    number = Counter(entry.state for entry in trials)
-    return {state: number[state] for state in states}
+    number = dict.fromkeys(states, 0)
+    for entry in trials:
+        number[entry.state] += 1
+    return number
 
 
 def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict[str, int]:
@@ -195,7 +203,7 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
         return f"{validation.unread}: whether the winner is better than the default is not known"
     is_rate, difference = validation.winner.rate, validation.difference
     ends = (difference.value, difference.low, difference.high)
-    gained = signed_interval(*ends, is_rate=is_rate, unit=" points" if is_rate else "")
+    gained = signed_interval(*ends, is_rate=is_rate, points=True)
     figures = f"{objective} {gained}, p = {validation.p:.3g}"
     shown = f"on {validation.n:,} questions that no trial saw: {figures}"
     if validation.outcome == A:

@@ -112,8 +112,9 @@ class Branch:
         }
         parameters = constructed(self.space, own)
         for name, value in self.fixed.items():
-            merges = isinstance(value, Mapping)
-            parameters[name] = {**value, **parameters.get(name, {})} if merges else value
+            if isinstance(value, Mapping):
+                value = {**value, **parameters.get(name, {})}
+            parameters[name] = value
         return parameters
 
     def recipe(self, setting: Mapping[str, Any]) -> Recipe | None:
@@ -133,9 +134,9 @@ class Branch:
             program = made(self.spec, self.spec, parameters, self.learning.untrained)
         else:
             # What the user gave herself may name code of hers, what a file says may not.
-            theirs = {key: value for key, value in parameters.items() if key not in self.mine}
-            mine = {key: value for key, value in parameters.items() if key in self.mine}
-            spec = {PROGRAM: self.spec, **theirs}
+            spec, mine = {PROGRAM: self.spec, **parameters}, dict[str, object]()
+            for key in self.mine & parameters.keys():
+                mine[key] = spec.pop(key)
             program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
@@ -183,11 +184,15 @@ class TuneSpace:
         prefix = self.prefix(branch)
         own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
         setting |= {prefix + name: value for name, value in own.items()}
-        program = branch.build(branch.parameters(own), {}, self.make_lm) if branch.lms else None
+        if not branch.lms:
+            return setting
+        program = branch.build(branch.parameters(own), {}, self.make_lm)
         for seat, choices in branch.lms.items():
             if has_seat(program, seat):
-                name, single = f"{prefix}{LMS}{seat}", len(choices) == 1
-                setting[name] = choices[0] if single else decoded(draw(name, choice(*choices)))
+                name = f"{prefix}{LMS}{seat}"
+                setting[name] = choices[0]
+                if len(choices) > 1:
+                    setting[name] = decoded(draw(name, choice(*choices)))
         return setting
 
     def branch(self, setting: Mapping[str, Any]) -> Branch:
@@ -203,11 +208,16 @@ class TuneSpace:
         """A point of the branch as one of the whole space, with the LMs of seats that its program
         has.
         """
-        named: Setting = {PROGRAM: branch.label} if len(self.branches) > 1 else {}
-        seated = {f"{LMS}{seat}": wanted for seat, wanted in lms.items() if has_seat(program, seat)}
-        return named | {
-            self.prefix(branch) + name: value for name, value in {**own, **seated}.items()
-        }
+        setting: Setting = {}
+        if len(self.branches) > 1:
+            setting[PROGRAM] = branch.label
+        prefix = self.prefix(branch)
+        for name, value in own.items():
+            setting[prefix + name] = value
+        for seat, wanted in lms.items():
+            if has_seat(program, seat):
+                setting[f"{prefix}{LMS}{seat}"] = wanted
+        return setting
 
     def own(self, setting: Mapping[str, object]) -> tuple[Branch, Setting, dict[str, object]]:
         """(branch, its parameters without the prefix, LM by seat) of a point.
@@ -217,18 +227,21 @@ class TuneSpace:
         """
         branch = self.branch(setting)
         prefix = self.prefix(branch)
-        own = {
-            name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM
-        }
+        own, lms = dict[str, Any](), dict[str, object]()
+        for full, value in setting.items():
+            name = full.removeprefix(prefix)
+            if name.startswith(LMS):
+                lms[name.removeprefix(LMS)] = value
+            elif full != PROGRAM:
+                own[name] = value
         # Numbers are harmless, wherever they come from; texts are compared as JSON writes them.
-        for text in _TEXTS.findall(_as_json([*own.values()])):
+        for text in _TEXTS.findall(_as_json([*own.values(), *lms.values()])):
             if text not in self._text:
                 raise UserError(
                     f"{self.where}: the study has a trial with {text}, which its space does not "
                     f"have: take another --out or --study"
                 )
-        lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
-        return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
+        return branch, own, lms
 
     def program(self, setting: Mapping[str, object]) -> Program:
         """The program of a point, with prompts as they are before a compilation."""
@@ -241,8 +254,9 @@ class TuneSpace:
         """
         branch = self.branches[0]
         lms = {seat: choices[0] for seat, choices in branch.lms.items()}
-        made_anew = branch.protocol is not None and branch.ready is None
-        parameters = _defaults(branch, branch.protocol) if made_anew and branch.protocol else {}
+        parameters = dict[str, object]()
+        if branch.protocol is not None and branch.ready is None:
+            parameters = _defaults(branch, branch.protocol)
         program = branch.build(parameters, lms, self.make_lm)
         uncompiled = {"compile": {"optimizer": NOT_COMPILED}}
         own = located(branch.space, {**uncompiled, **program.describe(), **parameters})
@@ -263,12 +277,15 @@ class TuneSpace:
         if not branch.compiles:
             return [] if default is None else [default]
         name, preset = self.prefix(branch) + OPTIMIZER, self.prefix(branch) + PRESET
-        base = default if default is not None else self.point(_first_value)
-        plain = {key: value for key, value in base.items() if key not in (name, preset)}
-        usual = {preset: branch.choices(PRESET)[0]}
-        presets = dict.fromkeys(branch.choices(OPTIMIZER), usual)
-        presets[NOT_COMPILED] = {}
-        return [{**plain, name: each, **presets[each]} for each in branch.choices(OPTIMIZER)]
+        plain = dict(self.point(_first_value) if default is None else default)
+        plain.pop(name, None)
+        plain.pop(preset, None)
+        settings = []
+        for optimizer in branch.choices(OPTIMIZER):
+            settings.append({**plain, name: optimizer})
+            if optimizer != NOT_COMPILED:
+                settings[-1][preset] = branch.choices(PRESET)[0]
+        return settings
 
     def check(self) -> None:
         """Build a program with every value of every parameter. Raises UserError naming file and
@@ -315,16 +332,12 @@ def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
     """The constructor's defaults, and the example's where it has none, with all that the space
     fixes.
     """
-    allowed = {
-        name: options(parameter.values) or []
-        for name, parameter in branch.space.items()
-        if parameter.joins is None
-    }
-    only = {
-        name: values[0]
-        for name, values in allowed.items()
-        if len(values) == 1 and name not in (OPTIMIZER, PRESET)
-    }
+    allowed, only = dict[str, list[Any]](), dict[str, Any]()
+    for name, parameter in branch.space.items():
+        if parameter.joins is None:
+            values = allowed[name] = options(parameter.values) or []
+            if len(values) == 1 and name not in (OPTIMIZER, PRESET):
+                only[name] = values[0]
     first = {**constructed({}, only), **branch.fixed}
     example = protocol.read(protocol.example.split(":", 2)[1:])
     for name, values in allowed.items():
@@ -346,10 +359,9 @@ def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
     return make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
 
 
-def has_seat(program: Program | None, seat: str) -> bool:
+def has_seat(program: Program, seat: str) -> bool:
     # `worker` stands for `worker.1` and all others of that kind.
-    seats = program.seats() if program else ()
-    return any(name == seat or name.startswith(f"{seat}.") for name in seats)
+    return any(name == seat or name.startswith(f"{seat}.") for name in program.seats())
 
 
 def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
@@ -394,4 +406,6 @@ def _shown(parameter: Parameter) -> dict[str, object]:
         shown = {"low": values.low, "high": values.high}  # type: ignore[union-attr]
     if parameter.among is not None:
         shown = {"among": parameter.among}
-    return shown | ({"when": asdict(parameter.when)} if parameter.when else {})
+    if parameter.when:
+        shown["when"] = asdict(parameter.when)
+    return shown

@@ -68,17 +68,16 @@ class Scored:
 
     def mean(self, objective: str, questions: int | None = None) -> float:
         """The mean over the answered ones of the first so many questions; NaN without any."""
+        answered = []
         values = self.took.get(objective, self.scores)[:questions]
-        answered = [
-            value
-            for value, score in zip(values, self.scores, strict=False)
-            if value is not None and score is not None
-        ]
-        return sum(answered) / len(answered) if answered else math.nan
+        for value, score in zip(values, self.scores, strict=False):
+            if value is not None and score is not None:
+                answered.append(value)
+        return sum(answered) / (len(answered) or math.nan)
 
     @property
     def errors(self) -> int:
-        return sum(value is None for value in self.scores)
+        return self.scores.count(None)
 
 
 class Scorer:
@@ -126,10 +125,8 @@ class Scorer:
             program = self._program(branch, recorded, lms, recipe)
             for changed, sibling in self._siblings(branch, own, replays):
                 full = self.space.whole(branch, sibling, lms, program)
-                if replays.tell([], changed) is not None and key_of(full) not in (
-                    *finished,
-                    key_of(setting),
-                ):
+                known = key_of(full) == key_of(setting) or key_of(full) in finished
+                if not known and replays.tell([], changed) is not None:
                     others[key_of(full)] = full, changed
             # No rows are enough to say whether a setting can be answered from a record at all.
             if others or replays.tell([], parameters) is not None:
@@ -191,12 +188,12 @@ class Scorer:
         """The settings that differ only in what replays are free to change: (parameters,
         setting).
         """
-        free = {name for name in branch.space if _is_free(branch, name, replays)}
-        there = {name: each for name, each in branch.space.items() if name in free or name in own}
-        narrowed = {
-            name: each if name in free else Parameter(choice(own[name]), None, each.joins)
-            for name, each in there.items()
-        }
+        narrowed = {}
+        for name, parameter in branch.space.items():
+            if _is_free(branch, name, replays):
+                narrowed[name] = parameter
+            elif name in own:
+                narrowed[name] = Parameter(choice(own[name]), None, parameter.joins)
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
 
@@ -220,14 +217,16 @@ class Scorer:
 
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives
-        why = common_error(rows)
-        each = [float(row.f1 or 0.0) if f1 else score_in(row) for row in rows]
-        scores = tuple(None if row.error else one for row, one in zip(rows, each, strict=True))
-        names = dict.fromkeys((*self.objectives[1:], "calls"))
-        took = {name: tuple(_took(row, name) for row in rows) for name in names}
+        why, scores = common_error(rows), list[float | None]()
+        for row in rows:
+            score = float(row.f1 or 0.0) if f1 else score_in(row)
+            scores.append(None if row.error else score)
+        took = {}
+        for name in (*self.objectives[1:], "calls"):
+            took[name] = tuple(_took(row, name) for row in rows)
         failed = scores.count(None)
         problem = why and f"{failed:,} of {counted(len(scores), 'question')} failed: {why[0]}"
-        return Scored(setting, scores, took, problem)
+        return Scored(setting, tuple(scores), took, problem)
 
     def _rows(self, program: Program, questions: int) -> list[ResultRow]:
         """A row for each of the first so many questions, in order, asked as far as there is none

@@ -244,16 +244,14 @@ class StudyWorker:
             if all(_is_lost(each, rival, planned, family_finished) for each, rival in rivals):
                 _note(trial, own)
                 raise TrialPruned
-        values = [own.mean(name) for name in objectives]
-        unknown = [
-            name for name, value in zip(objectives, values, strict=True) if not math.isfinite(value)
-        ]
-        if unknown:
-            trial.set_user_attr("failed", f"the {unknown[0]} of some calls is not known")
-            raise _FailedTrialError
+        values = {name: own.mean(name) for name in objectives}
+        for name, value in values.items():
+            if not math.isfinite(value):
+                trial.set_user_attr("failed", f"the {name} of some calls is not known")
+                raise _FailedTrialError
         _note(trial, own)
         trial.set_user_attr("tells", len(others))
-        return values, others
+        return list(values.values()), others
 
     def _finished(self) -> list[FrozenTrial]:
         return [trial for trial in trials_tuned(self.study) if trial.state in DONE]
@@ -269,9 +267,8 @@ class StudyWorker:
             if trial.state != TrialState.COMPLETE:
                 continue
             took = json.loads(trial.user_attrs["took"])
-            if any(
-                took[name][str(number)] > scored.mean(name) for name in self.scorer.objectives[1:]
-            ):
+            others = self.scorer.objectives[1:]
+            if any(took[name][str(number)] > scored.mean(name) for name in others):
                 continue
             if best is None or trial.values[0] > best.values[0]:
                 best = trial
@@ -334,7 +331,7 @@ def scores_of(trial: FrozenTrial) -> list[float | None]:
     """The score of a trial on each question, None where that failed."""
     noted = trial.user_attrs["scores"]
     if isinstance(noted, str):
-        return [None if score == "x" else float(score) for score in noted]
+        return list(map({"x": None, "0": 0.0, "1": 1.0}.__getitem__, noted))
     return list(noted)
 
 
@@ -345,9 +342,9 @@ def _note(trial: Trial, scored: Scored) -> None:
 
 def _noted(scored: Scored) -> dict[str, object]:
     """A result as a trial's attributes: small, since databases hold 64 KB in one."""
-    scores: object = [None if score is None else round(score, 4) for score in scored.scores]
-    if all(score in (0.0, 1.0, None) for score in scored.scores):
-        scores = "".join("x" if score is None else str(int(score)) for score in scored.scores)
+    scores: object = [score and round(score, 4) for score in scored.scores]
+    if set(scored.scores) <= {0.0, 1.0, None}:
+        scores = "".join(map({None: "x", 0.0: "0", 1.0: "1"}.__getitem__, scored.scores))
     sizes = rungs(len(scored.scores))
     took: dict[str, dict[str, float]] = {}
     for name, values in scored.took.items():

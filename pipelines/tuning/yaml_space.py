@@ -5,7 +5,7 @@ a file holds.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,12 +102,14 @@ def space_of(
         with names_from(source, INSTEAD):
             branch = _branch(where, fields, sets or {}, lms or {}, make_lm)
         same = sum(each.label.partition("#")[0] == branch.label for each in branches)
-        label = f"{branch.label}#{same + 1}" if same else branch.label
-        branches.append(replace(branch, label=label, file=source and "the file"))
+        if same:
+            branch = replace(branch, label=f"{branch.label}#{same + 1}")
+        branches.append(replace(branch, file=source and "the file"))
     for name in sets or {}:
-        parameters = dict.fromkeys(
-            key for each in branches if each.protocol for key in takes(each.protocol)
-        )
+        parameters = dict[str, None]()
+        for branch in branches:
+            if branch.protocol:
+                parameters |= dict.fromkeys(takes(branch.protocol))
         if name.partition(".")[0] not in parameters:
             raise UserError(
                 f"--set {name}: {where} has no such parameter: it has {', '.join(parameters)}"
@@ -154,11 +156,13 @@ def _branch(
         raise UserError(
             f"{where}: {spec!r} names no folder: write {name}:FOLDER, or {name} to train some"
         )
-    values = protocol.read(parts) | fields if any(parts) else fields
-    learning = Branch(name, name, {**values, **sets}).learning
-    protocol = protocol if learning is None else learning.untrained
-    own = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
-    values = _flat({**values, **own})
+    if any(parts):
+        fields = protocol.read(parts) | fields
+    learning = Branch(name, name, {**fields, **sets}).learning
+    if learning is not None:
+        protocol = learning.untrained
+    own = _of(sets, takes(protocol))
+    values = _flat({**fields, **own})
     if learning is not None:
         values, warning = learning.settled(values)
         if warning is not None:
@@ -189,8 +193,8 @@ def _ready_branch(
     where: str, spec: Any, fields: Mapping[str, object], sets: Mapping[str, object], make_lm: MakeLM
 ) -> Branch:
     """The branch of a saved program or an object. Raises UserError for what is neither."""
-    label = str(spec) if isinstance(spec, str | Path) else type(spec).__name__
     is_text = isinstance(spec, str | Path)
+    label = str(spec) if is_text else type(spec).__name__
     if is_text and not Path(label).expanduser().is_dir() and PROTOCOLS.spec(label) is None:
         raise UserError(
             f"{where}: there is no program {label!r}: give one of {', '.join(written())}, a "
@@ -198,9 +202,9 @@ def _ready_branch(
         )
     ready = ReadyProgram.of(spec, make_lm)
     protocol = ready.protocol
-    parameters = takes(protocol) if protocol is not None and ready.folder is not None else []
-    own = {key: value for key, value in sets.items() if key.partition(".")[0] in parameters}
-    values = _flat({**fields, **own})
+    values = _flat(fields)
+    if protocol is not None and ready.folder is not None:
+        values = _flat({**fields, **_of(sets, takes(protocol))})
     if protocol is None or (ready.folder is None and values):
         name = min(values)
         raise NoParameter(f"{where}: {label} has no {name!r} to set: leave it out", name)
@@ -208,14 +212,23 @@ def _ready_branch(
         if name.partition(".")[0] not in takes(protocol):
             has = ", ".join(takes(protocol))
             raise NoParameter(f"{where}: {label} has no {name!r}: it has {has}", name)
-    # The program has the condition's parameter fixed, unless that varies, too.
-    space = {
-        name: one if one.when and one.when.parameter in values else replace(one, when=None)
-        for name, one in protocol.space.items()
-        if name in values
-    }
+    space = dict[str, Parameter]()
+    for name in filter(values.__contains__, protocol.space):
+        parameter = space[name] = protocol.space[name]
+        # The program has the condition's parameter fixed, unless that varies, too.
+        if parameter.when and parameter.when.parameter not in values:
+            space[name] = replace(parameter, when=None)
     space, fixed = _narrowed(where, protocol, space, values)
     return Branch(label, label, constructed({}, fixed), space, ready=ready)
+
+
+def _of(sets: Mapping[str, object], parameters: Collection[str]) -> dict[str, object]:
+    """The settings of these parameters, or of parts of them."""
+    return {key: value for key, value in sets.items() if key.partition(".")[0] in parameters}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _narrowed(
@@ -241,15 +254,12 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
     if spec is None:
         return {}
     fields = spec if isinstance(spec, Mapping) else {"optimizer": spec}
-    optimizers, presets = fields.get("optimizer"), fields.get("preset", PRESETS[0])
-    optimizers = optimizers if isinstance(optimizers, list) else [optimizers]
-    presets = presets if isinstance(presets, list) else [presets]
-    named = [
-        NOT_COMPILED
-        if optimizer in (None, NOT_COMPILED)
-        else optimizer_of(str(optimizer), presets[0]).name
-        for optimizer in optimizers
-    ]
+    presets, named = _as_list(fields.get("preset", PRESETS[0])), list[str]()
+    for optimizer in _as_list(fields.get("optimizer")):
+        if optimizer in (None, NOT_COMPILED):
+            named.append(NOT_COMPILED)
+        else:
+            named.append(optimizer_of(str(optimizer), presets[0]).name)
     compiled = tuple(name for name in named if name != NOT_COMPILED)
     if {*fields} - {"optimizer", "preset"} or not compiled or len({*named}) < len(named):
         raise UserError(
@@ -288,21 +298,25 @@ def _values(where: str, protocol: Protocol, name: str, value: Any) -> Distributi
             f"{where} is {dict(value)!r}: write a value, a list of values, {{from: 1, to: 5}}, or "
             "{of: [a, b, c], least: 1, most: 2}"
         )
-    are_lists = [isinstance(item, list) for item in value] if isinstance(value, list) else []
-    if isinstance(value, list) and (any(are_lists) or not takes_list(protocol, name)):
-        mixed = takes_list(protocol, name) and not all(are_lists)
-        if not value or mixed or any(value.count(item) > 1 for item in value):
-            raise UserError(
-                f"{where} is {value!r}: give different values to choose from, of a parameter that "
-                "is a list itself a list of lists"
-            )
-        return choice(*value)
+    if isinstance(value, list):
+        are_lists, takes_one = (
+            {isinstance(item, list) for item in value},
+            takes_list(protocol, name),
+        )
+        if True in are_lists or not takes_one:
+            mixed = takes_one and False in are_lists
+            if not value or mixed or any(value.count(item) > 1 for item in value):
+                raise UserError(
+                    f"{where} is {value!r}: give different values to choose from, of a parameter "
+                    "that is a list itself a list of lists"
+                )
+            return choice(*value)
     return choice(value) if declared is not None else None
 
 
 def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> Distribution:
     items, least = value["of"], value.get("least", 1)
-    most = value.get("most", len(items) if isinstance(items, list) else 0)
+    most = value.get("most", len(_as_list(items)))
     if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
         raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
     # Where the declared lists have their items in one order, or an item twice, so do these.
@@ -360,6 +374,10 @@ def _flat(values: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
+def _names_lm(wanted: Any) -> bool:
+    return isinstance(wanted, str) or (isinstance(wanted, Mapping) and "name" in wanted)
+
+
 def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
     if not isinstance(lms, Mapping | None):
         raise UserError(
@@ -368,12 +386,8 @@ def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
         )
     seats: dict[str, tuple[Any, ...]] = {}
     for seat, wanted in (lms or {}).items():
-        seats[str(seat)] = tuple(wanted if isinstance(wanted, list) else [wanted])
-        named = [
-            isinstance(each, str) or (isinstance(each, Mapping) and "name" in each)
-            for each in seats[str(seat)]
-        ]
-        if not named or not all(named):
+        seats[str(seat)] = tuple(_as_list(wanted))
+        if not wanted or not all(map(_names_lm, seats[str(seat)])):
             raise UserError(
                 f"{where}: lms.{seat} is {wanted!r}: give LM names such as openai/gpt-4o-mini"
             )

@@ -127,7 +127,7 @@ def rows_of(name: str, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """What the commands of the docs find in the folder that they run in."""
     for name, count in (("questions", 6), ("held-out", 6), ("train", 20), ("test", 12)):
         write(tmp_path / f"{name}.jsonl", *rows_of(name, count))
@@ -146,7 +146,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "documents.jsonl").write_text(
         '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
     )
-    unpack(tmp_path)
+    unpack(tmp_path, " ".join(request.node.callspec.params["lines"]))
     return tmp_path
 
 

@@ -1,5 +1,5 @@
 """What the children of tests find imported already: the warm process imports this once, then forks
-them.
+them. The few that need networks import PyTorch themselves.
 """
 
 import gc
@@ -12,7 +12,6 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 NAMES = (
     "matplotlib.figure",
     "mlflow.store.tracking.sqlalchemy_store",
-    "torch_geometric.nn",
     "folkmoot.pipelines.cli.app",
 )
 

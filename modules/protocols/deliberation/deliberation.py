@@ -16,11 +16,12 @@ from ....signatures.roles import Judge, Picker
 from ...agents.exchange import Exchange, Hear, hear_all
 from ...agents.retrieval import checked_retrieval, with_queries
 from ...agents.seat import Seat
-from ...agents.transcript import Task, Turn, all_agree
+from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_among, checked_whole
 from ...base.space import Distribution, Parameter, Space, When, lists
 from ...base.together import together
+from ...environment import Environment
 from ...reading.row import ResultRow
 from ...reports.deliberation import deliberation_report
 from ..declaration import MAX_ROUNDS, Plot
@@ -121,7 +122,7 @@ class Deliberation(
             str, _OPENING, Said.CHANGED, CategoricalDistribution(OPENINGS)
         ] = "in_turn",
         seed: Annotated[int, Said.DRAWN] = 0,
-        environment: Any = None,
+        environment: Environment | None = None,
         retrieval: Annotated[str, checked_retrieval] = "queries",
         max_queries: Annotated[int, checked_whole] = 2,
         **shared: Unpack[Shared],
@@ -142,7 +143,7 @@ class Deliberation(
             )
         self.rule = chosen(tie_break, self.names, seed)
         self.tie_break, self.ties = self.rule.name, self.rule.ties
-        looking = {
+        looking: dict[str, Any] = {
             "environment": environment,
             "retrieval": retrieval,
             "max_queries": max_queries,
@@ -163,10 +164,10 @@ class Deliberation(
         transcript = await self._blind_round(task) if self.opening == "blind" else []
         rounds = 1 if transcript else 0
         said = list(transcript)
-        while rounds < self.max_rounds and not _agreed(said, task):
+        while rounds < self.max_rounds and not agreed(said, task.kind):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)
-        if _agreed(said, task):
+        if agreed(said, task.kind):
             answer = said[0].answer
             return prediction_of(
                 task, answer, "consensus", transcript, rounds=rounds, consensus_round=rounds
@@ -245,10 +246,6 @@ class Deliberation(
         for number in range(2, last + 1):
             await self._round(task, transcript, number, hear)
         return transcript
-
-
-def _agreed(said: Sequence[Turn], task: Task) -> bool:
-    return all_agree([turn.answer for turn in said], task.kind)
 
 
 def _each_once(roles: Sequence[str]) -> list[str]:

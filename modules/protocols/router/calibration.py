@@ -153,7 +153,7 @@ class PartAnswer:
     usage: Usage
 
 
-def calibration_of(name: str, value: Any) -> RouterCalibration | None:
+def calibration_of(name: str, value: object) -> RouterCalibration | None:
     """A calibration from its JSON. Raises UserError for what is not one."""
     if value is None or isinstance(value, RouterCalibration):
         return value
@@ -165,14 +165,14 @@ def calibration_of(name: str, value: Any) -> RouterCalibration | None:
         ) from None
 
 
-def asked_of(program: Program, lm: Any) -> AskedPart:
+def asked_of(program: Program, lm: dspy.BaseLM | None) -> AskedPart:
     """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
     lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
     known = {name: _sent(asked) for name, asked in lms.items() if asked is not None}
     return AskedPart(program=hashes(program)["program_hash"], lms=known)
 
 
-def _sent(lm: Any) -> str:
+def _sent(lm: dspy.BaseLM) -> str:
     # Seeds change with repeats and say nothing of how good an answer is.
     settings = {name: value for name, value in settings_of(lm).items() if name != "seed"}
     return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
@@ -215,7 +215,7 @@ def calibrated(
     max_error: float,
     confidence: float,
     rule: Rule,
-    lm: Any,
+    lm: dspy.BaseLM | None,
     routes: Routes,
     weights_from: Iterable[ResultRow] | None,
     recorded: Mapping[str, Iterable[ResultRow]],
@@ -251,13 +251,14 @@ def calibrated(
         right = np.array([given.right for given in answers], dtype=bool)
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
+        threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
         stages[name] = Stage(
             asked=asked_of(part, lm),
-            threshold=None if cut is None else cut.score,
+            threshold=threshold,
             questions=len(left),
-            kept=0 if cut is None else cut.kept,
-            errors=0 if cut is None else cut.errors,
-            bound=1.0 if cut is None else cut.bound,
+            kept=kept,
+            errors=errors,
+            bound=bound,
             needs=fewest_kept(max_error, confidence_each),
             never=share_never(scores, right, max_error, confidence_each) if left else 1.0,
             weights=own,

@@ -146,7 +146,7 @@ class Router(
         *,
         max_error: float,
         confidence: float = 0.95,
-        lm: Any = None,
+        lm: dspy.BaseLM | None = None,
         weights_from: Iterable[ResultRow] | None = None,
         recorded: Mapping[str, Iterable[ResultRow]] | None = None,
         concurrency: int = 16,
@@ -158,7 +158,7 @@ class Router(
                 router has learned from: neither demonstrations, nor vote weights, nor its rule.
             max_error: the promised share of wrong answers among those given, 0 to 1.
             confidence: the probability that a calibration keeps the promise.
-            lm: the LM of seats that have none; None takes DSPy's.
+            lm: the LM of agents that have none; None takes DSPy's.
             weights_from: rows of the cheap program on other questions. Its members' accuracy there
                 breaks ties between equal vote shares.
             recorded: rows of `cheap` and `team` on these questions, such as `{"cheap":

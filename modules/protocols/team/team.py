@@ -18,7 +18,7 @@ from ...agents.exchange import Exchange, Hear
 from ...agents.own_prompts import meant_for
 from ...agents.retrieval import Retrieval, environment_named
 from ...agents.seat import Seat, forget
-from ...agents.transcript import Task, Turn, all_agree
+from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER, metered
 from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
@@ -158,7 +158,7 @@ class SupervisedTeam(
             self._demonstrate(worked_example(demonstration))
         self.take(cast, own)
 
-    def _decider(self, name: str, signature: Any, role: Role | None) -> Seat:
+    def _decider(self, name: str, signature: type[dspy.Signature], role: Role | None) -> Seat:
         if role is not None:
             signature = signature.with_instructions(role.signature.instructions)
         # The names as a type: endpoints then let the supervisor write no other.
@@ -169,11 +169,11 @@ class SupervisedTeam(
         transcript = await together(worker.attempt(task) for worker in self.workers)
         latest = {turn.agent: turn for turn in transcript}
         # Only noted: the supervisor decides even where all agree.
-        agreed = 1 if _agreed(latest, task) else None
+        consensus = 1 if agreed(transcript, task.kind) else None
         if self.last_word is None:
             (alone,) = transcript
             return prediction_of(
-                task, alone.answer, f"alone:{alone.agent}", transcript, consensus_round=agreed
+                task, alone.answer, f"alone:{alone.agent}", transcript, consensus_round=consensus
             )
         answer: str | None = None
         decided_by = "none"
@@ -194,10 +194,10 @@ class SupervisedTeam(
             retried = await self._retry(task, latest[decision.worker], decision.suggestion)
             transcript.append(retried)
             latest[retried.agent] = retried
-            if agreed is None and _agreed(latest, task):
-                agreed = round + 1
+            if consensus is None and agreed(latest.values(), task.kind):
+                consensus = round + 1
         return prediction_of(
-            task, answer, decided_by, transcript, rounds=round, consensus_round=agreed
+            task, answer, decided_by, transcript, rounds=round, consensus_round=consensus
         )
 
     async def _retry(self, task: Task, old: Turn, suggestion: str) -> Turn:
@@ -335,7 +335,7 @@ class SupervisedTeam(
         return transcript
 
 
-def _check_environment(environment: Any, cast: Mapping[str, Role]) -> None:
+def _check_environment(environment: object, cast: Mapping[str, Role]) -> None:
     """Raise UserError for what is no environment, and for none where a worker needs it."""
     if environment is None and any(HERE in role.tools or not role.tools for role in cast.values()):
         raise UserError(
@@ -346,10 +346,6 @@ def _check_environment(environment: Any, cast: Mapping[str, Role]) -> None:
             f"environment is {environment!r}: give an environment, such as "
             "fm.CorpusEnvironment(PATH)"
         )
-
-
-def _agreed(latest: Mapping[str, Turn], task: Task) -> bool:
-    return all_agree([turn.answer for turn in latest.values()], task.kind)
 
 
 def read_decision(

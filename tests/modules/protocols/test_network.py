@@ -4,6 +4,7 @@ input.
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,18 @@ def test_agents_share_the_prompt_of_a_strategy_unless_they_have_an_lm_of_their_o
 
 
 @pytest.mark.nightly
+def test_an_agent_that_stands_for_a_strategy_is_saved_as_that_agent(tmp_path: Path) -> None:
+    network = StrategyNetwork(
+        fresh(), embed, strategies={"cot": fm.SingleAgent("self_ask"), "simple": "zero_shot"}
+    )
+    agent = {"program": "single", "strategy": "self_ask", "sampling": {}}
+    assert network.describe()["strategies"] == {"simple": "zero_shot", "cot": agent}
+    network.save(tmp_path)
+    loaded = fm.load_program(tmp_path, embedding=embed)
+    assert list(loaded.seats()) == list(network.seats()) == ["simple", "self_ask"]
+    assert loaded.describe() == network.describe()
+
+
 def test_draws_follow_the_probabilities_and_hang_on_seed_and_key_alone() -> None:
     state = learned()
     chances = state.probabilities(VECTOR[None])[0]

@@ -157,6 +157,7 @@ def test_the_order_of_a_dialogues_pick_is_drawn_by_the_seed() -> None:
     assert hashes(talk("A", "B", [], seed=1)[0]) != hashes(talk("A", "B", [], seed=2)[0])
 
 
+@pytest.mark.nightly
 class TestTalkWithAPick(ProtocolContract):
     def program(self) -> dspy.Module:
         return fm.Deliberation(["intuitive", "critic"], "pick")

@@ -111,6 +111,7 @@ def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer)
     assert server.key not in repr(server)
 
 
+@pytest.mark.nightly
 @pytest.mark.local_lm
 def test_llama_cpp_says_how_to_ask_a_file(server: EmbeddedServer, tmp_path: Path) -> None:
     """Gemma's file is a base model without a chat template: how llama.cpp shows that may change."""

@@ -17,6 +17,7 @@ from cli_helpers import folkmoot, isolate
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -549,3 +550,31 @@ def test_a_loaded_program_without_its_address_takes_the_lm_that_dspy_is_set_to(
         run(loaded)
     with dspy.context(lm=lm):
         assert run(loaded).accuracy is not None
+
+
+OWN = """
+import dspy
+
+class Own(dspy.Module):
+    def __init__(self):
+        super().__init__()
+        self.generate = dspy.Predict("question -> answer")
+
+    def forward(self, question):
+        return self.generate(question=question)
+"""
+
+
+def test_own_modules_are_members_of_an_ensemble_that_loads_back(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "herown.py").write_text(OWN)
+    own = program_of("herown.py:Own")  # as users name a file
+    assert own.describe()["spec"] == "herown:Own"
+    panel = fm.Ensemble(["simple", own.module])
+    assert run(panel, lm=plain(server)).rows[0]["answer"] is not None
+    panel.save(tmp_path / "panel")
+    assert fm.load_program(tmp_path / "panel").describe() == panel.describe()
+    with pytest.raises(fm.UserError, match="a int is no program"):
+        fm.Ensemble(["simple", 5])

@@ -30,6 +30,7 @@ class TestSimple(ProtocolContract):
         return fm.SingleAgent("simple")
 
 
+@pytest.mark.nightly
 class TestSelfConsistency(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent("self_consistency", samples=3)
