@@ -1,4 +1,6 @@
-"""`folkmoot doctor`: checks what a run needs (LM, data, store, extras), each with its fix."""
+"""`folkmoot doctor`: checks what a run needs (LM, data, store, extras, sandbox), each with its
+fix.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
+from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
 from ..tracking.store import missing_store, open_client, store_uri
 from ..tracking.values import masked
@@ -109,6 +112,14 @@ def _store(_: DoctorRequest) -> Check:
     return Check("ok", f"{shown} can be used")
 
 
+def _sandbox(_: DoctorRequest) -> Check:
+    """What runs the code of tasks, which nothing else needs."""
+    try:
+        return Check("ok", f"code of tasks runs {Sandbox.of(None)}")
+    except UserError as problem:
+        return Check("warn", str(problem))
+
+
 def _lm(request: DoctorRequest) -> Check:
     """Ask the LM a sample question, in the same way as a run does."""
     lms = Seating(request)
@@ -127,4 +138,10 @@ def _lm(request: DoctorRequest) -> Check:
     return Check("ok", text)
 
 
-CHECKS = {"extras": _extras, "data": _data, "MLflow store": _store, "LM": _lm}
+CHECKS = {
+    "extras": _extras,
+    "data": _data,
+    "MLflow store": _store,
+    "sandbox": _sandbox,
+    "LM": _lm,
+}

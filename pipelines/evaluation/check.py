@@ -129,7 +129,7 @@ def check_train(train: Sequence[Question], questions: Sequence[Question]) -> lis
     if same:
         raise UserError(
             f"{len(same)} of {len(questions)} test questions are training questions (the first is "
-            f"{same[0]!r}): evaluate on another split than --train"
+            f"{same[0]!r}): take them out of one, or name another split"
         )
     warning = data.check_overlap(train, questions)
     return [warning] if warning else []

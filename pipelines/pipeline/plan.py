@@ -10,12 +10,14 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.registry import PROTOCOLS
+from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.cards import Kind
 from ..base.life import Plan, PlanOfSteps
@@ -29,6 +31,7 @@ from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
 from ..data.load import load_part
+from ..evaluation.check import check_train
 from ..programs.build import NoParameter
 from ..programs.resolve import YAML_SUFFIXES, program_of
 from ..runs.manifest import made_with
@@ -49,13 +52,14 @@ GIVEN = ("program", "questions", "train", "validation", "budget", "out", "regist
 
 class StepKind(NamedTuple):
     """A command whose options stand under a key of the file: its request, its plan, how that is
-    carried out, and what its folder shows.
+    carried out, what its folder shows, and the questions that it learns from.
     """
 
     request: type[Any]
     plan: Callable[[Any], Any]
     carry_out: Callable[[Any], Any]
     shown: Kind
+    learns_from: Callable[[Any], list[Question]] = lambda plan: []
 
     @property
     def options(self) -> dict[str, CommandOption]:
@@ -70,8 +74,15 @@ STEP_KINDS = {
         plan_compilation,
         lambda plan: compile_as_planned(plan).compilation,
         COMPILATION,
+        lambda plan: plan.train + plan.validation,
     ),
-    TUNE: StepKind(TuneRequest, plan_study, tune_as_planned, STUDY),
+    TUNE: StepKind(
+        TuneRequest,
+        plan_study,
+        tune_as_planned,
+        STUDY,
+        lambda plan: [*chain(*plan.job.questions), *plan.validation],
+    ),
     CONTEST: StepKind(ContestRequest, plan_contest, carry_out_contest, CONTESTED),
 }
 """The steps in their order."""
@@ -181,6 +192,11 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
             steps.append(step)
     if TUNE in document and not any(step.key == TUNE for step in steps):
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
+    judged: Any = plans.get(CONTEST)
+    if judged is not None:
+        learnt = [step.kind.learns_from(plans[step.title]) for step in steps]
+        apart = [*judged.race, *judged.demos, *judged.unseen]
+        notes += check_train([*chain(*learnt)], apart)
     about = _about(name, document, steps)
     place = None if out is None else Path(out).expanduser()
     request = replace(request, budget=budget)

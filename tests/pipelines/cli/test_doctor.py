@@ -29,7 +29,7 @@ def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedSe
 def test_a_machine_in_order_has_no_failure_and_stays_clean(checks: Any, tmp_path: Path) -> None:
     found = checks()
     assert [check for check in found.values() if check.status == "fail"] == []
-    assert [*found] == ["extras", "data", "MLflow store", "LM"]
+    assert [*found] == ["extras", "data", "MLflow store", "sandbox", "LM"]
     assert found["LM"].result.startswith("openai/scripted answered in")
     assert not list(tmp_path.iterdir())
 
