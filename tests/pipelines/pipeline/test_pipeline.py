@@ -214,7 +214,7 @@ def test_faults_are_one_sentence(
 def test_no_question_of_the_contest_may_be_learned_from(document: dict[str, Any]) -> None:
     data = {**document["data"], "test": document["data"]["train"]}
     with pytest.raises(fm.UserError, match="test questions are training questions"):
-        run({**document, "data": data}, dry_run=True)
+        run({**document, "data": data})
 
 
 def test_the_plan_has_every_step_and_asks_nothing(
