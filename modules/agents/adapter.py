@@ -15,7 +15,7 @@ from ..base.sync import in_thread
 from .dspy_lm import arguments_of, can_be_awaited, reply_text
 from .profile import DEFAULT_PROFILE, Profile, Wording
 from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
-from .reply import parse_reply
+from .reply import is_cut_in_answer, parse_reply
 
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 PASSED = (
@@ -186,6 +186,10 @@ class Asked:
         """
         profile = self.lm.profile
         fields = parse_reply(self.signature, text or "", profile)
+        # Of a program or another long text, most is better than nothing.
+        short = self.inputs.get("kind") not in ("open", "task")
+        if short and "answer" in fields and is_cut_in_answer(text or ""):
+            fields["answer"] = ""
         if "answer" in fields and profile.answer_form == "text":
             # An option called "B" may be the text of A: an LM that was asked for texts means the
             # text.

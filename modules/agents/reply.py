@@ -17,6 +17,7 @@ MAX_PROSE_CHARS = 20_000  # a longer reply that is not a JSON object is not sear
 
 _BLOCK = re.compile(r"\{.*\}", re.DOTALL)
 _HEADING = r"^[ \t*_#>-]{0,8}%s(?:[ \t]{1,4}\d{1,3})?[ \t*_]{0,4}:[*_]{0,4}"
+_CUT_IN_ANSWER = re.compile(r'"answer"\s*:\s*"(?:[^"\\]|\\.)*\Z', re.IGNORECASE | re.DOTALL)
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
@@ -37,6 +38,11 @@ def parse_reply(signature: object, text: str, profile: Profile) -> dict[str, Any
     if not fields:
         return dict.fromkeys(names, text.strip())
     return {name: _as_text(fields.get(name)) for name in names}
+
+
+def is_cut_in_answer(text: str) -> bool:
+    """Whether a JSON reply ends within its answer: of `New` nobody knows whether it is New York."""
+    return _CUT_IN_ANSWER.search(text) is not None
 
 
 def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
@@ -79,9 +85,6 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
 
 
 def _json_object(text: str) -> dict[str, object] | None:
-    """The object that a reply is or holds, mended where it is nearly JSON. An answer in which the
-    reply was cut off is empty.
-    """
     block = _BLOCK.search(text)
     for candidate in (text, block[0]) if block else (text,):
         try:
@@ -97,17 +100,8 @@ def _json_object(text: str) -> dict[str, object] | None:
         except (ValueError, RecursionError):
             return None
         if isinstance(repaired, dict):
-            last = next(reversed(repaired), "")
-            # The beginning of an answer, such as `New` of New York, may be another one.
-            if last.casefold() == "answer" and _ends_in_a_string(text):
-                repaired[last] = ""
             return repaired
     return None
-
-
-def _ends_in_a_string(text: str) -> bool:
-    quotes = len(re.findall(r'(?<!\\)"', text))
-    return quotes % 2 == 1 and not text.rstrip().endswith("}")
 
 
 def _marked_fields(text: str) -> dict[str, object]:

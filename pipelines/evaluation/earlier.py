@@ -227,9 +227,13 @@ def runs_in(sources: Iterable[object]) -> list[Any]:
 
 def results_within(result: Any) -> list[Any]:
     """The results that a result consists of, such as the steps of a pipeline; else itself."""
-    folder = Path(result).expanduser() if isinstance(result, str | Path) else None
-    kind = None if folder is None else result_kind(folder)
-    below = [] if folder is None or kind is None else kind.card(folder).children
+    if not isinstance(result, str | Path):
+        return [result]
+    folder = Path(result).expanduser()
+    kind = result_kind(folder)
+    if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
+        return [result]
+    below = kind.card(folder).children
     return [result] if any((part / MANIFEST).is_file() for part in below) else below or [result]
 
 
