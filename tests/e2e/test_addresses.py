@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from by_day import some_by_day
 from cli_helpers import folkmoot, isolate
 
 import folkmoot as fm
@@ -46,7 +47,7 @@ READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
 }
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", some_by_day(READERS))
 def test_odd_ones_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
     isolate(tmp_path, monkeypatch)
     for address in ODD:

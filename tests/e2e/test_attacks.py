@@ -18,6 +18,7 @@ from typing import Any
 
 import optuna
 import pytest
+from by_day import some_by_day
 from children import Forked
 from cli_helpers import folkmoot
 from wire_server import quick as quick
@@ -424,7 +425,7 @@ def the_account_is_empty_while_many_calls_are_in_flight(place: Place) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", some_by_day(ATTACKS))
 def test_attack(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with ScriptedServer() as server:

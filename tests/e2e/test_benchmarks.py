@@ -91,6 +91,7 @@ def test_figures_of_a_hand_made_board_of_agents() -> None:
         assert atlas.harness_and_lm(name) == parts
 
 
+@pytest.mark.nightly
 @needs_recorded
 def test_two_contests_of_the_readme_end_as_their_pictures_say() -> None:
     """One team wins at a smaller bill, and four who talk do not."""

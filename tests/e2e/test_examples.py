@@ -100,6 +100,7 @@ def test_bad_input_is_one_line() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.nightly
 def test_bring_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(body: Any) -> str:
         if "[[ ##" in str(body["messages"]):  # as DSPy's adapter asks

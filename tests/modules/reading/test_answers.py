@@ -351,6 +351,7 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
         yield from (json.loads(line) for line in lines)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "every"),
     [("commonsenseqa-validation", 1), ("arc-challenge-test", 4), ("scienceqa-test", 4)],

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from by_day import some_by_day
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.config import NetworkConfig
@@ -103,7 +104,7 @@ def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> No
 
 
 @pytest.mark.parametrize("policy", ["knn", "regression"])
-@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("alike", some_by_day([True, False]))
 def test_without_a_graph_it_is_found_and_saved(policy: str, alike: bool, tmp_path: Path) -> None:
     def right(topic: int, i: int, s: int) -> bool:
         return s == (topic + (0 if alike else i)) % 3
@@ -256,6 +257,7 @@ NETS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("net", "buffer"),
     [(NETS[0], None), (NETS[1], None), ({"evolve_every": 7, "k": 2, "agents": 5}, 11)],

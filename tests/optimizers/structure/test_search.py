@@ -8,6 +8,7 @@ from typing import Any
 
 import optuna
 import pytest
+from by_day import some_by_day
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def first() -> dict[str, Any]:
     return parameters_of(SPACE.point, default)[0]
 
 
-@pytest.mark.parametrize("goals", [1, 2])
+@pytest.mark.parametrize("goals", some_by_day([1, 2]))
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "grid"])
 def test_draws_depend_on_seed_place_and_history_alone(sampler: str, goals: int) -> None:
     places = 12 if sampler == "gp" else 25

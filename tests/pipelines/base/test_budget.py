@@ -7,6 +7,7 @@ from typing import Any
 
 import dspy
 import pytest
+from by_day import some_by_day
 from completions import completion
 from mortal import questions
 
@@ -137,7 +138,7 @@ def finished_and_wasted(result: Any) -> tuple[int, int]:
     return summary.counts.rows, summary.paid["calls"] - summary.usage["calls"]
 
 
-@pytest.mark.parametrize("budget", ["60 calls", "6k tokens", "0.006 USD"])
+@pytest.mark.parametrize("budget", some_by_day(["60 calls", "6k tokens", "0.006 USD"], 3))
 def test_a_short_budget_finishes_questions_one_by_one(budget: str, tmp_path: Path) -> None:
     """60 calls bought 60 halves of questions of two calls, and no result."""
     with ScriptedServer(delay=0.005) as server:
@@ -177,7 +178,7 @@ def test_money_needs_a_price_before_any_call(scripted: ScriptedServer, tmp_path:
         run(scripted, tmp_path, n=2, budget="2 USD")
 
 
-@pytest.mark.parametrize("budget", ["1M tokens", "2 USD"])
+@pytest.mark.parametrize("budget", some_by_day(["1M tokens", "2 USD"]))
 @pytest.mark.parametrize(
     "usage", [None, {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70}]
 )

@@ -62,6 +62,7 @@ def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[fl
     return verdicts / pairs, separate / pairs
 
 
+@pytest.mark.nightly
 def test_equals_are_rarely_called_different(tmp_path: Path) -> None:
     found, separate = false_verdicts(tmp_path, 16, 20, 10)
     assert found <= 0.1 < 0.2 < separate

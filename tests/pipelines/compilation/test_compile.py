@@ -13,6 +13,7 @@ from typing import Any
 
 import dspy
 import pytest
+from by_day import some_by_day
 from planted import (
     KEY,
     answering,
@@ -109,6 +110,7 @@ def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any, nam
     assert "no gain" in found.compilation.verdict
 
 
+@pytest.mark.nightly
 def test_a_loss_on_held_out_questions_is_said(scripted: Any) -> None:
     def reply(body: dict[str, Any]) -> str:
         if is_proposal(body):
@@ -229,7 +231,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "protocol"), [*PAIRS, *OTHERS])
+@pytest.mark.parametrize(("name", "protocol"), some_by_day([*PAIRS, *OTHERS], 3))
 def test_optimizers_run_on_all(scripted: Any, tmp_path: Path, name: str, protocol: str) -> None:
     scripted.reply = of_instructions()
     given = protocols(tmp_path)[protocol]()

@@ -120,6 +120,7 @@ def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -
     assert outcome(tmp_path / "1") == outcome(tmp_path / "16")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("ending", ["length", "stop"])
 def test_unrecorded_proposals_are_the_same(scripted: Any, tmp_path: Path, ending: str) -> None:
     """A record of calls has no cut-off and no empty replies, but with others the run would be

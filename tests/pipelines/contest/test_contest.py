@@ -78,6 +78,7 @@ def test_the_plan_has_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert last.startswith("forecast from 3 earlier runs in runs/: vote of 5: ")
 
 
+@pytest.mark.nightly
 def test_equal_programs_are_not_worth_their_price(tmp_path: Path) -> None:
     """A team that always agrees with one prompt cannot be more than the margin better."""
     contest = hold({"crew": team("plain", 60)}, questions(250), out=tmp_path, margin=0.05)
@@ -145,6 +146,7 @@ def test_repeats_belong_to_their_question(tmp_path: Path, permute: bool) -> None
         hold({"crew": team("crew", 80)}, asked, out=tmp_path, **{**options, "repeats": 3})
 
 
+@pytest.mark.nightly
 def test_a_winner_can_be_registered(
     won: fm.Contest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +294,7 @@ def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path) -> None:
     assert fm.contest(ASKED, **given).outcome == "better"
 
 
+@pytest.mark.nightly
 def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) -> None:
     asked = questions(300)
     contest = hold({"crew": team("crew", 90)}, asked, out=tmp_path, budget="5 USD")
@@ -371,6 +374,7 @@ def test_too_many_programs_are_refused() -> None:
         field_of(own, baseline=None)
 
 
+@pytest.mark.nightly
 def test_improving_is_judged_on_unseen_questions(tmp_path: Path) -> None:
     asked = questions(300)
     contest = hold({"crew": team("crew", 90)}, asked, out=tmp_path, budget="5 USD", improve=True)

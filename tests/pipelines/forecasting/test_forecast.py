@@ -48,6 +48,7 @@ def test_independent_agents_gain_and_copies_do_not() -> None:
     assert copies.ceiling == pytest.approx(copies.accuracy, abs=1e-9)
 
 
+@pytest.mark.nightly
 def test_the_interval_holds_what_other_agents_gain() -> None:
     answers = table(20, 300, alike=False, seed=1)
     few = [row for row in answers if int(row["agent"].split()[1]) < 5]
@@ -62,6 +63,7 @@ def test_the_interval_holds_what_other_agents_gain() -> None:
     assert low <= gain <= high
 
 
+@pytest.mark.nightly
 def test_on_the_command_line(tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in table(5, 60, alike=False)))

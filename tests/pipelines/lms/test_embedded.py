@@ -155,6 +155,7 @@ def test_answers_are_held_to_the_options(server: EmbeddedServer) -> None:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.local_lm
 def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServer) -> None:
     tokens = {"a mat": server.tokenize([" a mat"])[0]}

@@ -283,6 +283,7 @@ def test_a_damaged_line_is_no_reply(tmp_path: Path, line: bytes) -> None:
     store.close()
 
 
+@pytest.mark.nightly
 def test_a_full_disk_spoils_nothing(tmp_path: Path) -> None:
     kept, said = in_child(store_on_a_full_disk, tmp_path)
     assert 0 < len(kept) < 5

@@ -295,6 +295,7 @@ def test_a_row_a_trial(tmp_path: Path) -> None:
     assert (run.score, found.answers, found.questions) == (0.5, 4, 2)
 
 
+@pytest.mark.nightly
 def test_tasks_of_a_repository_are_a_cluster_and_nothing_is_asked(tmp_path: Path) -> None:
     rows = [
         {

@@ -119,6 +119,7 @@ def test_each_step_starts_from_what_the_one_before_made(
     assert (card.calls, len(card.children), card.kind) == (paid.calls, 4, "pipeline")
 
 
+@pytest.mark.nightly
 def test_what_the_contest_adds_runs_beside_it(document: dict[str, Any], tmp_path: Path) -> None:
     del document["tune"], document["compile"]
     for programs in (["single:cot"], ["single:cot", TEAM]):
@@ -158,6 +159,7 @@ def test_a_pipeline_goes_on_where_the_account_was_empty_from_the_start_of_a_step
     assert (done.stopped, len(done.sentences)) == (None, 4)
 
 
+@pytest.mark.nightly
 def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
     document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
 ) -> None:
@@ -251,6 +253,7 @@ def test_a_new_file_names_known_keys(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "the winner is registered as support-bot" in done.stderr
 
 
+@pytest.mark.nightly
 def test_mlflow_has_a_parent_with_a_run_for_each_step_and_the_winner_is_registered(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,6 +313,7 @@ def test_own_roles_stand_in_a_file_beside_it(document: dict[str, Any], tmp_path:
     assert set(winner.seats()) >= set(OWN_ROLES)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_file_or_folder_of_a_program_beside_it_is_tuned(
     saved: bool, document: dict[str, Any], tmp_path: Path

@@ -138,6 +138,7 @@ def test_the_lm_of_a_role_is_the_default_of_its_seat(scripted: ScriptedServer) -
         assert ("other" in {body["model"] for body in scripted.bodies}) == (not words)
 
 
+@pytest.mark.nightly
 def test_own_roles_are_whole_without_the_file(scripted: ScriptedServer, tmp_path: Path) -> None:
     program = program_of("deliberation:lawyer,doctor:judge", {"own_roles": "roles.yaml"})
     program.save("saved")
@@ -181,6 +182,7 @@ def test_own_roles_are_compiled_and_stay(scripted: ScriptedServer) -> None:
     assert seats["lawyer"].predict.demos[0]["paragraph"] == "some paragraph"
 
 
+@pytest.mark.nightly
 def test_a_study_picks_among_own_roles(scripted: ScriptedServer) -> None:
     Path("space.yaml").write_text(
         "program: deliberation\nroles: [[doctor], [lawyer], [doctor, critic]]\n"
@@ -194,6 +196,7 @@ def test_a_study_picks_among_own_roles(scripted: ScriptedServer) -> None:
     assert winner.describe()["own_roles"]["lawyer"]["outputs"]["answer"] == "your answer"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("program", "name", "some"),
     [

@@ -659,6 +659,7 @@ def test_the_list_says_what_there_is() -> None:
     assert "published" in shown.stdout
 
 
+@pytest.mark.nightly
 def test_the_commands_of_the_page_run(
     home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

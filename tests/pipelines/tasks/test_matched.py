@@ -94,6 +94,7 @@ def test_open_answers_are_picked_from_and_the_picks_are_on_the_bill() -> None:
     assert baseline.summary.usage["calls"] == 9 * (samples + 1)
 
 
+@pytest.mark.nightly
 @needs_bwrap
 def test_controls_split_a_crew_against_one_agent_at_its_bill(runs: Any) -> None:
     (solo, crew, _), options, server = runs

@@ -297,6 +297,7 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     assert "nothing waits" in runner.invoke(app, ["push"]).stderr
 
 
+@pytest.mark.nightly
 def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
 ) -> None:

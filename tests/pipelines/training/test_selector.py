@@ -139,6 +139,7 @@ def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path:
         Routed(policy="nearest")
 
 
+@pytest.mark.nightly
 def test_what_was_learned_is_kept_by_dspy_and_by_compile(lm: Any, tmp_path: Path) -> None:
     program = routed()
     assert [name for name, _ in program.named_predictors()] == [
@@ -163,6 +164,7 @@ def test_what_was_learned_is_kept_by_dspy_and_by_compile(lm: Any, tmp_path: Path
     assert result.summary.scores["accuracy"]["value"] == 1
 
 
+@pytest.mark.nightly
 def test_a_network_asks_the_modules_and_votes(lm: Any, tmp_path: Path) -> None:
     selector = routed(agents=3).select
     network = fm.StrategyNetwork(selector, strategies={"self_ask": "zero_shot"})

@@ -162,6 +162,7 @@ def started(*words: Any) -> Child:
     return Child(code, start, *words)
 
 
+@pytest.mark.nightly
 def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: Path) -> None:
     assert trained(tables, tmp_path / "net").exit_code == 0
     assert "(other settings)" in refused(trained(tables, tmp_path / "net", "--set", "batch=4"))

@@ -195,6 +195,7 @@ def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Pat
     assert all(entry.value("latency") > 0.01 for entry in study.trials)
 
 
+@pytest.mark.nightly
 def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     first = study_at(scripted.url, tmp_path / "out", trials=5)
