@@ -13,7 +13,6 @@ from typing import Any
 
 import dspy
 import pytest
-from by_day import some_by_day
 from planted import (
     KEY,
     answering,
@@ -231,7 +230,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "protocol"), some_by_day([*PAIRS, *OTHERS], 3))
+@pytest.mark.parametrize(("name", "protocol"), [*PAIRS, *OTHERS])
 def test_optimizers_run_on_all(scripted: Any, tmp_path: Path, name: str, protocol: str) -> None:
     scripted.reply = of_instructions()
     given = protocols(tmp_path)[protocol]()
