@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import dspy
-import yaml
+
+from .shipped import shipped_yaml
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,7 @@ class Worked:
         return inputs | ({"context": self.context} if self.context else {})
 
 
-_TEXT = (files(__package__) / "examples.yaml").read_text(encoding="utf-8")
-# libyaml reads it ten times as fast, where PyYAML was built with it.
-_DATA = yaml.load(_TEXT, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+_DATA = shipped_yaml(__package__, "examples.yaml")
 
 EXAMPLES: dict[str, tuple[dspy.Example, ...]] = {
     kind: tuple(

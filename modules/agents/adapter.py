@@ -15,7 +15,7 @@ from ..base.sync import in_thread
 from .dspy_lm import arguments_of, can_be_awaited, reply_text
 from .profile import DEFAULT_PROFILE, Profile, Wording
 from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
-from .reply import is_cut_in_answer, parse_reply
+from .reply import parse_reply
 
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 PASSED = (
@@ -59,7 +59,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
             request, settings = arguments_of(lm, messages, lm_kwargs)
             with counted_once():
                 text = reply_text(lm(*request, **settings))
-            return [parse_reply(signature, text, DEFAULT_PROFILE)]
+            return [parse_reply(signature, text, DEFAULT_PROFILE, inputs.get("kind"))]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         return [asked.read(lm(asked.request(), **asked.rollout()).text)]
 
@@ -79,7 +79,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
             request, settings = arguments_of(lm, messages, lm_kwargs)
             with counted_once():
                 text = reply_text(await lm.acall(*request, **settings))
-            return [parse_reply(signature, text, DEFAULT_PROFILE)]
+            return [parse_reply(signature, text, DEFAULT_PROFILE, inputs.get("kind"))]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own method passes every call through two threads, which is not needed here.
@@ -185,11 +185,7 @@ class Asked:
         label.
         """
         profile = self.lm.profile
-        fields = parse_reply(self.signature, text or "", profile)
-        # Of a program or another long text, most is better than nothing.
-        short = self.inputs.get("kind") not in ("open", "task")
-        if short and "answer" in fields and is_cut_in_answer(text or ""):
-            fields["answer"] = ""
+        fields = parse_reply(self.signature, text or "", profile, self.inputs.get("kind"))
         if "answer" in fields and profile.answer_form == "text":
             # An option called "B" may be the text of A: an LM that was asked for texts means the
             # text.

@@ -21,11 +21,14 @@ _CUT_IN_ANSWER = re.compile(r'"answer"\s*:\s*"(?:[^"\\]|\\.)*\Z', re.IGNORECASE 
 _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
-def parse_reply(signature: object, text: str, profile: Profile) -> dict[str, Any]:
+def parse_reply(
+    signature: object, text: str, profile: Profile, kind: object = None
+) -> dict[str, Any]:
     """The output fields of a reply; every field is present, and a missing one is an empty string.
 
     A reply that is not a JSON object counts as argument and answer at once, so that an answer in
-    plain words can still be read; the reader of answers decides whether it is one.
+    plain words can still be read; the reader of answers decides whether it is one. An answer within
+    which a JSON reply ends is missing, unless the `kind` of the question has long answers.
     """
     names = fields_of(signature).outputs
     text = without_thoughts(text).text
@@ -37,12 +40,10 @@ def parse_reply(signature: object, text: str, profile: Profile) -> dict[str, Any
         return dict.fromkeys(names, "")
     if not fields:
         return dict.fromkeys(names, text.strip())
+    # Of `New` nobody knows whether it is New York; of a long text, most is better than nothing.
+    if kind not in ("open", "task") and _CUT_IN_ANSWER.search(text):
+        fields["answer"] = ""
     return {name: _as_text(fields.get(name)) for name in names}
-
-
-def is_cut_in_answer(text: str) -> bool:
-    """Whether a JSON reply ends within its answer: of `New` nobody knows whether it is New York."""
-    return _CUT_IN_ANSWER.search(text) is not None
 
 
 def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:

@@ -190,6 +190,6 @@ def member(name: str, given: object) -> Program:
         return SingleAgent(given)
     if not isinstance(given, Program):
         raise UserError(
-            f"{name}: {type(given).__name__} is no program: give one, or the name of a strategy"
+            f"{name}: {type(given).__name__} is not a program: give one, or the name of a strategy"
         )
     return given

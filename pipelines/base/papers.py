@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cache
-from importlib.resources import files
 
-import yaml
+from ...signatures.shipped import shipped_yaml
 
 
 @cache
 def _papers() -> dict[str, dict[str, object]]:
-    text = (files(__package__) / "papers.yaml").read_text(encoding="utf-8")
-    papers: dict[str, dict[str, object]] = yaml.safe_load(text)
+    papers: dict[str, dict[str, object]] = shipped_yaml(__package__, "papers.yaml")
     return papers
 
 

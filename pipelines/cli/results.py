@@ -101,7 +101,7 @@ def runs(request: RunsRequest, view: View) -> None:
     if request.sort not in SORTED_BY:
         raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
     usual, key = Path("runs"), SORTED_BY[request.sort]
-    listed = list_cards(request.folders or usual.parent.glob(usual.name))
+    listed = list_cards(request.folders or ([usual] if usual.is_dir() else []))
     known = [card for card in listed if key(card) is not None]
     unknown = [card for card in listed if key(card) is None]
     listed = [*sorted(known, key=key, reverse=True), *unknown]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import Kind
+from ...signatures.shipped import shipped_yaml
 from .aliases import squeezed
 
 SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
@@ -83,9 +82,7 @@ def _spec(
     return DatasetSpec(name, aliases=tuple(aliases), hub=Hub(**hub) if hub else None, **fields)
 
 
-_TEXT = (Path(__file__).parent / "catalogue.yaml").read_text(encoding="utf-8")
-# libyaml reads it ten times as fast, where PyYAML was built with it.
-_KNOWN = yaml.load(_TEXT, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+_KNOWN = shipped_yaml(__package__, "catalogue.yaml")
 SPECS: tuple[DatasetSpec, ...] = tuple(_spec(name, **fields) for name, fields in _KNOWN.items())
 
 

@@ -341,7 +341,7 @@ def none_readable(row: ResultRow, rows: int) -> str:
     )
     advice = (
         "check the LM, and that the questions have the right kind; replies are kept, so once the "
-        "LM is mended, give --no-cache and another --out"
+        "LM works, give --no-cache and another --out"
     )
     if row.truncated:
         shown, advice = (

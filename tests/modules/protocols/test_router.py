@@ -107,7 +107,7 @@ def test_rules_that_cannot_be_followed_are_refused(rule: Any, said: str) -> None
 
 
 def test_parts_are_programs() -> None:
-    with pytest.raises(fm.UserError, match="team: int is no program"):
+    with pytest.raises(fm.UserError, match="team: int is not a program"):
         fm.Router("simple", 3)  # type: ignore[arg-type]
     with pytest.raises(fm.UserError, match="no strategy 'wit'"):
         fm.Router("wit", fm.Deliberation(TEAM))

@@ -576,5 +576,5 @@ def test_own_modules_are_members_of_an_ensemble_that_loads_back(
     assert run(panel, lm=plain(server)).rows[0]["answer"] is not None
     panel.save(tmp_path / "panel")
     assert fm.load_program(tmp_path / "panel").describe() == panel.describe()
-    with pytest.raises(fm.UserError, match="int is no program"):
+    with pytest.raises(fm.UserError, match="int is not a program"):
         fm.Ensemble(["simple", 5])
