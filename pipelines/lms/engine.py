@@ -746,14 +746,15 @@ class Engine:
         return None
 
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
+        complete = reply.complete
+        fields = {
+            name: value
+            for name, value in vars(reply).items()
+            if name not in _SOMETIMES or value is not None
+        }
         for store in stores:
             # a record shows all that happened; the cache must not repeat a reply that was cut off
-            if not store.readonly and (reply.complete or isinstance(store, CallStore)):
-                fields = {
-                    name: value
-                    for name, value in vars(reply).items()
-                    if name not in _SOMETIMES or value is not None
-                }
+            if not store.readonly and (complete or isinstance(store, CallStore)):
                 store.put(key, self.model, fields)
 
 
