@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..base.usage import numbers_of
 from ..reading.answers import AnswerScore, answer_key, score
 from ..reading.row import ResultRow
 
@@ -14,6 +13,10 @@ STATES = ("right", "wrong", "unreadable")
 CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
 
 _WRONG = AnswerScore(False, None, None)
+
+_PER_QUESTION = {
+    name: f"{name}_per_question" for name in ("calls", "prompt_tokens", "completion_tokens")
+}
 
 
 def change(was: bool, now: bool) -> str:
@@ -80,9 +83,10 @@ class Figures:
 
         What is not known of a question is left out.
         """
-        for name, value in numbers_of(row.usage).items():
-            if name in ("calls", "prompt_tokens", "completion_tokens"):
-                self.mean(value, f"{name}_per_question")
+        usage = row.usage
+        for name, each in _PER_QUESTION.items():
+            if isinstance(value := usage.get(name), int | float):
+                self.mean(value, each)
 
     def report(self) -> dict[str, Any]:
         """Everything as nested dicts, in the order in which it was first counted."""

@@ -52,8 +52,9 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
             if turn.worker:
                 sent_back[str(turn.worker)] = agent
             continue
-        if turn.examined:
-            before = turn.examined["answer"]
+        examined = turn.examined
+        if examined:
+            before = examined["answer"]
         elif agent in DECIDERS or round <= spoke.get(agent, -1):
             continue
         elif not afresh:
@@ -63,7 +64,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
             towards = (prompted_by,) if prompted_by else tuple(holders)
             was, now = reading.right(before), reading.right(after)
             changes.append(Move(place, agent, before, after, was, now, towards))
-        if not turn.examined:
+        if not examined:
             held[agent], spoke[agent] = after, round
     return changes
 
@@ -118,9 +119,10 @@ class ForensicTally:
         if not answers_by_agent:
             return
         figures, reading, final = self._figures, Reading(row), bool(row.correct)
-        examined = [turn for turn in spoken if turn.examined is not None]
+        # Whether anybody answered more than once, or what somebody had answered.
+        talked = len(spoken) > len(answers_by_agent)
+        self._talked = self._talked or talked
         self._several = self._several or len({str(turn.agent) for turn in spoken}) > 1
-        self._talked = self._talked or len(spoken) > len(answers_by_agent)
         anybody_right = final or any(reading.right(turn.answer) for turn in spoken)
         figures.finished(row)
         if any(turn.blind for turn in spoken):
@@ -129,6 +131,25 @@ class ForensicTally:
         figures.mean(anybody_right, "oracle", "any_agent")
         figures.mean(anybody_right - final, "oracle", "gap")
         figures.count(anybody_right - final, "oracle", "lost")
+        if talked:
+            self._flips(spoken, answers_by_agent, reading)
+        self._vote(row, answers_by_agent, reading)
+        for move in moves(row, reading) if talked else ():
+            # From one right answer to another, nobody was persuaded of anything.
+            for speaker in () if move.was and move.now else move.towards:
+                way = _MOVES.get((move.was, move.now))
+                figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
+
+    def _change(self, before: str, after: str, *path: str) -> None:
+        self._figures.one_of(CHANGES, f"{before}_to_{after}", *path)
+
+    def _flips(
+        self,
+        spoken: Iterable[TurnFields],
+        answers_by_agent: Mapping[str, list[Any]],
+        reading: Reading,
+    ) -> None:
+        examined = [turn for turn in spoken if turn.examined is not None]
         for agent, answers in answers_by_agent.items():
             if len(answers) > 1 and not examined:
                 first, last = reading.state(answers[0]), reading.state(answers[-1])
@@ -137,15 +158,6 @@ class ForensicTally:
             handed = turn.examined.answer if turn.examined else None
             before, after = reading.state(handed), reading.state(turn.answer)
             self._change(before, after, "agent", str(turn.agent), "flips")
-        self._vote(row, answers_by_agent, reading)
-        for move in moves(row, reading):
-            # From one right answer to another, nobody was persuaded of anything.
-            for speaker in () if move.was and move.now else move.towards:
-                way = _MOVES.get((move.was, move.now))
-                figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
-
-    def _change(self, before: str, after: str, *path: str) -> None:
-        self._figures.one_of(CHANGES, f"{before}_to_{after}", *path)
 
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading

@@ -311,7 +311,9 @@ class AnswerSheet:
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
             # Rows were written as answers came in: they are put into the order of the questions.
-            self.rows.sort((question.id, repeat) for question in questions for repeat in range(most))
+            self.rows.sort(
+                (question.id, repeat) for question in questions for repeat in range(most)
+            )
             summary = summarise(
                 read_rows(path), len(questions), self.plan.program.report, run.about
             )

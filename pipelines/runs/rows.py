@@ -4,7 +4,6 @@ point.
 
 from __future__ import annotations
 
-import json
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, overload
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import MOST_LINE, cut_torn_line, lines_in, open_regular, opened
@@ -35,7 +35,7 @@ from ...modules.reading.row import (
     row_key,
 )
 from ..base.html import SHOWN_ROWS, html_result, html_table
-from ..base.journal import Journal, read_object
+from ..base.journal import Journal, parsed, read_object
 from ..base.typed import Signed, as_read, misfit
 from ..base.wording import counted
 from .folder import MANIFEST
@@ -286,10 +286,9 @@ class _RowCheck:
     def row(self, number: int, line: bytes) -> ResultRow:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
         try:
-            row = json.loads(line)
-        # Thousands of nested brackets end Python's parser, and are no row either.
-        except (ValueError, RecursionError):
-            row = None
+            row = from_json(line)
+        except ValueError:  # also for lone surrogates, which Python's own parser reads
+            row = parsed(line)
         if wrong := misfit(row, _ROW):
             raise UserError(
                 f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
