@@ -27,7 +27,7 @@ from ..base.journal import as_json
 from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
-from ..data import load as data
+from ..data import questions as data
 from ..lms.foreign import billed_as
 from ..meter.programs import Command, runs_on_workers
 from ..programs.resolve import parse_sets, program_given, program_of

@@ -31,7 +31,7 @@ from ..compilation.compile import compile_as_planned
 from ..compilation.outcome import compilation_in
 from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
-from ..data import load as data
+from ..data import questions as data
 from ..lms.store import CALLS as RECORD
 from ..lms.store import CallStore
 from ..programs.saved import saved_program

@@ -34,7 +34,7 @@ from ..base.run_files import (
 from ..base.wording import paused
 from ..comparison.compare import compare
 from ..comparison.verdict import UNDECIDED, A, B
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals
