@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
+import pydantic_core
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import (
@@ -36,11 +37,10 @@ def to_json(value: object) -> bytes:
 
 
 def from_json(text: str | bytes) -> Any:
-    """The value of a JSON text; of what orjson refuses, Python's own reader takes NaN and lone
-    halves of surrogate pairs. Raises ValueError, and RecursionError for one nested too deeply.
-    """
+    """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
     try:
-        return orjson.loads(text)
+        # Three times as fast as Python's own, which alone reads lone halves of surrogate pairs.
+        return pydantic_core.from_json(text)
     except ValueError:
         return json.loads(text)
 
