@@ -285,7 +285,8 @@ class _RowCheck:
     def row(self, number: int, line: bytes) -> ResultRow:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
         row = parsed(line)
-        if wrong := misfit(row, _ROW):
+        wrong = misfit(row, _ROW)
+        if row is None or wrong:
             raise UserError(
                 f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
                 "the line and run again"
