@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from .modules.base.errors import UserError as UserError
     from .modules.base.registry import Registry
     from .modules.base.together import together as together
-    from .modules.environment import CorpusEnvironment as CorpusEnvironment
-    from .modules.environment import RecordingEnvironment as RecordingEnvironment
-    from .modules.environment import ReplayEnvironment as ReplayEnvironment
-    from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
+    from .modules.environment.corpus import CorpusEnvironment as CorpusEnvironment
+    from .modules.environment.replay import RecordingEnvironment as RecordingEnvironment
+    from .modules.environment.replay import ReplayEnvironment as ReplayEnvironment
+    from .modules.environment.wikipedia import WikipediaEnvironment as WikipediaEnvironment
     from .modules.network.config import NetworkConfig as NetworkConfig
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.declared import Declared as Declared
@@ -104,7 +104,7 @@ _WHERE = {
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
     "Contest": ".pipelines.contest.outcome",
-    "CorpusEnvironment": ".modules.environment",
+    "CorpusEnvironment": ".modules.environment.corpus",
     "Declared": ".modules.protocols.declared",
     "Deliberation": ".modules.protocols.deliberation.deliberation",
     "Embedder": ".pipelines.data.embeddings",
@@ -119,8 +119,8 @@ _WHERE = {
     "Program": ".modules.protocols.program",
     "Question": ".modules.reading.question",
     "ROLES": ".modules.protocols.roles",
-    "RecordingEnvironment": ".modules.environment",
-    "ReplayEnvironment": ".modules.environment",
+    "RecordingEnvironment": ".modules.environment.replay",
+    "ReplayEnvironment": ".modules.environment.replay",
     "Role": ".modules.protocols.roles",
     "Router": ".modules.protocols.router.router",
     "RouterCalibration": ".modules.protocols.router.calibration",
@@ -136,7 +136,7 @@ _WHERE = {
     "Task": ".modules.agents.transcript",
     "Turn": ".modules.agents.transcript",
     "UserError": ".modules.base.errors",
-    "WikipediaEnvironment": ".modules.environment",
+    "WikipediaEnvironment": ".modules.environment.wikipedia",
     "acontest": ".pipelines.contest.contest",
     "aevaluate": ".pipelines.evaluation.evaluate",
     "all_agree": ".modules.agents.transcript",

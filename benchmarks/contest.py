@@ -35,7 +35,7 @@ import numpy as np
 
 import folkmoot as fm
 from folkmoot.modules.statistics.field import FieldWatch
-from folkmoot.pipelines.data.load import sample
+from folkmoot.pipelines.data.sampling import sample
 from folkmoot.pipelines.testing.replies import filled, gold, text_of, wrong
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))

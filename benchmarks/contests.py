@@ -31,7 +31,7 @@ from typing import Any
 from coding_tasks import CHECK, write_tasks  # type: ignore[import-not-found]
 
 import folkmoot as fm
-from folkmoot.pipelines.data.load import sample
+from folkmoot.pipelines.data.sampling import sample
 
 LARGE, SMALL, GEMMA = "local/qwen2.5-coder-1.5b", "local/qwen2.5-coder-0.5b", "local/gemma-3-270m"
 TALK = "deliberation:intuitive,reasoner:judge"

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from bm25s.stopwords import STOPWORDS_EN
 
-from folkmoot.modules.environment import CorpusEnvironment
+from folkmoot.modules.environment.corpus import CorpusEnvironment
 
 WORDS = 300_000
 WORDS_A_PARAGRAPH = 50

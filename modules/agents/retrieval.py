@@ -14,7 +14,7 @@ from ..base.calls import metered
 from ..base.errors import checked_among
 from ..base.fence import cut, one_line
 from ..base.together import together
-from ..environment import Environment
+from ..environment.base import Environment
 from ..reading.row import Passage, TurnDetails
 from ..reading.steps import parts_of
 from .seat import Seat, forget

@@ -86,7 +86,9 @@ class Usage:
         for name in _SUMS:
             a, b = own[name], others[name]
             own[name] = None if a is None or b is None else a + b
-        if self.finish_reason != other.finish_reason:
+        if self.finish_reason is None:
+            self.finish_reason = other.finish_reason
+        elif other.finish_reason not in (None, self.finish_reason):
             self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
         if other.probability is not None:
             self.probability = other.probability
@@ -107,12 +109,9 @@ class Usage:
         return UsageFields.of({name: own[name] for name in _SUMS})
 
 
-def _badness(finish_reason: str | None) -> tuple[int, str]:
-    """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
-    calls.
-    """
-    usual: dict[str | None, int] = {None: 0, "stop": 1}
-    return 3 if finish_reason in CUT_OFF else usual.get(finish_reason, 2), finish_reason or ""
+def _badness(finish_reason: str) -> tuple[bool, bool, str]:
+    """Sorts ways to end: the usual one, others, cut off; the same whatever the order of calls."""
+    return finish_reason in CUT_OFF, finish_reason != "stop", finish_reason
 
 
 CUT_OFF = ("length", "max_tokens")

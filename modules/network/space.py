@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from optuna.distributions import CategoricalDistribution
-
 from ..base.space import Parameter, Space, When, choice
 
 PAPER_STRATEGIES = (
@@ -12,7 +10,7 @@ PAPER_STRATEGIES = (
 )  # fmt: skip
 
 SPACE: Space = {
-    "agents": Parameter(CategoricalDistribution((5, 3, 7))),
+    "agents": Parameter(choice(5, 3, 7)),
     "strategies": Parameter(
         choice(
             list(PAPER_STRATEGIES),
@@ -23,19 +21,17 @@ SPACE: Space = {
             ["cot", "self_consistency"],
         )
     ),
-    "gamma": Parameter(CategoricalDistribution((0.0, 0.1, 0.3, 0.7))),
+    "gamma": Parameter(choice(0.0, 0.1, 0.3, 0.7)),
     # Three agents and fewer are all connected whatever k and p are.
-    "k": Parameter(CategoricalDistribution((2, 4)), When("agents", above=3)),
+    "k": Parameter(choice(2, 4), When("agents", above=3)),
     # From k = N - 1 on the graph is complete whatever p is.
-    "p": Parameter(CategoricalDistribution((0.0, 0.1, 0.5)), When("agents", above=1, less="k")),
-    "top": Parameter(CategoricalDistribution((None, 1, 3)), When("agents", above=3)),
-    "tie_break": Parameter(CategoricalDistribution(("first", "weight", "random")), default="first"),
-    "alpha": Parameter(CategoricalDistribution((0.1, 0.3)), When("gamma", above=0)),
-    "choice": Parameter(CategoricalDistribution(("sample", "argmax"))),
-    "weight": Parameter(
-        CategoricalDistribution(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))
-    ),
-    "lr": Parameter(CategoricalDistribution((0.001, 0.01))),
-    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
+    "p": Parameter(choice(0.0, 0.1, 0.5), When("agents", above=1, less="k")),
+    "top": Parameter(choice(None, 1, 3), When("agents", above=3)),
+    "tie_break": Parameter(choice("first", "weight", "random"), default="first"),
+    "alpha": Parameter(choice(0.1, 0.3), When("gamma", above=0)),
+    "choice": Parameter(choice("sample", "argmax")),
+    "weight": Parameter(choice("mean_trust", "accuracy", "log_odds", "fitted", "conditional")),
+    "lr": Parameter(choice(0.001, 0.01)),
+    "sampling.temperature": Parameter(choice(None, 0.5, 1.0)),
 }
 """Settings by the names of NetworkConfig and TrainingSettings; the paper's are among the values."""

@@ -3,7 +3,7 @@ pure.
 
 Answers are coded per question as whole numbers (Q, N), equal for equal answers, -1 for an
 abstention; `correct` (Q, N) says whether each is right, an abstention never. Embeddings of the
-questions are (Q, D). The paper's own weight, mean trust, is part of `voting.trust_consensus`.
+questions are (Q, D). The paper's own weight, mean trust, is part of `trust_consensus`.
 """
 
 from dataclasses import dataclass

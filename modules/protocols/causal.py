@@ -11,7 +11,6 @@ from itertools import cycle
 from typing import Annotated, Any, Unpack
 
 import dspy
-from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
 from ...signatures.examples import Worked
@@ -23,7 +22,7 @@ from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.saved_file import Described
-from ..base.space import Parameter, When
+from ..base.space import Parameter, When, choice, whole_numbers
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import Examined, ResultRow
@@ -72,9 +71,9 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
 
 
 _EVALUATED = When("evaluators", above=0)
-_SHARES = Parameter(CategoricalDistribution((0.34, 0.5, 0.67)), _EVALUATED)
-_ONE_TO_THREE = Parameter(IntDistribution(1, 3), _EVALUATED)
-_DRAWN = Parameter(CategoricalDistribution(("random", "first")), When("reasoners", above=1))
+_SHARES = Parameter(choice(0.34, 0.5, 0.67), _EVALUATED)
+_ONE_TO_THREE = Parameter(whole_numbers(1, 3), _EVALUATED)
+_DRAWN = Parameter(choice("random", "first"), When("reasoners", above=1))
 
 
 class CausalConsistency(
@@ -82,7 +81,7 @@ class CausalConsistency(
     name="causal",
     example="causal:R2E1",
     read=_read,
-    space={**WORDING, "sampling.temperature": Parameter(CategoricalDistribution((None, 0.0, 1.0)))},
+    space={**WORDING, "sampling.temperature": Parameter(choice(None, 0.0, 1.0))},
     order=("reasoners", "evaluators", "tie_break"),
     plot=Plot(
         "causal_plot",
@@ -130,8 +129,8 @@ class CausalConsistency(
 
     def __init__(
         self,
-        reasoners: Annotated[int, checked_whole, IntDistribution(1, 4)] = 2,
-        evaluators: Annotated[int, partial(checked_whole, least=0), IntDistribution(0, 2)] = 1,
+        reasoners: Annotated[int, checked_whole, whole_numbers(1, 4)] = 2,
+        evaluators: Annotated[int, partial(checked_whole, least=0), whole_numbers(0, 2)] = 1,
         *,
         th0: Annotated[float, _share, _SHARES] = 0.5,
         th1: Annotated[float, _share, _SHARES] = 0.5,

@@ -14,7 +14,6 @@ from types import FunctionType, MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
 import dspy
-from optuna.distributions import CategoricalDistribution
 from pydantic import BaseModel
 
 from ..agents.own_prompts import prompts_given
@@ -22,7 +21,7 @@ from ..agents.retrieval import retrieval_settings
 from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.saved_file import Described
-from ..base.space import Distribution, Parameter, Space
+from ..base.space import Declaration, Parameter, Space, choice
 from .declaration import Protocol, comma_items
 from .program import LAYOUT, Program, SeatTurns
 
@@ -45,7 +44,7 @@ class Said(Enum):
 
 WORDING: Space = {
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(choice(None, 0.5, 1.0)),
 }
 """What can be tuned in most of our own protocols, behind their settings."""
 
@@ -71,7 +70,9 @@ class Setting(NamedTuple):
     def tuned(self) -> Parameter | None:
         """How a study varies it, if at all."""
         for mark in self.marks:
-            parameter = Parameter(mark) if isinstance(mark, Distribution) else mark
+            # Optuna's own are known by what they can do: to import it takes long.
+            drawn = isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr")
+            parameter = Parameter(mark) if drawn else mark
             if isinstance(parameter, Parameter):
                 usual = parameter.default is None and Said.CHANGED in self.marks
                 return replace(parameter, default=self.default) if usual else parameter

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, Unpack
 
 import dspy
-from optuna.distributions import CategoricalDistribution
 
 from ...signatures.roles import Picker
 from ..agents.seat import Seat
@@ -22,7 +21,7 @@ from ..base.calls import (
     with_usage,
 )
 from ..base.errors import UserError, checked_among, checked_whole, said_by
-from ..base.space import Parameter, Space, When, lists
+from ..base.space import Parameter, Space, When, choice, lists
 from ..base.together import those_who_answer
 from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties
@@ -48,10 +47,10 @@ from .votes import (
 _ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _MEMBERS = Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False))
 _VOTE = partial(checked_among, allowed=VOTES)
-_TIES = Parameter(CategoricalDistribution(TIES), default="first")
+_TIES = Parameter(choice(*TIES), default="first")
 _STRONGEST: Space = {
     "strongest": Parameter(
-        CategoricalDistribution(tuple(STRATEGIES)),
+        choice(*STRATEGIES),
         When("tie_break", ("strongest",)),
         joins="tie_break",
         among="members",
@@ -109,7 +108,7 @@ class Ensemble(
     def __init__(
         self,
         members: Annotated[Sequence[str | dspy.Module | Callable[..., Any]], _members, _MEMBERS],
-        vote: Annotated[str, _VOTE, CategoricalDistribution(FITTED)] = "majority",
+        vote: Annotated[str, _VOTE, choice(*FITTED)] = "majority",
         weights: Sequence[float] | None = None,
         *,
         samples: Annotated[int, checked_whole, Said.CHANGED] = 1,

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, TypeVar
 
 import dspy
 from anyio import from_thread
-from optuna.distributions import CategoricalDistribution
 
 from ..agents.adapter import ProfileAdapter
 from ..agents.exchange import Exchange
@@ -27,7 +26,7 @@ from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError, checked_among
 from ..base.saved_file import Described
-from ..base.space import Parameter
+from ..base.space import Parameter, choice
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
@@ -337,7 +336,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seat.predict.lm = lm
 
 
-LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
+LAYOUT = Parameter(choice(*LAYOUTS), default=ROLE_LAST)
 """The place of instructions, as a part of a space."""
 
 

@@ -15,7 +15,8 @@ from ..agents.retrieval import InformedSeat
 from ..agents.seat import Seat
 from ..base.errors import UserError, checked_whole, did_you_mean
 from ..base.registry import Registry
-from ..environment import Environment, FunctionEnvironment, SeveralEnvironments
+from ..environment.base import Environment
+from ..environment.tools import FunctionEnvironment, SeveralEnvironments
 from .declaration import known_names
 from .short_names import distinct
 

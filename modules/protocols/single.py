@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Unpack
 
 import dspy
-from optuna.distributions import CategoricalDistribution
 
 from ..agents.demonstration import Demonstration, held, worked_example
 from ..agents.retrieval import checked_retrieval, with_queries
@@ -14,8 +13,8 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
-from ..base.space import Parameter, When
-from ..environment import Environment
+from ..base.space import Parameter, When, choice
+from ..environment.base import Environment
 from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
 from .program import Program, SeatTurns
@@ -25,8 +24,8 @@ from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 SELF_CONSISTENCY = "self_consistency"
 
 _VOTING = tuple(name for name, plan in STRATEGIES.items() if plan.samples is not None)
-_SAMPLES = Parameter(CategoricalDistribution((3, 5, 10)), When("strategy", _VOTING))
-_TIES = Parameter(CategoricalDistribution(("first", "random")), When("strategy", _VOTING))
+_SAMPLES = Parameter(choice(3, 5, 10), When("strategy", _VOTING))
+_TIES = Parameter(choice("first", "random"), When("strategy", _VOTING))
 
 
 def _read(parts: Sequence[str]) -> dict[str, object]:
@@ -81,9 +80,7 @@ class SingleAgent(
 
     def __init__(
         self,
-        strategy: Annotated[
-            str | None, Said.CHANGED, CategoricalDistribution(tuple(STRATEGIES))
-        ] = None,
+        strategy: Annotated[str | None, Said.CHANGED, choice(*STRATEGIES)] = None,
         *,
         role: Annotated[str | None, Said.CHANGED] = None,
         own_roles: Mapping[str, Any] | None = None,

@@ -6,8 +6,6 @@ import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, SupportsFloat
 
-import numpy as np
-
 from .statistics import mcnemar_midp
 
 FEW = 20
@@ -47,17 +45,19 @@ def clustered_mean(
 
     if len(values) != len(clusters):
         raise ValueError(f"{len(values)} values need as many clusters, not {len(clusters)}")
-    numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
-    if len(numbers) < 2:
+    residuals = dict.fromkeys(clusters, 0.0)
+    if len(residuals) < 2:
         raise ValueError("at least two clusters are needed")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    scores = np.asarray([float(value) for value in values])
-    groups, n, mean = len(numbers), len(scores), float(math.fsum(scores) / len(scores))
+    scores = [float(value) for value in values]
+    groups, n, mean = len(residuals), len(scores), math.fsum(scores) / len(scores)
     # Deviations are summed within a cluster first: alike ones do not cancel, and widen the
     # interval.
-    residuals = np.bincount([numbers[cluster] for cluster in clusters], weights=scores - mean)
-    error = math.sqrt(groups / (groups - 1) * math.fsum(residuals**2)) / n
+    for score, cluster in zip(scores, clusters, strict=True):
+        residuals[cluster] += score - mean
+    squares = math.fsum(residual**2 for residual in residuals.values())
+    error = math.sqrt(groups / (groups - 1) * squares) / n
     if error <= 1e-12 * max(1.0, abs(mean)):
         return Clustered(mean, mean, mean, mcnemar_midp(groups, 0) if mean else 1.0, groups)
     around = error * float(stdtrit(groups - 1, (1 + confidence) / 2))

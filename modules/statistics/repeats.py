@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean, variance
 from typing import NamedTuple
-
-import numpy as np
 
 
 class Spread(NamedTuple):
@@ -22,15 +21,20 @@ def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
     Unbiased, as in a one-way analysis of variance; the variance between questions is never below
     0. Raises ValueError unless two questions have two repeats each.
     """
-    repeated = [np.asarray(values, dtype=float) for values in scores if len(values) > 1]
+    repeated = [values for values in scores if len(values) > 1]
     if len(repeated) < 2:
         raise ValueError("two questions need at least two repeats each")
     freedom = sum(len(values) - 1 for values in repeated)
-    within = math.fsum(((values - values.mean()) ** 2).sum() for values in repeated) / freedom
-    means = [values.mean() for values in repeated]
+    means = [fmean(values) for values in repeated]
+    squares = (
+        (value - mean) ** 2
+        for values, mean in zip(repeated, means, strict=True)
+        for value in values
+    )
+    within = math.fsum(squares) / freedom
     # Means of few repeats also differ by chance, which is no difference between questions.
-    noise = within * float(np.mean([1 / len(values) for values in repeated]))
-    return Spread(within, max(0.0, float(np.var(means, ddof=1)) - noise))
+    noise = within * fmean(1 / len(values) for values in repeated)
+    return Spread(within, max(0.0, variance(means) - noise))
 
 
 def best_repeats(spread: Spread, question: float = 0.0, repeat: float = 1.0) -> float:

@@ -14,14 +14,8 @@ from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import (
-    Distribution,
-    Draw,
-    Setting,
-    coded,
-    grid_settings,
-    parameter_name,
-)
+from ...modules.base.space import Distribution, coded
+from .points import Draw, Setting, grid_settings, parameter_name
 
 DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
     "accuracy": "maximize",

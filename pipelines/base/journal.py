@@ -35,6 +35,16 @@ def to_json(value: object) -> bytes:
         return json.dumps(value).encode()
 
 
+def from_json(text: str | bytes) -> Any:
+    """The value of a JSON text; of what orjson refuses, Python's own reader takes NaN and lone
+    halves of surrogate pairs. Raises ValueError, and RecursionError for one nested too deeply.
+    """
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return json.loads(text)
+
+
 def write_json(path: Path, value: object) -> None:
     """Write atomically: a reader sees the old file or the new one, whole."""
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
@@ -58,7 +68,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
     """The object in the text of a file or a line; None if it is damaged or lacks a field."""
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and value.keys() >= set(fields) else None

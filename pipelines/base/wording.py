@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
@@ -21,6 +23,21 @@ way.
 """
 
 LONGEST_REASON = 300  # characters of an error that are shown
+
+
+@dataclass(frozen=True)
+class ProgressLine:
+    """A line of live progress: the work, its figures, and the share that is done, if known, which
+    gives the time left. A `picture`, as rich draws it, replaces the line where it can be redrawn;
+    it must be clean text. A pipe gets the line of a new `stage` at once.
+    """
+
+    label: str
+    parts: Iterable[str]
+    done: int = 0
+    total: int = 0
+    picture: Any = None
+    stage: int = 0
 
 
 def counted(number: int, thing: str) -> str:

@@ -11,7 +11,7 @@ import dspy
 from ...modules.base.errors import UserError
 from ...modules.reading.question import MAX_CHOICES, from_row
 from ..base.wording import counted
-from ..data.load import check_contexts
+from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating

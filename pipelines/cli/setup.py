@@ -13,8 +13,9 @@ from ...modules.reading.question import Question
 from ..base.settings import settings
 from ..base.wording import counted
 from ..data.aliases import naming
-from ..data.load import DataError, DataReading, check_contexts, stands_at, understand
+from ..data.load import DataError, DataReading, understand
 from ..data.places import list_datasets
+from ..data.questions import check_contexts, stands_at
 from ..lms.weights import get_weights, list_weights
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs

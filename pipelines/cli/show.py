@@ -13,8 +13,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..base.display import Screen, end_line
 from ..base.request import Spending
+from ..base.screen import Screen, end_line
 from ..base.wording import counted, used
 from .config import default_lines
 from .guard import STOPPED, results, say

@@ -27,10 +27,9 @@ from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeacher
 from ..base.budget import Account, BudgetSpent
-from ..base.display import ProgressLine
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, books_of, score_fields
-from ..base.wording import counted, paused, run_failed, used
+from ..base.wording import ProgressLine, counted, paused, run_failed, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate

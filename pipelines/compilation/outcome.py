@@ -12,7 +12,6 @@ from ...modules.reading.grading import ACCURACY
 from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.run_files import ScoreFields
-from ..base.sentences import sentence
 from ..base.wording import duration, percent, unanswered, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
@@ -20,6 +19,7 @@ from ..comparison.verdict import A, B
 from ..evaluation.earlier import Evaluation
 from ..plots.comparison import score_plot
 from .card import COMPILE, PROGRAM
+from .sentences import sentence
 
 COMPILED = "compiled"
 """The folder of the compiled program where the given one is handed over."""

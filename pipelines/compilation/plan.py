@@ -26,7 +26,7 @@ from ...optimizers.prompts.optimizers import OPTIMIZERS, PromptOptimizer, optimi
 from ..base.journal import as_json
 from ..base.request import folder_at, pairs_text
 from ..base.wording import counted
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train, noted
 from ..evaluation.estimate import (

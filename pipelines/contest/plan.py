@@ -30,7 +30,7 @@ from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, smallest_differences, total_cost
 from ..data import catalogue
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.check import check_writable, checked
 from ..evaluation.estimate import account_of, likely
 from ..evaluation.judging import metric_given

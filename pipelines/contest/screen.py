@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ...modules.base.fence import clean
-from ..base.display import ProgressLine
-from ..base.wording import duration, money
+from ..base.wording import ProgressLine, duration, money
 from ..comparison.table import table_lines
 from ..reporting.contested import Place
 from .race import Race

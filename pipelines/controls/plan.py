@@ -30,7 +30,7 @@ from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import account_of
 from ..evaluation.kept import questions_of

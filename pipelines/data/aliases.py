@@ -27,6 +27,9 @@ ALIASES = {
 }
 """Other names of each field, from public data sets; blanks, dashes and underscores do not count."""
 
+ColumnNames = Mapping[str, str | Sequence[str]]
+"""Field → the column that holds it; several for options in columns of their own."""
+
 _OPTION = re.compile(
     r"(?P<of>(?i:choices?|options?|opt|op|alternative|ending|sol|solution|answer|ans|candidate)[\s_.-]*)?"
     r"[\[(]?(?P<label>[A-Za-z]|(?<=[A-Za-z\s_.[(-])\d{1,2})[\])]?[.:]?"

@@ -17,7 +17,7 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
 from ..base.journal import read_object
-from ..data import load as data
+from ..data import questions as data
 from ..lms.named import SAMPLING
 from ..runs.manifest import MANIFEST
 

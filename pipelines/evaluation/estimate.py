@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.profile import DEFAULT_PROFILE
@@ -206,15 +205,13 @@ def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
         paid = [usage for usage in paid if usage.calls and usage.tokens and not usage.cached_calls]
         if not paid:
             continue
-        tokens = np.array(
-            [(usage.prompt_tokens, usage.completion_tokens) for usage in paid], dtype=float
-        )
-        n, sums = len(paid), tokens.sum(axis=1)
-        error = float(sums.std(ddof=1) / math.sqrt(n) / sums.mean()) if n > 1 else WIDEST
+        n, sums = len(paid), [usage.tokens or 0 for usage in paid]
+        error = stdev(sums) / math.sqrt(n) / fmean(sums) if n > 1 else WIDEST
         costs = [usage.cost_usd for usage in paid if usage.cost_usd is not None]
         cost = math.fsum(costs) / n if len(costs) == n else None
         seen = f"{counted(n, 'question')} of {folder}"
-        prompt, completion = tokens.mean(axis=0).tolist()
+        prompt = fmean(usage.prompt_tokens or 0 for usage in paid)
+        completion = fmean(usage.completion_tokens or 0 for usage in paid)
         # Two standard errors of the mean, and a tenth for what the pilot has not met.
         return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
     return None

@@ -34,7 +34,6 @@ from .answering import (
     CONCURRENCY,
 )
 from .earlier import Evaluation, earlier
-from .judging import agreement_with_people
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .request import EvaluateRequest
 from .sheet import AnswerSheet
@@ -203,6 +202,8 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
 def _check_judge(plan: EvaluationPlan, sheet: AnswerSheet) -> None:
     """Ask the judge about answers that people graded, and note the agreement."""
     if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
+        from .judge_sample import agreement_with_people  # imports NumPy
+
         at_once = min(plan.request.concurrency, CONCURRENCY)
         sheet.run.about["judge"] = run_sync(
             agreement_with_people, plan.metric, plan.judge_sample, at_once

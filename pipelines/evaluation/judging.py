@@ -1,31 +1,13 @@
-"""The judge of a run: its LM, and the agreement of its verdicts with those of people."""
+"""The metric of a run, and its judge's LM."""
 
 from __future__ import annotations
-
-import asyncio
-from collections.abc import Iterable
-from contextlib import suppress
 
 import dspy
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import asking, metered
 from ...modules.base.errors import UserError
-from ...modules.reading.grading import MetricError
 from ...modules.reading.metrics import JUDGE, Metric, metric_of
-from ...modules.reading.question import Question
-from ...modules.statistics.statistics import Estimate, cohens_kappa
-from ..base.run_files import JudgeFields, score_fields
-from ..data.load import load
 from ..lms.named import lm_given
-from ..runs.summary import rate
-from .answering import METRIC
-
-GIVEN, VERDICT = "given", "verdict"
-"""Columns of a sample: an answer, and whether people found it right."""
-
-_VERDICTS = {"true": True, "yes": True, "1": True, "right": True}
-_VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
 
 
 def metric_given(metric: object, judge_lm: object = None, judge_sample: object = None) -> Metric:
@@ -46,69 +28,6 @@ def metric_given(metric: object, judge_lm: object = None, judge_sample: object =
                 f"{name} is given, but the metric is {chosen.name}: take metric='judge', or drop it"
             )
     return chosen
-
-
-def sample_of(source: object) -> list[Question]:
-    """Read answers that people graded, from anything that `fm.load` takes: `answer` is the
-    reference, `given` the graded answer, and `verdict` right or wrong. Raises UserError for a row
-    without one of these.
-    """
-    rows = load(source, kind="open")
-    for row in rows:
-        if row.answer is None:
-            raise UserError(
-                f"the judge's sample: {row.id!r} has no reference: put it into the column answer"
-            )
-        if not str(row.meta.get(GIVEN) or "").strip():
-            raise UserError(
-                f"the judge's sample: {row.id!r} has no answer that was graded: add a column "
-                f"{GIVEN}"
-            )
-        if _verdict(row) is None:
-            raise UserError(
-                f"the judge's sample: {row.id!r} has the {VERDICT} {row.meta.get(VERDICT)!r}: "
-                "give true or false"
-            )
-    return rows
-
-
-async def agreement_with_people(
-    judge: JudgeMetric, sample: Iterable[Question], at_once: int
-) -> JudgeFields:
-    """The agreement of the judge with people: the share and Cohen's kappa, each with its interval;
-    the questions on which the judge is too kind, too strict or unreadable (which counts as
-    disagreement); and the usage of its calls.
-    """
-    rows, places = list(sample), asyncio.Semaphore(at_once)
-
-    async def verdict(row: Question) -> bool | None:
-        async with places:
-            with asking(seat=METRIC, question=row.id), suppress(MetricError):
-                return (await judge.grade(row, dspy.Prediction(answer=row.meta[GIVEN]))).correct
-        return None
-
-    with metered(each=True) as usage:
-        verdicts = await asyncio.gather(*map(verdict, rows))
-    people = [bool(_verdict(row)) for row in rows]
-    pairs = list(zip(rows, verdicts, people, strict=True))
-    # What the judge left open is in neither of kappa's two classes.
-    read = [(one, other) for _, one, other in pairs if one is not None]
-    kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
-    return JudgeFields(
-        lm=str(judge.lm.model),
-        checked=True,
-        agreement=rate(sum(one == other for _, one, other in pairs), len(pairs)),
-        kappa=score_fields(kappa, len(read)),
-        too_kind=[row.id for row, one, other in pairs if one and not other],
-        too_strict=[row.id for row, one, other in pairs if other and one is False],
-        unreadable=[row.id for row, one, _ in pairs if one is None],
-        usage=usage.to_dict(),
-    )
-
-
-def _verdict(row: Question) -> bool | None:
-    # Spreadsheets write 1 as 1.0.
-    return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))
 
 
 def judge_calls(metric: Metric) -> int:

@@ -15,7 +15,7 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import row_key
 from ..base.request import pairs_of
 from ..data import catalogue
-from ..data import load as data
+from ..data import questions as data
 from ..tasks.process import CommandError
 from .earlier import Evaluation, earlier
 from .repeats import ROLLOUTS_EACH
@@ -62,11 +62,11 @@ def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
     split = settings.split if source is None or catalogue.find(source) else None
     columns = pairs_of(settings.columns, "columns", "FIELD=COLUMN", "question=text")
     try:
-        questions = data.load(
+        questions = data.listed(
             wanted,
-            split,
-            settings.limit,
-            settings.seed,
+            split=split,
+            limit=settings.limit,
+            seed=settings.seed,
             columns=columns or None,
             kind=settings.kind,
         )

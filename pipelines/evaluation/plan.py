@@ -27,7 +27,7 @@ from ..base.journal import as_json
 from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
-from ..data import load as data
+from ..data import questions as data
 from ..lms.foreign import billed_as
 from ..meter.programs import Command, runs_on_workers
 from ..programs.resolve import parse_sets, program_given, program_of
@@ -49,7 +49,7 @@ from .check import (
     sampling_left_out,
 )
 from .estimate import CostEstimate, account_of, estimate, estimate_lines, left_of
-from .judging import judge_calls, metric_given, sample_of
+from .judging import judge_calls, metric_given
 from .kept import KeptAnswers, questions_of
 from .request import EvaluateRequest
 
@@ -265,7 +265,7 @@ def plan_evaluation(
     check_cluster(request, request.recheck or runs_on_workers(program), questions)
     if not isinstance(program, Foreign):
         data.check_passages(questions)
-    sample = None if request.judge_sample is None else sample_of(request.judge_sample)
+    sample = _judge_sample(request)
     program, lm = (program, None) if request.recheck else seating.seat(program)
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
     check_repeats(request.repeats)
@@ -328,6 +328,14 @@ def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
     return checked([question for question in asked if question.id in names])
+
+
+def _judge_sample(request: EvaluateRequest) -> list[Question] | None:
+    if request.judge_sample is None:
+        return None
+    from .judge_sample import sample_of  # imports NumPy
+
+    return sample_of(request.judge_sample)
 
 
 def _train(request: EvaluateRequest, program: Program) -> list[Question]:

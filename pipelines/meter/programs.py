@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from types import SimpleNamespace
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
@@ -37,7 +37,9 @@ from ..tasks.check import in_sandbox
 from ..tasks.folder import Workplace, left_in_folder, place_around
 from ..tasks.process import ENDING_SECONDS, MOST_OUTPUT, CommandError, last_lines, words_of
 from ..tasks.sandbox import Door, Started
-from .server import LOOPBACK, Endpoint, MeteredQuestion, metered_endpoint
+
+if TYPE_CHECKING:
+    from .server import Endpoint, MeteredQuestion
 
 COMMAND = "cmd:"
 """The prefix of a command where programs are named."""
@@ -148,6 +150,8 @@ class Metered(Foreign):
     async def _asked(self, *arguments: object, **fields: object) -> tuple[Any, list[TurnFields]]:
         if not _takes(self.module, ENDPOINT):
             return await super()._asked(*arguments, **fields)
+        from .server import LOOPBACK, metered_endpoint
+
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
         host = getattr(ASKER.get().place, "host", None) or LOOPBACK
         async with metered_endpoint(lms, dspy.settings.lm, host) as (endpoint, session):

@@ -30,7 +30,7 @@ from ..contest.card import KIND as CONTESTED
 from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
-from ..data.load import load_part
+from ..data.questions import load_part
 from ..evaluation.check import check_train
 from ..programs.build import NoParameter
 from ..programs.resolve import YAML_SUFFIXES, program_of

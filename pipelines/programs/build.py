@@ -10,19 +10,11 @@ from typing import Any
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry, refuse_from_file
-from ...modules.environment import (
-    CorpusEnvironment,
-    Environment,
-    FunctionEnvironment,
-    RecordingEnvironment,
-    ReplayEnvironment,
-    WikipediaEnvironment,
-)
+from ...modules.environment.base import Environment
+from ...modules.environment.tools import FunctionEnvironment
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
-from ..base.settings import settings
-from ..data import embeddings
 from ..meter.programs import own_program
 
 MakeLM = Callable[..., Any]
@@ -72,6 +64,8 @@ def made(
 
 def embedder(model: str) -> Any:
     """The embedder with the model of that name."""
+    from ..data import embeddings  # imports NumPy
+
     return embeddings.Embedder(model)
 
 
@@ -148,39 +142,23 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
     return make
 
 
-def _wikipedia(address: str = "") -> WikipediaEnvironment:
-    host, _, path = address.partition("/")
-    return WikipediaEnvironment(
-        host or "en.wikipedia.org", path=f"/{path or 'w/api.php'}", cache_dir=settings().cache
-    )
-
-
-def _recording(rest: str) -> RecordingEnvironment:
-    path, _, environment = rest.partition(":")
-    if not path or not environment:
-        raise UserError(
-            f"record:{rest} names no file or no environment: write record:pages.jsonl:wikipedia"
-        )
-    return RecordingEnvironment(environment_of(environment), path)
-
-
 _FORMS = (
     "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
     "record:PATH:ENVIRONMENT, replay:PATH or module:function"
 )
-_BUILT_IN: dict[str, MakeEnvironment] = {
-    "corpus": lambda path: CorpusEnvironment(path, index_dir=settings().cache),
-    "wikipedia": _wikipedia,
-    "replay": ReplayEnvironment,
-    "record": _recording,
-}
 _WIKIPEDIA = re.compile(
     r"wikipedia(?::(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?)?", re.IGNORECASE
 )
 _NEED_MORE = ("corpus", "replay", "record")
-ENVIRONMENTS: Registry[MakeEnvironment] = Registry(
-    "environments", _environment_maker, lambda: _BUILT_IN
-)
+
+
+def _built_in() -> dict[str, MakeEnvironment]:
+    from .environments import built_in  # imports NumPy
+
+    return built_in(environment_of)
+
+
+ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_maker, _built_in)
 
 
 def environment_of(value: Any) -> Any:
@@ -194,7 +172,7 @@ def environment_of(value: Any) -> Any:
     named = ENVIRONMENTS.spec(value) if isinstance(value, str) else None
     if named is None or (not named.rest and (value.endswith(":") or named.name in _NEED_MORE)):
         meant = did_you_mean(str(value).partition(":")[0], ENVIRONMENTS.names())
-        others = [name for name in ENVIRONMENTS.names() if name not in _BUILT_IN]
+        others = [name for name in ENVIRONMENTS.names() if name not in _built_in()]
         raise UserError(
             f"there is no environment {value!r}{'' if named else meant}: give {_FORMS}"
             + (f", or {', '.join(others)} of installed packages" if others else "")

@@ -13,7 +13,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.journal import as_json
 from ..base.run_files import LMFields, Manifest, RunSettings
-from ..data.load import fingerprint, origin_of
+from ..data.questions import fingerprint, origin_of
 from ..lms.named import lm_identity, settings_of
 from .manifest import made_with
 

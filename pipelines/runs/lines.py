@@ -12,9 +12,9 @@ from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
 from ...modules.statistics.repeats import Spread, best_repeats
 from ...modules.statistics.statistics import wilson
-from ..base.display import ProgressLine
 from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import (
+    ProgressLine,
     asked,
     calls_used,
     counted,

@@ -18,7 +18,7 @@ from ...modules.reading.row import CHECK, ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
 from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.repeats import spread_of
-from ...modules.statistics.statistics import bootstrap_mean, wilson
+from ...modules.statistics.statistics import wilson
 from ..base.run_files import (
     Counts,
     Flaky,
@@ -227,7 +227,13 @@ def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
     if is_rate:
         mean, low, high, *_ = clustered_mean(scores, range(n))
         return score_fields((mean, max(0.0, low), min(1.0, high)), n)
-    return score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), n).but(rate=False)
+    return _bootstrapped(scores).but(rate=False)
+
+
+def _bootstrapped(scores: Sequence[float]) -> ScoreFields:
+    from ...modules.statistics.resampling import bootstrap_mean  # imports NumPy
+
+    return score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), len(scores))
 
 
 class QuestionMeans:
@@ -339,8 +345,7 @@ class _Tally:
         is_rate, scores = self.is_rate, dict[str, ScoreFields]()
         if em := self._em.means():
             scores["em"] = mean_score(em, is_rate=True)
-            f1 = bootstrap_mean(self._f1.means(), seed=BOOTSTRAP_SEED)
-            scores["f1"] = score_fields(f1, len(em))
+            scores["f1"] = _bootstrapped(self._f1.means())
         if strict := self._strict.means():
             scores["accuracy_strict"] = mean_score(strict, is_rate=True)
         return {

@@ -23,7 +23,7 @@ from ...modules.protocols.router.router import PERSON
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.question import INPUTS, Question, from_row
 from ..base.budget import Budget, BudgetSpent
-from ..data.load import check_contexts
+from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names, lms_in, seat_engines
 from ..lms.endpoint import without_keys
 from ..programs.resolve import parse_sets, program_given, program_of

@@ -9,7 +9,7 @@ from typing import Any
 from ...modules.network.selector import StrategySelector as StrategySelector
 from ...modules.network.strategy_network import StrategyNetwork as StrategyNetwork
 from ..base.request import entry
-from ..data import load as data
+from ..data import questions as data
 from ..data.embeddings import Embedder
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate

@@ -19,7 +19,7 @@ from ...optimizers.policy.settings import STANDING, TrainingSettings
 from ..base.budget import Unanswered
 from ..base.run_files import books_of
 from ..data.embeddings import Embedder
-from ..data.load import fingerprint
+from ..data.questions import fingerprint
 from ..evaluation.answering import lms_in
 from ..lms.foreign import metering
 from ..runs.books import open_books

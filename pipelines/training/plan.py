@@ -19,7 +19,7 @@ from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account
 from ..base.request import folder_at
 from ..base.wording import counted
-from ..data import load as data
+from ..data import questions as data
 from ..data.embeddings import Embedder
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train

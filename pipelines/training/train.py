@@ -16,10 +16,10 @@ from ...modules.network.config import NetworkConfig
 from ...modules.network.strategy_network import StrategyNetwork
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings
-from ..base.display import ProgressLine, displayed
+from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.run_files import LMFields
-from ..base.wording import counted
+from ..base.wording import ProgressLine, counted
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.run import Tracking

@@ -35,7 +35,7 @@ from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameter
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
 from ..base.run_files import RunSettings, books_of
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of

@@ -16,13 +16,14 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.saved_file import FILE, read_document
-from ...modules.base.space import coded, key_of, options
+from ...modules.base.space import coded
 from ...modules.protocols.declaration import Replays
 from ...modules.protocols.foreign import STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
+from ...optimizers.structure.points import key_of, options
 from ..base.budget import BudgetSpent
 from ..base.run_files import books_of
 from ..compilation.card import PROGRAM
@@ -30,7 +31,7 @@ from ..compilation.compile import compile_as_planned
 from ..compilation.outcome import compilation_in
 from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
-from ..data import load as data
+from ..data import questions as data
 from ..lms.store import CALLS as RECORD
 from ..lms.store import CallStore
 from ..programs.saved import saved_program

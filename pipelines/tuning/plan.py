@@ -14,7 +14,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.request import folder_at, pairs_text, split_items
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import judge_calls, metric_given
 from ..lms.named import lm_given

@@ -10,8 +10,8 @@ import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from ...modules.base.space import Setting, key_of
 from ...modules.statistics.effects import Effect, Tried, effects
+from ...optimizers.structure.points import Setting, key_of
 from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
 from ..base.wording import counted, percent, signed_interval, unanswered, used
 from ..comparison.verdict import A, B

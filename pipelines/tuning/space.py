@@ -13,14 +13,14 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import (
-    Distribution,
+from ...modules.base.space import Distribution, Parameter, Space, choice, coded
+from ...modules.protocols.declaration import Protocol, Trainable
+from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS
+from ...modules.protocols.saved import hashes
+from ...optimizers.structure.points import (
     Draw,
-    Parameter,
     Setting,
-    Space,
-    choice,
-    coded,
     constructed,
     decoded,
     draw_setting,
@@ -28,10 +28,6 @@ from ...modules.base.space import (
     options,
     parameter_name,
 )
-from ...modules.protocols.declaration import Protocol, Trainable
-from ...modules.protocols.program import Program
-from ...modules.protocols.registry import PROTOCOLS
-from ...modules.protocols.saved import hashes
 from ..lms.named import lm
 from ..programs.build import MakeLM, made, takes_list
 from ..programs.resolve import program_of
@@ -179,7 +175,7 @@ class TuneSpace:
         branch = self.branches[0]
         setting: Setting = {}
         if len(self.branches) > 1:
-            setting[PROGRAM] = draw(PROGRAM, choice(*(each.label for each in self.branches)))
+            setting[PROGRAM] = draw(PROGRAM, choice(*(each.label for each in self.branches)).made())
             branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
@@ -192,7 +188,7 @@ class TuneSpace:
                 name = f"{prefix}{LMS}{seat}"
                 setting[name] = choices[0]
                 if len(choices) > 1:
-                    setting[name] = decoded(draw(name, choice(*choices)))
+                    setting[name] = decoded(draw(name, choice(*choices).made()))
         return setting
 
     def branch(self, setting: Mapping[str, Any]) -> Branch:

@@ -14,14 +14,7 @@ from typing import Any
 from ...modules.base.calls import plus
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.base.space import (
-    Parameter,
-    Setting,
-    choice,
-    draw_setting,
-    grid_settings,
-    key_of,
-)
+from ...modules.base.space import Parameter, choice
 from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.program import Program
@@ -29,6 +22,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.answers import em_f1
 from ...modules.reading.metrics import Metric
 from ...modules.reading.row import ResultRow, score_in
+from ...optimizers.structure.points import Setting, draw_setting, grid_settings, key_of
 from ..base.budget import BudgetSpent, Unanswered
 from ..base.run_files import RunSettings, books_of
 from ..base.wording import common_error, counted

@@ -20,7 +20,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...modules.statistics.effects import Effect
 from ..base.budget import BudgetSpent, Unanswered, only_shows
-from ..base.display import ProgressLine, displayed
+from ..base.display import displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
@@ -31,10 +31,10 @@ from ..base.run_files import (
     TrialEntry,
     WinnerJudged,
 )
-from ..base.wording import paused
+from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
 from ..comparison.verdict import UNDECIDED, A, B
-from ..data import load as data
+from ..data import questions as data
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals

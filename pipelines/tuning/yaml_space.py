@@ -11,26 +11,25 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution, IntDistribution
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
 from ...modules.base.space import (
     MOST_VALUES,
+    Declaration,
     Distribution,
     Parameter,
     Space,
     When,
     choice,
-    constructed,
     lists,
-    options,
-    settled,
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
+from ...optimizers.structure.points import constructed, options, settled
 from ..base.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, NoParameter, takes, takes_list
@@ -185,7 +184,7 @@ def _with_roles(space: Space, names: Sequence[str]) -> Space:
     widened = dict(space)
     for name, parameter in space.items():
         if names and parameter.of_roles is not None:
-            widened[name] = replace(parameter, values=parameter.of_roles(names))
+            widened[name] = replace(parameter, given=parameter.of_roles(names))
     return widened
 
 
@@ -242,7 +241,7 @@ def _narrowed(
             fixed[name] = value
         else:
             parameter = space.get(name, Parameter(distribution))
-            space[name] = replace(parameter, values=distribution, joins=None, among=None)
+            space[name] = replace(parameter, given=distribution, joins=None, among=None)
     return space, fixed
 
 
@@ -275,12 +274,14 @@ def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
             # Called for its check alone.
             optimizer_of(each, str(preset))
     return {
-        OPTIMIZER: Parameter(CategoricalDistribution(tuple(named))),
-        PRESET: Parameter(CategoricalDistribution(tuple(presets)), When(OPTIMIZER, compiled)),
+        OPTIMIZER: Parameter(choice(*named)),
+        PRESET: Parameter(choice(*presets), When(OPTIMIZER, compiled)),
     }
 
 
-def _values(where: str, protocol: Protocol, name: str, value: Any) -> Distribution | None:
+def _values(
+    where: str, protocol: Protocol, name: str, value: Any
+) -> Distribution | Declaration | None:
     """The values that a spec gives a parameter; None for a fixed value that the space does not
     declare.
     """
@@ -314,7 +315,7 @@ def _values(where: str, protocol: Protocol, name: str, value: Any) -> Distributi
     return choice(value) if declared is not None else None
 
 
-def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> Distribution:
+def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> Declaration:
     items, least = value["of"], value.get("least", 1)
     most = value.get("most", len(_as_list(items)))
     if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):

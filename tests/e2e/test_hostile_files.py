@@ -19,7 +19,8 @@ from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
 
 import folkmoot as fm
-from folkmoot.modules.environment import CorpusEnvironment, RecordingEnvironment, ReplayEnvironment
+from folkmoot.modules.environment.corpus import CorpusEnvironment
+from folkmoot.modules.environment.replay import RecordingEnvironment, ReplayEnvironment
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.protocols.registry import PROTOCOLS

@@ -20,7 +20,7 @@ from folkmoot.modules.reading.answers import same_answer
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reading.row import ResultRow
 from folkmoot.modules.statistics.statistics import wilson
-from folkmoot.pipelines.data.load import check_labelled
+from folkmoot.pipelines.data.questions import check_labelled
 from folkmoot.pipelines.evaluation.evaluate import evaluate
 from folkmoot.pipelines.lms.named import lm as lm_named
 from folkmoot.pipelines.testing.replies import Body, filled, text_of, wrong

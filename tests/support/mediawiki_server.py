@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from folkmoot.modules.environment import WikipediaEnvironment, mediawiki
+from folkmoot.modules.environment import mediawiki
+from folkmoot.modules.environment.wikipedia import WikipediaEnvironment
 from folkmoot.pipelines.testing.server import LoopbackServer
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Annotated, Any, Unpack
 
 import dspy
-from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ....signatures.roles import Judge, Picker
 from ...agents.exchange import Exchange, Hear, hear_all
@@ -19,9 +18,9 @@ from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
 from ...base.errors import UserError, checked_among, checked_whole
-from ...base.space import Distribution, Parameter, Space, When, lists
+from ...base.space import Declaration, Parameter, Space, When, choice, lists, whole_numbers
 from ...base.together import together
-from ...environment import Environment
+from ...environment.base import Environment
 from ...reading.row import ResultRow
 from ...reports.deliberation import deliberation_report
 from ..declaration import MAX_ROUNDS, Plot
@@ -35,7 +34,7 @@ from .tie_breaks import BUILT_IN, chosen, named
 MAX_AGENTS = 8
 
 
-def _roles(own: Sequence[str] = ()) -> Distribution:
+def _roles(own: Sequence[str] = ()) -> Declaration:
     return lists([*own, *SPEAKERS], 2, 3)
 
 
@@ -44,13 +43,13 @@ _SEARCHED = tuple(name for name, rule in BUILT_IN.items() if not rule.picks)
 _VOTES = tuple(name for name, rule in BUILT_IN.items() if rule.votes)
 _TIES: Space = {
     "ties": Parameter(
-        CategoricalDistribution(("first", "random")),
+        choice("first", "random"),
         When("tie_break", _VOTES),
         joins="tie_break",
         default="first",
     ),
     "strongest": Parameter(
-        CategoricalDistribution(SPEAKERS),
+        choice(*SPEAKERS),
         When("tie_break", ("strongest",)),
         joins="tie_break",
         among="roles",
@@ -113,14 +112,12 @@ class Deliberation(
         roles: Annotated[Sequence[str] | Mapping[str, Any], Parameter(_roles(), of_roles=_roles)],
         tie_break: Annotated[
             str | Callable[[list[dict[str, object]]], str | None],
-            CategoricalDistribution(_SEARCHED),
+            choice(*_SEARCHED),
         ] = "judge",
-        max_rounds: Annotated[int, checked_whole, IntDistribution(1, MAX_ROUNDS)] = MAX_ROUNDS,
+        max_rounds: Annotated[int, checked_whole, whole_numbers(1, MAX_ROUNDS)] = MAX_ROUNDS,
         *,
         own_roles: Mapping[str, Any] | None = None,
-        opening: Annotated[
-            str, _OPENING, Said.CHANGED, CategoricalDistribution(OPENINGS)
-        ] = "in_turn",
+        opening: Annotated[str, _OPENING, Said.CHANGED, choice(*OPENINGS)] = "in_turn",
         seed: Annotated[int, Said.DRAWN] = 0,
         environment: Environment | None = None,
         retrieval: Annotated[str, checked_retrieval] = "queries",

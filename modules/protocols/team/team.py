@@ -9,7 +9,6 @@ from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Unpack
 
 import dspy
-from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ....signatures import team as words
 from ....signatures.examples import WORKED, Worked
@@ -23,9 +22,9 @@ from ...base.calls import ASKER, metered
 from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
 from ...base.saved_file import Described
-from ...base.space import Distribution, Parameter, When, lists
+from ...base.space import Declaration, Parameter, When, choice, lists, whole_numbers
 from ...base.together import together
-from ...environment import Environment
+from ...environment.base import Environment
 from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
@@ -52,11 +51,11 @@ class SupervisorDecision(NamedTuple):
     suggestion: str
 
 
-def _workers(own: Sequence[str] = ()) -> Distribution:
+def _workers(own: Sequence[str] = ()) -> Declaration:
     return lists([*own, *WORKERS], least=1, most=3, ordered=False, repeated=True)
 
 
-_TIES = Parameter(CategoricalDistribution(("first", "random")), When("max_retries", above=0))
+_TIES = Parameter(choice("first", "random"), When("max_retries", above=0))
 
 
 class SupervisedTeam(
@@ -112,8 +111,8 @@ class SupervisedTeam(
         environment: Environment | None = None,
         *,
         own_roles: Mapping[str, Any] | None = None,
-        max_steps: Annotated[int, checked_whole, CategoricalDistribution((5, 8, 10, 15))] = 8,
-        max_retries: Annotated[int, partial(checked_whole, least=0), IntDistribution(0, 3)] = 3,
+        max_steps: Annotated[int, checked_whole, choice(5, 8, 10, 15)] = 8,
+        max_retries: Annotated[int, partial(checked_whole, least=0), whole_numbers(0, 3)] = 3,
         demonstration: Demonstration = None,
         styles: bool = True,
         limits: Annotated[bool, Said.CHANGED] = True,

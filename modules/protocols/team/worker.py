@@ -16,7 +16,7 @@ from ...agents.seat import Seat, forget, problem_of
 from ...agents.transcript import Task, Turn
 from ...base.calls import metered
 from ...base.fence import cut, one_line
-from ...environment import Environment, Session
+from ...environment.base import Environment, Session
 from ...reading.answers import read_vote
 from ...reading.row import TurnDetails
 from .actions import MAX_ARGUMENT_CHARS, Action, read_action

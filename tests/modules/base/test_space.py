@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.base.space import coded, decoded, draw_setting, grid_settings, lists, options
+from folkmoot.modules.base.space import coded, lists
+from folkmoot.optimizers.structure.points import decoded, draw_setting, grid_settings, options
 from folkmoot.optimizers.structure.search import grid, parameters_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
@@ -26,14 +27,14 @@ def test_every_json_value_is_kept_by_a_distribution(value: Any) -> None:
 
 
 def test_lists_of_items() -> None:
-    assert options(lists("ab", 1, 2)) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
-    assert options(lists("ab", 2, 2, ordered=False)) == [["a", "b"]]
-    assert options(lists("ab", 2, 2, ordered=False, repeated=True)) == [
+    assert options(lists("ab", 1, 2).made()) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
+    assert options(lists("ab", 2, 2, ordered=False).made()) == [["a", "b"]]
+    assert options(lists("ab", 2, 2, ordered=False, repeated=True).made()) == [
         ["a", "a"],
         ["a", "b"],
         ["b", "b"],
     ]
-    assert len(options(lists("ab", 2, 3, repeated=True)) or ()) == 4 + 8
+    assert len(options(lists("ab", 2, 3, repeated=True).made()) or ()) == 4 + 8
     with pytest.raises(ValueError, match="too many"):
         lists(range(20), 10)
 

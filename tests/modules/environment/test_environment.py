@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.environment import CorpusEnvironment, Environment, Observation, Page
+from folkmoot.modules.environment import Environment, Observation, Page
+from folkmoot.modules.environment.corpus import CorpusEnvironment
 from folkmoot.modules.reading.sentences import sentences
 
 DOCUMENTS = [
@@ -255,7 +256,7 @@ def stamp(folder: Path) -> dict[str, tuple[int, int]]:
 
 CHILD = """
 import asyncio, sys
-from folkmoot.modules.environment import CorpusEnvironment
+from folkmoot.modules.environment.corpus import CorpusEnvironment
 corpus = CorpusEnvironment(sys.argv[1], index_dir=sys.argv[2])
 print(len(corpus), asyncio.run(corpus.closest("Babbage engine", 2)))
 """

@@ -14,14 +14,9 @@ from children import Child, code
 from mortal import largest_file
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.environment import (
-    CorpusEnvironment,
-    Environment,
-    Observation,
-    Page,
-    RecordingEnvironment,
-    ReplayEnvironment,
-)
+from folkmoot.modules.environment import Environment, Observation, Page
+from folkmoot.modules.environment.corpus import CorpusEnvironment
+from folkmoot.modules.environment.replay import RecordingEnvironment, ReplayEnvironment
 
 DOCUMENTS = [
     {"id": "ada", "title": "Ada Lovelace", "text": "Ada was a mathematician. She met Babbage."},
@@ -110,7 +105,8 @@ def test_processes_that_record_at_once_agree_on_every_page(record: Path) -> None
 
 CHILD = """
 import asyncio, itertools, sys
-from folkmoot.modules.environment import CorpusEnvironment, RecordingEnvironment
+from folkmoot.modules.environment.corpus import CorpusEnvironment
+from folkmoot.modules.environment.replay import RecordingEnvironment
 async def work():
     corpus = CorpusEnvironment([{"title": "A", "text": "word " * 20000}])
     recording = RecordingEnvironment(corpus, sys.argv[1])

@@ -21,8 +21,9 @@ from mediawiki_server import quick as quick
 
 from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.environment import WikipediaEnvironment, addresses
+from folkmoot.modules.environment import addresses
 from folkmoot.modules.environment.addresses import is_public
+from folkmoot.modules.environment.wikipedia import WikipediaEnvironment
 
 
 @pytest.fixture

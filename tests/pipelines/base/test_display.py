@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from folkmoot.pipelines.base.display import ProgressLine, displayed
+from folkmoot.pipelines.base.display import displayed
+from folkmoot.pipelines.base.wording import ProgressLine
 
 
 class Terminal(io.StringIO):

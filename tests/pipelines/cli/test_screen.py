@@ -9,7 +9,7 @@ from cli_helpers import folkmoot, lm
 from rich.table import Table
 from rich.text import Text
 
-from folkmoot.pipelines.base.display import Screen
+from folkmoot.pipelines.base.screen import Screen
 from folkmoot.pipelines.cli.show import show_result
 from folkmoot.pipelines.testing.server import ScriptedServer
 

@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.question import Question
 from folkmoot.pipelines.data import catalogue
-from folkmoot.pipelines.data.load import (
+from folkmoot.pipelines.data.load import load
+from folkmoot.pipelines.data.places import list_datasets
+from folkmoot.pipelines.data.questions import (
     check_labelled,
     check_overlap,
     fingerprint,
-    load,
     overlap,
     recorded,
-    sample,
 )
-from folkmoot.pipelines.data.places import list_datasets
+from folkmoot.pipelines.data.sampling import sample
 
 ROWS: list[dict[str, Any]] = [
     {"id": "1", "question": "Where, then?", "choices": {"A": "bank", "B": "the \"mall\""},

@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.data.load import DataError, fingerprint, load
+from folkmoot.pipelines.data.load import DataError, load
+from folkmoot.pipelines.data.questions import fingerprint
 from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 

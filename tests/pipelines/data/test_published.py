@@ -16,7 +16,8 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.answers import score
 from folkmoot.modules.reading.column_kind import kind_of_column
 from folkmoot.modules.reading.question import Question
-from folkmoot.pipelines.data.load import listed, load, understand
+from folkmoot.pipelines.data.load import load, understand
+from folkmoot.pipelines.data.questions import listed
 
 Q = "What is asked?"
 

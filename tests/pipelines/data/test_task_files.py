@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.pipelines.data.load import check_labelled, fingerprint
+from folkmoot.pipelines.data.questions import check_labelled, fingerprint
 
 FILES = {"src/add.py": "def add(a, b):\n    return a - b\n"}
 TESTS = {"test_add.py": "from src.add import add\n"}

@@ -18,7 +18,8 @@ from injection import ATTACKS, TARGET, Attack, susceptibility
 import folkmoot as fm
 from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
-from folkmoot.modules.environment import CorpusEnvironment, Environment, Page
+from folkmoot.modules.environment import Environment, Page
+from folkmoot.modules.environment.corpus import CorpusEnvironment
 from folkmoot.pipelines.plots.dialogues import dialogues_page
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields

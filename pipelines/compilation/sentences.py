@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from .wording import counted, percent, signed
+from ..base.wording import counted, percent, signed
 
 
 def sentence(package: str, template: str, name: str, *values: object) -> str:
