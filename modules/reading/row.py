@@ -173,14 +173,12 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     return least if score is None or row.error is not None else score
 
 
-def taken(row: ResultRow, usage: Usage | None = None) -> Usage:
-    """The bill of a row without caches; None in it where a cost is not known. `usage` is that of
-    the row, where it was read before.
-    """
+def taken(row: ResultRow) -> Usage:
+    """The bill of a row without caches; None in it where a cost is not known."""
     row = ResultRow.of(row)
     if row.takes is not None:
         return Usage.of(row.takes)
-    usage = usage or Usage.of(row.usage)
+    usage = Usage.of(row.usage)
     if usage.cached_calls:  # of what these took, nothing was noted
         return Usage.unknown(usage.calls, usage.truncated_calls)
     return usage

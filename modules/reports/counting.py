@@ -42,10 +42,10 @@ class Figures:
 
     def __init__(self) -> None:
         # The sum of each, and the number of values in a mean.
-        self._sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0, 0])
+        self._sums: dict[tuple[str, ...], list[float]] = defaultdict(
+            lambda: [0, 0], {("questions",): [0, 0], ("errors",): [0, 0]}
+        )
         self._listed: set[tuple[str, ...]] = set()
-        self.count(0, "questions")
-        self.count(0, "errors")
 
     def count(self, number: float, *path: str) -> None:
         """Add to a count; 0 makes it appear."""
