@@ -320,9 +320,9 @@ def check_choices(choices: object, name: str) -> dict[str, str] | None:
         raise UserError(
             f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none"
         )
-    checked = {}
+    checked, needs = {}, f"{name} needs a label for each choice"
     for label, text in choices.items():
-        key = require_text(label, f"{name} needs a label for each choice").strip()
+        key = require_text(label, needs).strip()
         checked[key] = require_text(text, f"{name} needs a text for choice {key!r}").strip()
     if len({label.casefold() for label in checked}) < len(choices):
         raise UserError(

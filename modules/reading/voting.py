@@ -213,5 +213,7 @@ def _leaders(scores: Mapping[str, float]) -> list[str]:
     """
     top = max(scores.values(), default=0.0)
     return [
-        a for a, score in scores.items() if math.isclose(score, top, rel_tol=1e-12, abs_tol=1e-12)
+        answer
+        for answer, score in scores.items()
+        if score == top or math.isclose(score, top, rel_tol=1e-12, abs_tol=1e-12)
     ]

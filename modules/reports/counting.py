@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..reading.answers import AnswerScore, answer_key, score
@@ -42,10 +42,10 @@ class Figures:
 
     def __init__(self) -> None:
         # The sum of each, and the number of values in a mean.
-        self._sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0, 0])
+        self._sums: dict[tuple[str, ...], list[float]] = defaultdict(
+            lambda: [0, 0], {("questions",): [0, 0], ("errors",): [0, 0]}
+        )
         self._listed: set[tuple[str, ...]] = set()
-        self.count(0, "questions")
-        self.count(0, "errors")
 
     def count(self, number: float, *path: str) -> None:
         """Add to a count; 0 makes it appear."""
@@ -143,6 +143,11 @@ class Reading:
     def same(self, one: str | None, other: str | None) -> bool:
         key = self.key(one)
         return key is not None and key == self.key(other)
+
+    def agreed(self, answers: Iterable[str | None]) -> bool:
+        """Whether there is an answer, and all are the same."""
+        keys = {self.key(answer) for answer in answers}
+        return len(keys) == 1 and None not in keys
 
     def key(self, answer: str | None) -> str | None:
         if answer not in self._keys:

@@ -8,7 +8,6 @@ from itertools import accumulate, combinations, groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
-from ..agents.transcript import all_agree
 from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
 from .forensics import DECIDERS
@@ -89,7 +88,7 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
         if any(map(attrgetter("blind"), last)):
             figures.count(1, "blind")
     if last:
-        figures.mean(all_agree([turn.answer for turn in last], row.kind), "agreement", "all")
+        figures.mean(reading.agreed(turn.answer for turn in last), "agreement", "all")
     for one, other in combinations(last, 2):
         same = reading.same(one.answer, other.answer)
         figures.mean(same, "agreement", f"{one['agent']}-{other.agent}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from ..agents.transcript import all_agree
 from ..reading.row import ResultRow
 from .counting import Figures, Reading
 
@@ -41,7 +40,7 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         figures.mean(correct, "accuracy")
         for name in answers:
             figures.mean(right[name], "member_accuracy", name)
-        figures.mean(all_agree(list(answers.values()), row.kind), "agreement", "all")
+        figures.mean(reading.agreed(answers.values()), "agreement", "all")
         for first, second in combinations(answers, 2):
             same = reading.same(answers[first], answers[second])
             figures.mean(same, "agreement", f"{first}-{second}")

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...modules.base.calls import ASKER, FatalCallError, Usage, bound, metered, refused
+from ...modules.base.calls import ASKER, FatalCallError, Usage, metered, refused
 from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
@@ -396,10 +396,9 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
 
 
-@asynccontextmanager
-async def room_for_question(accounts: Iterable[Account]) -> AsyncIterator[None]:
-    """Answer a question inside the block; where a budget is short, questions in flight are finished
-    first.
+async def room_for_question(accounts: Iterable[Account]) -> AsyncExitStack:
+    """A block in which a question is answered; where a budget is short, questions in flight are
+    finished first.
     """
     key = object()
     async with AsyncExitStack() as held:
@@ -407,5 +406,5 @@ async def room_for_question(accounts: Iterable[Account]) -> AsyncIterator[None]:
         if (asker := ASKER.get()).turn is None:
             for account in accounts:
                 await held.enter_async_context(account.question(key))
-            held.enter_context(bound(ASKER, replace(asker, turn=key)))
-        yield
+            held.callback(ASKER.reset, ASKER.set(replace(asker, turn=key)))
+        return held.pop_all()

@@ -164,7 +164,12 @@ class EvaluationPlan:
 
     def manifest(self) -> Manifest:
         """The description of the run in `run.json`."""
-        return manifest_of(self.program, self.questions, self.lm, self.settings, self.metric)
+        about = self.program, self.questions, self.lm, self.settings, self.metric
+        return manifest_of(*about, data_fingerprint=self.data_fingerprint)
+
+    @cached_property
+    def data_fingerprint(self) -> str:
+        return data.fingerprint(self.questions)
 
     def default_out(self) -> Path:
         """A folder name that is unique to the run: its hash covers everything that is compared
@@ -172,7 +177,7 @@ class EvaluationPlan:
         """
         learnt = self.settings.get("train_fingerprint")
         identity: list[Any] = [hashes(self.program), self.settings["sets"], self.seated]
-        identity += [data.fingerprint(self.questions), learnt]
+        identity += [self.data_fingerprint, learnt]
         identity += [] if self.metric.default else [self.metric.identity()]
         identity += ["permute"] if self.request.permute else []
         digest = hashlib.sha256(

@@ -181,7 +181,7 @@ class AnswerSheet:
         """Answer one question and keep its row. Raises BudgetSpent, EndpointDown, and whatever
         `take` raises.
         """
-        async with room_for_question(books_around().accounts):
+        async with await room_for_question(books_around().accounts):
             limited = any(most is not None for most in self.most.limits.values())
             answered, seen = await (self._within_limit(ask) if limited else self._answer(ask))
         if self.prices:

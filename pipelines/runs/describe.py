@@ -24,13 +24,17 @@ def manifest_of(
     lm: object,
     settings: RunSettings,
     metric: Metric | None = None,
+    *,
+    data_fingerprint: str | None = None,
 ) -> Manifest:
-    """Describe a run, as `run.json` does."""
+    """Describe a run, as `run.json` does; `data_fingerprint` is that of the questions, where it is
+    known.
+    """
     manifest = {
         "program": program.describe(),
         **hashes(program),
         "lms": lms_of(program, lm),
-        "data_fingerprint": fingerprint(questions),
+        "data_fingerprint": data_fingerprint or fingerprint(questions),
         "questions": len(questions),
         "metric": metric.identity() if metric is not None else None,
         "settings": {"loaded_from": origin_of(questions), **settings},

@@ -1,9 +1,12 @@
 """The report of a deliberation, against tables worked out by hand."""
 
+from typing import Any
+
 import pytest
 from dialogue_rows import error_row, row
 
 from folkmoot.modules.reports.deliberation import deliberation_report
+from folkmoot.modules.reports.ensemble import ensemble_report
 from folkmoot.modules.reports.forensics import forensics
 
 # Gold is A everywhere. Speaking order: intuitive, reasoner.
@@ -39,6 +42,12 @@ def test_a_table_worked_out_by_hand() -> None:
         "consensus": {"count": 4, "rate": pytest.approx(4 / 6), "accuracy": 0.5},
         "judge": {"count": 2, "rate": pytest.approx(2 / 6), "accuracy": 0.5},
     }
+
+
+@pytest.mark.parametrize("report", [deliberation_report, ensemble_report])
+def test_an_answer_that_cannot_be_read_agrees_with_none(report: Any) -> None:
+    unreadable = row([["maybe", "maybe"]], kind="boolean", choices=None, gold="yes")
+    assert report([unreadable])["agreement"] == {"all": 0, "intuitive-reasoner": 0}
 
 
 def test_blind_openings_are_counted() -> None:

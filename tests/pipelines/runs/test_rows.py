@@ -43,6 +43,13 @@ def test_rows_are_a_sequence(tmp_path: Path) -> None:
         rows[4]
 
 
+def test_half_of_a_surrogate_pair_in_a_row_is_read(tmp_path: Path) -> None:
+    result = evaluated(tmp_path)
+    file = tmp_path / "results.jsonl"
+    file.write_text(file.read_text().replace('"subject":"s0"', r'"subject":"\ud800"', 1))
+    assert result.rows[0].meta == {"subject": "\ud800"}
+
+
 def test_100_000_rows_take_less_than_two_megabytes(tmp_path: Path) -> None:
     result = evaluated(tmp_path)
     line = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)[0]
