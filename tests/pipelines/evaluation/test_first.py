@@ -12,8 +12,9 @@ LATER = {
     *("folkmoot.modules.environment.corpus", "folkmoot.modules.environment.wikipedia"),
     *("folkmoot.pipelines.data.load", "folkmoot.pipelines.data.tables"),
     *("folkmoot.pipelines.cli", "folkmoot.pipelines.comparison", "folkmoot.pipelines.tuning"),
+    *("folkmoot.pipelines.tasks.check", "folkmoot.pipelines.tasks.cluster"),
     *("folkmoot.pipelines.evaluation.card", "folkmoot.pipelines.evaluation.judge_sample"),
-    *("folkmoot.pipelines.meter.server", "folkmoot.pipelines.tracking.push"),
+    *("folkmoot.pipelines.meter.programs", "folkmoot.pipelines.tracking.push"),
 }
 EVALUATE = """
 question = fm.Question(id="q", question="Where?", choices={"A": "here", "B": "there"}, answer="A")
@@ -24,7 +25,9 @@ fm.evaluate(fm.SingleAgent(), [question], lm=lm, tracking=False, cache=False)
 
 def loaded(code: str, folder: Path, names: set[str]) -> list[str]:
     """Which of the modules a process has imported that has run the code."""
-    look = f"import folkmoot as fm\n{code}\nimport sys\nprint('loaded', *{names} & {{*sys.modules}})"
+    look = (
+        f"import folkmoot as fm\n{code}\nimport sys\nprint('loaded', *{names} & {{*sys.modules}})"
+    )
     ended = subprocess.run(
         [sys.executable, "-c", look], capture_output=True, text=True, cwd=folder, check=True
     )
