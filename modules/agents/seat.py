@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -167,34 +167,34 @@ class Seat(dspy.Module):  # type: ignore[misc]
         none of its own.
         """
         inputs = self.inputs(task, discussion, evidence, notes)
-        if examples and not self.predict.demos:
+        predict, name = self.predict, self.name  # DSPy's modules look names up slowly
+        if examples and not predict.demos:
             inputs["demos"] = list(examples)
         config = self._config(rollout)
-        with asking(seat=self.name), metered() as usage:
-            prediction = await self.predict.acall(**inputs, config=config)
+        with asking(seat=name), metered() as usage:
+            prediction = await predict.acall(**inputs, config=config)
             # Two options with one text are one answer, so that votes for either add up.
             answer = read_vote(prediction.answer, task.kind, task.choices)
             if answer is None:
                 problem = problem_of(prediction.answer, task)
                 # Before the second attempt, which comes into the trace in its place.
                 forget(prediction)
-                prediction = await self.predict.acall(
-                    **self._corrected(inputs, problem), config=config
-                )
+                prediction = await predict.acall(**self._corrected(inputs, problem), config=config)
                 answer = read_vote(prediction.answer, task.kind, task.choices)
         details = TurnDetails()
         if answer is not None and usage.probability is not None:
             details["probability"] = usage.probability
+        outputs = self._typed(prediction)
         return Turn(
-            agent=self.name,
+            agent=name,
             round=round,
             answer=answer,
-            text=self._argument(prediction),
-            raw=None if answer == prediction.answer else prediction.answer,
+            text=_argument(outputs),
+            raw=None if answer == outputs["answer"] else outputs["answer"],
             evidence=tuple(evidence or ()),
             usage=usage,
             details=details,
-            outputs=self._typed(prediction),
+            outputs=outputs,
         )
 
     async def work(
@@ -207,7 +207,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         """One turn that prepares an answer: `text` is what was said."""
         with metered() as usage:
             prediction = await self.fill(task, notes=notes)
-        text, outputs = self._argument(prediction), self._typed(prediction)
+        outputs = self._typed(prediction)
+        text = _argument(outputs)
         return Turn(self.name, 1, None, text, usage=usage, step=step, outputs=outputs)
 
     async def fill(
@@ -272,16 +273,15 @@ class Seat(dspy.Module):  # type: ignore[misc]
             return {**inputs, "correction": problem}
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
 
-    def _argument(self, prediction: Any) -> str:
-        names = [name for name in self._outputs() if name != "answer"]
-        return "\n".join(str(prediction[name]) for name in names if prediction[name])
-
     def _typed(self, prediction: Any) -> dict[str, Any]:
         """The output fields, in the types of the signature."""
-        return {name: prediction[name] for name in self._outputs()}
+        return {name: prediction[name] for name in fields_of(self.predict.signature).outputs}
 
-    def _outputs(self) -> Iterable[str]:
-        return fields_of(self.predict.signature).outputs
+
+def _argument(outputs: Mapping[str, object]) -> str:
+    """What an agent said besides its answer."""
+    said = [str(value) for name, value in outputs.items() if name != "answer" and value]
+    return "\n".join(said)
 
 
 def forget(prediction: object) -> None:

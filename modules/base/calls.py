@@ -18,7 +18,7 @@ from dspy.utils.exceptions import (
 from .context import ASKER, METER, REFUSED, ROLLOUTS, WATCHED, Asker, Rollouts, bound
 from .errors import UserError
 from .sync import RunEnding
-from .usage import CUT_OFF, DETAILS, Usage, UsageFields, numbers_of, plus, tokens_of, total
+from .usage import CUT_OFF, DETAILS, Usage, UsageFields, plus, tokens_of, total
 
 __all__ = [
     "ASKER",
@@ -45,7 +45,6 @@ __all__ = [
     "metered",
     "meters",
     "note_transcribed",
-    "numbers_of",
     "plus",
     "record_call",
     "refusals",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from operator import itemgetter, methodcaller
+from operator import is_, itemgetter, methodcaller
 from typing import Any, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
 Reader = Callable[[Any], Any]
@@ -65,9 +65,8 @@ def _reader(hint: object) -> Reader | None:
 
     # All are looked at, since a plain one may have been added to those that were made before.
     def listed(held: list[object]) -> list[Any]:
-        if all(make(item) is item for item in held):
-            return held
-        return [make(item) for item in held]
+        objects = [make(item) for item in held]
+        return held if all(map(is_, objects, held)) else objects
 
     def named(held: dict[str, object]) -> dict[str, Any]:
         if all(make(item) is item for item in held.values()):

@@ -65,8 +65,8 @@ class Usage:
         calls = fields.get("calls", 0)
         # Calls that were all cached cost nothing, so what was not noted of them is 0, not unknown.
         paid = calls is None or calls > fields.get("cached_calls", 0)
-        unknown: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
-        return cls(**unknown | {name: fields[name] for name in _SUMS if name in fields})
+        usual = _NOT_NOTED if paid else _NOTHING
+        return cls(*[fields.get(name, value) for name, value in usual.items()])
 
     @classmethod
     def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:
@@ -86,7 +86,9 @@ class Usage:
         for name in _SUMS:
             a, b = own[name], others[name]
             own[name] = None if a is None or b is None else a + b
-        if self.finish_reason != other.finish_reason:
+        if self.finish_reason is None:
+            self.finish_reason = other.finish_reason
+        elif other.finish_reason not in (None, self.finish_reason):
             self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
         if other.probability is not None:
             self.probability = other.probability
@@ -103,16 +105,13 @@ class Usage:
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        fields = {name: getattr(self, name) for name in _SUMS}
-        return UsageFields.of(fields | {"cost_usd": cost})
+        own = vars(self) | {"cost_usd": cost}
+        return UsageFields.of({name: own[name] for name in _SUMS})
 
 
-def _badness(finish_reason: str | None) -> tuple[int, str]:
-    """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
-    calls.
-    """
-    usual: dict[str | None, int] = {None: 0, "stop": 1}
-    return 3 if finish_reason in CUT_OFF else usual.get(finish_reason, 2), finish_reason or ""
+def _badness(finish_reason: str) -> tuple[bool, bool, str]:
+    """Sorts ways to end: the usual one, others, cut off; the same whatever the order of calls."""
+    return finish_reason in CUT_OFF, finish_reason != "stop", finish_reason
 
 
 CUT_OFF = ("length", "max_tokens")
@@ -128,6 +127,10 @@ REFUSED = frozenset(
 
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
+_NOTHING = Usage().to_dict()
+_NOT_NOTED = _NOTHING.but(**dict.fromkeys(DETAILS))
+"""What the usage of an earlier version lacks, where calls were paid for."""
+
 
 def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
     """The sum, or the difference; None where one of the two is not known."""
@@ -137,11 +140,6 @@ def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
 def tokens_of(usage: UsageFields) -> int | None:
     """The tokens of prompts and completions together; None where they are not known."""
     return plus(usage["prompt_tokens"], usage["completion_tokens"])
-
-
-def numbers_of(usage: UsageFields) -> dict[str, float]:
-    """The known values of a usage, by name."""
-    return {name: value for name, value in usage.items() if isinstance(value, int | float)}
 
 
 UNITS = ("cost_usd", "tokens", "calls")

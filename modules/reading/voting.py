@@ -128,10 +128,11 @@ def weighted(
     if len(weights) != len(answers) or not all(map(math.isfinite, weights)):
         raise ValueError(f"{len(answers)} answers need as many finite weights, not {list(weights)}")
     supporters = _supporters(answers, key)
-    scores = {answer: math.fsum(weights[i] for i in by) for answer, by in supporters.items()}
-    leaders = _leaders(scores)
-    decide_tie = decide_tie or Ties("weight").decider("", weights=weights)
-    chosen = decide_tie([supporters[answer] for answer in leaders]) if len(leaders) > 1 else 0
+    scores = {answer: math.fsum([weights[i] for i in by]) for answer, by in supporters.items()}
+    leaders, chosen = _leaders(scores), 0
+    if len(leaders) > 1:
+        decide_tie = decide_tie or Ties("weight").decider("", weights=weights)
+        chosen = decide_tie([supporters[answer] for answer in leaders])
     return Vote(leaders[chosen] if leaders else None, scores, len(leaders) > 1)
 
 

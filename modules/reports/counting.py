@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ..base.usage import numbers_of
 from ..reading.answers import AnswerScore, answer_key, score
 from ..reading.row import ResultRow
 
@@ -14,6 +13,10 @@ STATES = ("right", "wrong", "unreadable")
 CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
 
 _WRONG = AnswerScore(False, None, None)
+
+_PER_QUESTION = {
+    name: f"{name}_per_question" for name in ("calls", "prompt_tokens", "completion_tokens")
+}
 
 
 def change(was: bool, now: bool) -> str:
@@ -38,29 +41,33 @@ class Figures:
     """
 
     def __init__(self) -> None:
-        self._totals: dict[tuple[str, ...], float] = {("questions",): 0, ("errors",): 0}
-        self._chances: Counter[tuple[str, ...]] = Counter()
+        # The sum of each, and the number of values in a mean.
+        self._sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0, 0])
         self._listed: set[tuple[str, ...]] = set()
+        self.count(0, "questions")
+        self.count(0, "errors")
 
     def count(self, number: float, *path: str) -> None:
         """Add to a count; 0 makes it appear."""
-        self._totals[path] = self._totals.get(path, 0) + number
+        self._sums[path][0] += number
 
     def one_of(self, names: Collection[str], happened: str | None, *path: str) -> None:
         """Count what happened under its name; those of the names that never happen are worth a
         zero.
         """
         # Once a place: the zeros only make the names appear, in this order.
-        for name in () if path in self._listed else names:
-            self.count(0, *path, name)
-        self._listed.add(path)
+        if path not in self._listed:
+            self._listed.add(path)
+            for name in names:
+                self.count(0, *path, name)
         if happened is not None and happened in names:
             self.count(1, *path, happened)
 
     def mean(self, value: float, *path: str) -> None:
         """Add a value to a mean, a bool to a rate."""
-        self.count(value, *path)
-        self._chances[path] += 1
+        sums = self._sums[path]
+        sums[0] += value
+        sums[1] += 1
 
     def finished(self, row: ResultRow) -> bool:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
@@ -76,19 +83,19 @@ class Figures:
 
         What is not known of a question is left out.
         """
-        for name, value in numbers_of(row.usage).items():
-            if name in ("calls", "prompt_tokens", "completion_tokens"):
-                self.mean(value, f"{name}_per_question")
+        usage = row.usage
+        for name, each in _PER_QUESTION.items():
+            if isinstance(value := usage.get(name), int | float):
+                self.mean(value, each)
 
     def report(self) -> dict[str, Any]:
         """Everything as nested dicts, in the order in which it was first counted."""
         tree: dict[str, Any] = {}
-        for path, total in self._totals.items():
+        for path, (total, values) in self._sums.items():
             branch = tree
             for name in path[:-1]:
                 branch = branch.setdefault(name, {})
-            # What was added by `mean` has a number of chances; a count has none.
-            branch[path[-1]] = total / self._chances[path] if path in self._chances else total
+            branch[path[-1]] = total / values if values else total
         return tree
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, combinations, groupby, pairwise
+from operator import attrgetter
 from typing import Any
 
 from ..agents.transcript import all_agree
@@ -83,9 +84,9 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
         by_role.setdefault(turn.agent, []).append(turn)
         figures.mean(turn.answer is None, "role", turn.agent, "abstention_rate")
     last: Sequence[TurnFields] = ()
-    for _, turns in groupby(spoken, key=lambda turn: turn.round):
+    for _, turns in groupby(spoken, key=attrgetter("round")):
         last = list(turns)
-        if any(turn.blind for turn in last):
+        if any(map(attrgetter("blind"), last)):
             figures.count(1, "blind")
     if last:
         figures.mean(all_agree([turn.answer for turn in last], row.kind), "agreement", "all")

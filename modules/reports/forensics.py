@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..reading.row import ResultRow, TurnFields
@@ -34,32 +34,38 @@ class Move(NamedTuple):
     towards: tuple[str, ...]
 
 
-class _Step(NamedTuple):
-    """One answer of an agent after an earlier one: the earlier one, and what others held in
-    between.
-    """
-
-    turn: int
-    agent: str
-    before: str | None
-    after: str | None
-    held: Mapping[str, str | None]
-    credit: str | None  # who prompted the step, when that was nobody who answers
-
-
 def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
-    """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is
-    none.
+    """Every change of mind in a row's dialogue, in order: an answer that follows another one of the
+    same agent, or that was handed to it. Repeating an answer in other words is none.
     """
     changes, reading = [], reading or Reading(row)
-    for step in _steps(ResultRow.of(row)):
-        before, after = step.before, step.after
-        if before is None or after is None or reading.same(before, after):
+    turns = ResultRow.of(row).transcript or ()
+    # Reasoners who are asked again read nobody: their second answer follows from no other.
+    afresh = any(turn.examined for turn in turns)
+    held: dict[str, str | None] = {}
+    spoke: dict[str, int] = {}
+    sent_back: dict[str, str] = {}
+    for place, turn in enumerate(turns):
+        agent, round, after = str(turn.agent), _round(turn), _answer(turn)
+        before, prompted_by = None, None
+        if turn.step:
+            if turn.worker:
+                sent_back[str(turn.worker)] = agent
             continue
-        holders = [agent for agent, held in step.held.items() if reading.same(held, after)]
-        towards = (step.credit,) if step.credit else tuple(holders)
-        was, now = reading.right(before), reading.right(after)
-        changes.append(Move(step.turn, step.agent, before, after, was, now, towards))
+        examined = turn.examined
+        if examined:
+            before = examined["answer"]
+        elif agent in DECIDERS or round <= spoke.get(agent, -1):
+            continue
+        elif not afresh:
+            before, prompted_by = held.get(agent), sent_back.get(agent)
+        if before is not None and after is not None and not reading.same(before, after):
+            holders = [name for name, answer in held.items() if reading.same(answer, after)]
+            towards = (prompted_by,) if prompted_by else tuple(holders)
+            was, now = reading.right(before), reading.right(after)
+            changes.append(Move(place, agent, before, after, was, now, towards))
+        if not examined:
+            held[agent], spoke[agent] = after, round
     return changes
 
 
@@ -107,14 +113,16 @@ class ForensicTally:
         self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
-        spoken = [] if row.error else [turn for turn in turns_of(row) if not turn.step]
+        turns = [] if row.error else row.transcript or ()
+        spoken = [turn for turn in turns if not turn.step]
         answers_by_agent = answers_of(spoken)
         if not answers_by_agent:
             return
         figures, reading, final = self._figures, Reading(row), bool(row.correct)
-        examined = [turn for turn in spoken if isinstance(turn.examined, Mapping)]
-        self._several |= len({str(turn.agent) for turn in spoken}) > 1
-        self._talked |= len(spoken) > len(answers_by_agent)
+        # Whether anybody answered more than once, or what somebody had answered.
+        talked = len(spoken) > len(answers_by_agent)
+        self._talked = self._talked or talked
+        self._several = self._several or len({str(turn.agent) for turn in spoken}) > 1
         anybody_right = final or any(reading.right(turn.answer) for turn in spoken)
         figures.finished(row)
         if any(turn.blind for turn in spoken):
@@ -123,16 +131,10 @@ class ForensicTally:
         figures.mean(anybody_right, "oracle", "any_agent")
         figures.mean(anybody_right - final, "oracle", "gap")
         figures.count(anybody_right - final, "oracle", "lost")
-        for agent, answers in answers_by_agent.items():
-            if len(answers) > 1 and not examined:
-                first, last = reading.state(answers[0]), reading.state(answers[-1])
-                self._change(first, last, "agent", agent, "flips")
-        for turn in examined:
-            handed = turn.examined.answer if turn.examined else None
-            before, after = reading.state(handed), reading.state(turn.answer)
-            self._change(before, after, "agent", str(turn.agent), "flips")
+        if talked:
+            self._flips(spoken, answers_by_agent, reading)
         self._vote(row, answers_by_agent, reading)
-        for move in moves(row, reading):
+        for move in moves(row, reading) if talked else ():
             # From one right answer to another, nobody was persuaded of anything.
             for speaker in () if move.was and move.now else move.towards:
                 way = _MOVES.get((move.was, move.now))
@@ -141,17 +143,29 @@ class ForensicTally:
     def _change(self, before: str, after: str, *path: str) -> None:
         self._figures.one_of(CHANGES, f"{before}_to_{after}", *path)
 
+    def _flips(
+        self,
+        spoken: Iterable[TurnFields],
+        answers_by_agent: Mapping[str, list[Any]],
+        reading: Reading,
+    ) -> None:
+        examined = [turn for turn in spoken if turn.examined is not None]
+        for agent, answers in answers_by_agent.items():
+            if len(answers) > 1 and not examined:
+                first, last = reading.state(answers[0]), reading.state(answers[-1])
+                self._change(first, last, "agent", agent, "flips")
+        for turn in examined:
+            handed = turn.examined.answer if turn.examined else None
+            before, after = reading.state(handed), reading.state(turn.answer)
+            self._change(before, after, "agent", str(turn.agent), "flips")
+
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading
     ) -> None:
-        states = []
-        for place in (0, -1):
-            answers = list[Any]()
-            for own in answers_by_agent.values():
-                # An answer that cannot be read has no key to be counted by, and abstains.
-                answers.append(own[place] if reading.key(own[place]) else None)
-            states.append(reading.state(majority(answers, key=reading.key).answer))
-        first, last = states
+        firsts = [own[0] for own in answers_by_agent.values()]
+        lasts = [own[-1] for own in answers_by_agent.values()]
+        first = _voted(firsts, reading)
+        last = first if lasts == firsts else _voted(lasts, reading)
         final = "unreadable" if row.answer is None else "wrong"
         if row.correct:
             final = "right"
@@ -173,16 +187,21 @@ class ForensicTally:
         return report
 
 
-def turns_of(row: ResultRow) -> list[TurnFields]:
-    return [turn for turn in row.transcript or () if isinstance(turn, Mapping)]
+def _voted(answers: Iterable[str | None], reading: Reading) -> str:
+    """The state of the answer that a majority gave."""
+    # An answer that cannot be read has no key to be counted by, and abstains.
+    readable = [answer if reading.key(answer) else None for answer in answers]
+    return reading.state(majority(readable, key=reading.key).answer)
 
 
 def _round(turn: TurnFields) -> int:
-    return turn.round if isinstance(turn.round, int) else 0
+    round: object = turn.round
+    return round if isinstance(round, int) else 0
 
 
 def _answer(turn: TurnFields) -> str | None:
-    return turn.answer if isinstance(turn.answer, str) else None
+    answer: object = turn.answer
+    return answer if isinstance(answer, str) else None
 
 
 def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
@@ -199,25 +218,3 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
         last[agent] = round
         answers.setdefault(agent, []).append(_answer(turn))
     return answers
-
-
-def _steps(row: ResultRow) -> Iterator[_Step]:
-    """Every answer that follows an earlier one of the same agent, or that was handed to it."""
-    turns = turns_of(row)
-    afresh = any(turn.examined for turn in turns)
-    held: dict[str, str | None] = {}
-    spoke: dict[str, int] = {}
-    sent_back: dict[str, str] = {}
-    for place, turn in enumerate(turns):
-        agent, round, answer = str(turn.agent), _round(turn), _answer(turn)
-        if turn.step:
-            if turn.worker:
-                sent_back[str(turn.worker)] = agent
-        elif examined := turn.examined:
-            yield _Step(place, agent, examined["answer"], answer, dict(held), None)
-        elif agent not in DECIDERS and round > spoke.get(agent, -1):
-            # Reasoners who are asked again read nobody: their second answer follows from no other.
-            if agent in spoke and not afresh:
-                others = {name: answer_held for name, answer_held in held.items() if name != agent}
-                yield _Step(place, agent, held[agent], answer, others, sent_back.get(agent))
-            held[agent], spoke[agent] = answer, round

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import orjson
+import pydantic_core
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import (
@@ -33,6 +34,15 @@ def to_json(value: object) -> bytes:
         return orjson.dumps(value)
     except TypeError:  # also for surrogates, and for whole numbers beyond 64 bits
         return json.dumps(value).encode()
+
+
+def from_json(text: str | bytes) -> Any:
+    """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
+    try:
+        # Three times as fast as Python's own, which alone reads lone halves of surrogate pairs.
+        return pydantic_core.from_json(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def write_json(path: Path, value: object) -> None:
@@ -58,7 +68,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
     """The object in the text of a file or a line; None if it is damaged or lacks a field."""
     try:
-        value = json.loads(text)
+        value = from_json(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and value.keys() >= set(fields) else None

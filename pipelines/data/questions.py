@@ -10,8 +10,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import dspy
 
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError
@@ -21,6 +24,9 @@ from ..base.wording import counted
 from . import catalogue
 from .aliases import ColumnNames, naming
 from .sampling import sample
+
+_QUOTES = re.compile(r"['’`]")
+_PUNCTUATION = re.compile(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)")
 
 
 def listed(
@@ -163,18 +169,26 @@ def origin_of(questions: Any) -> str | None:
 
 def fingerprint(questions: Iterable[Question]) -> str:
     """SHA-256 (hex) of every field of every question, in order; the order of the options counts."""
-    digest = hashlib.sha256()
+    digest, encoder = hashlib.sha256(), json.JSONEncoder(sort_keys=True, default=_plain)
     for question in questions:
-        row = question.toDict()
+        row = dict(question.items(include_dspy=True))
         # As a list, since sorting the keys would lose their order.
-        row["choices"] = None if question.choices is None else list(question.choices.items())
+        row["choices"] = row["choices"] and list(row["choices"].items())
         try:
-            digest.update(json.dumps(row, sort_keys=True).encode() + b"\n")
+            digest.update(encoder.encode(row).encode() + b"\n")
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"question {question.id!r} cannot be written as JSON ({error}); correct its meta"
             ) from None
     return digest.hexdigest()
+
+
+def _plain(held: object) -> object:
+    """An object in a question's `meta` as DSPy writes it."""
+    plain = dspy.Example(held=held).toDict()["held"]
+    if plain is held:
+        raise TypeError(f"Object of type {type(held).__name__} is not JSON serializable")
+    return plain
 
 
 def called(question: Question) -> str:
@@ -236,11 +250,11 @@ def apart(
     split, and one sentence on what was left out; None where nothing was. Questions are equal if
     their texts, options and contexts are, whatever their ids.
     """
-    known = set(map(_asked, earlier))
+    keys = _told_apart([*earlier, *questions])
+    known = set(islice(keys, len(earlier)))
     kept, again, before = [], 0, 0
     seen: set[Hashable] = set()
-    for question in questions:
-        key = _asked(question)
+    for question, key in zip(questions, keys, strict=True):
         if key in known:
             before += 1
         elif key in seen:
@@ -256,10 +270,19 @@ def apart(
     return kept, f"{' and '.join(parts)}: each is asked once" if parts else None
 
 
-def _asked(question: Question) -> Hashable:
-    context = question.context or ""
-    text = context if isinstance(context, str) else " ".join(context)
-    return *_with_options(question), _normalised(text)
+def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
+    """A key for each question: its text, and its options and context where others have that text,
+    too.
+    """
+    texts = [_normalised(question.question) for question in questions]
+    times = Counter(texts)
+    for question, text in zip(questions, texts, strict=True):
+        if times[text] == 1:
+            yield text
+            continue
+        context = question.context or ""
+        passage = context if isinstance(context, str) else " ".join(context)
+        yield *_with_options(question), _normalised(passage)
 
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
@@ -285,8 +308,8 @@ def _normalised(text: str) -> str:
     """Without case, punctuation and spacing; signs of arithmetic stay, as `3 - 4` is not `3
     + 4`.
     """
-    without_quotes = re.sub(r"['’`]", "", text.casefold())
-    return " ".join(re.sub(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)", " ", without_quotes).split()) or text
+    without_quotes = _QUOTES.sub("", text.casefold())
+    return " ".join(_PUNCTUATION.sub(" ", without_quotes).split()) or text
 
 
 def check_ids(questions: Sequence[Question]) -> None:
@@ -310,5 +333,6 @@ def check_contexts(questions: Sequence[Question]) -> None:
 def check_passages(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
-        passages = [question.context] if isinstance(question.context, str) else question.context
-        check_passage("\n\n".join(passages or ()), called(question))
+        if context := question.context:
+            passages = [context] if isinstance(context, str) else context
+            check_passage("\n\n".join(passages), called(question))

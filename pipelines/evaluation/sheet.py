@@ -40,7 +40,7 @@ from ..programs.saved import SAVED, save_with_lm
 from ..runs.folder import unwritable
 from ..runs.lines import Progress
 from ..runs.manifest import MANIFEST
-from ..runs.rows import RESULTS, RowFile, error_row, read_rows, rewrite, row_program
+from ..runs.rows import RESULTS, RowFile, error_row, read_rows, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tasks.process import LostWorker
@@ -322,8 +322,8 @@ class AnswerSheet:
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
             # Rows were written as answers came in: they are put into the order of the questions.
-            rewrite(
-                path, [(question.id, repeat) for question in questions for repeat in range(most)]
+            self.rows.sort(
+                (question.id, repeat) for question in questions for repeat in range(most)
             )
             summary = summarise(
                 read_rows(path), len(questions), self.plan.program.report, run.about

@@ -18,6 +18,7 @@ from ...modules.base.fence import one_line
 from ...modules.base.usage import REFUSED
 from ...modules.reading.thoughts import without_thoughts
 from ..base.address import read_address
+from ..base.journal import from_json
 from ..base.settings import settings
 from .failures import (
     AskedEndpoint,
@@ -153,10 +154,10 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
     """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not one,
     UnusableReplyError when it has no choices, and what `failure_of` gives for an error inside.
     """
-    # json.loads refuses a byte order mark at the beginning.
+    # JSON has no byte order mark at the beginning.
     text = text.removeprefix("\ufeff")
     try:
-        body = json.loads(text)
+        body = from_json(text)
         _raise_error_in(body, endpoint)
         choices = body["choices"]
         if not choices or choices[0].get("message") is None:
@@ -256,6 +257,8 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     """The LM's own probability of its answer: the product over the tokens of the last `answer` in
     JSON or behind `Answer:`, or of a reply of one line. None where there is no such answer.
     """
+    if not tokens:
+        return None
     text = "".join(token for token, _ in tokens)
     values = list(_ANSWER.finditer(text))
     if not values:
@@ -310,22 +313,25 @@ def _text(content: object) -> str:
     return content
 
 
+# Where providers state a count: by its name, or by the names of a part and of the count in it.
+_PROMPT = ("prompt_tokens", "input_tokens")
+_COMPLETION = ("completion_tokens", "output_tokens")
 _REASONING = (
     ("completion_tokens_details", "reasoning_tokens"),
     ("output_tokens_details", "reasoning_tokens"),
-    (None, "reasoning_tokens"),
+    "reasoning_tokens",
 )
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
     ("input_tokens_details", "cached_tokens"),
-    (None, "cached_tokens"),
-    (None, "cache_read_input_tokens"),
-    (None, "prompt_cache_hit_tokens"),
+    "cached_tokens",
+    "cache_read_input_tokens",
+    "prompt_cache_hit_tokens",
 )
 _WRITTEN = (
     ("prompt_tokens_details", "cache_creation_tokens"),
     ("prompt_tokens_details", "cache_write_tokens"),
-    (None, "cache_creation_input_tokens"),
+    "cache_creation_input_tokens",
 )
 
 
@@ -337,15 +343,14 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     Counts that contradict each other, or that are 0 for the answer, become None.
     """
     counts = usage if isinstance(usage, dict) else {}
-    prompt = _first(counts, ((None, "prompt_tokens"), (None, "input_tokens")))
-    completion = _first(counts, ((None, "completion_tokens"), (None, "output_tokens")))
-    cached, written, reasoning = (
-        _first(counts, places) for places in (_CACHED, _WRITTEN, _REASONING)
-    )
+    stated = _plausible(counts)
+    prompt, completion = _first(stated, _PROMPT), _first(stated, _COMPLETION)
+    cached, written = _first(stated, _CACHED), _first(stated, _WRITTEN)
+    reasoning = _first(stated, _REASONING)
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
         prompt += (cached or 0) + (written or 0)  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:
-        total = _tokens(counts.get("total_tokens"))
+        total = stated.get("total_tokens")
         # xAI and Gemini count thoughts apart: what is missing from the total was completed, too
         if total and total > prompt + completion:
             reasoning = max(reasoning or 0, total - prompt - completion)
@@ -368,12 +373,23 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     }
 
 
-def _first(usage: dict[str, object], places: Iterable[tuple[str | None, str]]) -> int | None:
-    """The first count that is present and plausible."""
-    for part, name in places:
-        within = usage if part is None else usage.get(part)
-        if isinstance(within, dict) and (count := _tokens(within.get(name))) is not None:
-            return count
+def _plausible(usage: Mapping[str, object]) -> dict[object, int]:
+    """The plausible counts, by where they stand."""
+    stated: dict[object, object] = {}
+    for name, value in usage.items():
+        if isinstance(value, dict):
+            stated |= {(name, inner): count for inner, count in value.items()}
+        else:
+            stated[name] = value
+    counts = {place: _tokens(count) for place, count in stated.items()}
+    return {place: count for place, count in counts.items() if count is not None}
+
+
+def _first(stated: Mapping[object, int], places: Iterable[object]) -> int | None:
+    """The count at the first of these places that has one."""
+    for place in places:
+        if place in stated:
+            return stated[place]
     return None
 
 
@@ -384,8 +400,8 @@ def _tokens(count: Any) -> int | None:
         count = int(count[:20])
     if isinstance(count, float) and count.is_integer():
         count = int(count)
-    whole = isinstance(count, int) and not isinstance(count, bool)
-    return count if whole and 0 <= count <= MOST_TOKENS else None
+    # Not isinstance: True is an int, too.
+    return count if type(count) is int and 0 <= count <= MOST_TOKENS else None
 
 
 def plain_address(base_url: str) -> str:

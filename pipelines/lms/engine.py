@@ -12,8 +12,8 @@ import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -537,10 +537,7 @@ class Engine:
         began = clock()
         while True:
             try:
-                async with (
-                    gate.limit.slot(self.concurrency),
-                    gate.attempt(self.endpoint.timeout) as began,
-                ):
+                async with gate.attempt(self.concurrency, self.endpoint.timeout) as began:
                     reply = await self._fitting_attempt(self.endpoint, call, attempt + 1)
                 gate.limit.report(refused=False)
                 _LOG.info(
@@ -585,7 +582,7 @@ class Engine:
         habits = Habits(renames=self.habits.renames) if call.whole else self.habits
         unstreamed = {"stream": False} if isinstance(endpoint, HttpEndpoint) else {}
         asked = {**call.payload, **unstreamed}  # some servers stream unless they are told
-        fitted = replace(call, payload=habits.fit(asked))
+        fitted = _Call(habits.fit(asked), call.key, call.whole)
         try:
             reply = await self._attempt(endpoint, fitted, number)
         except (TransientError, CallError) as problem:
@@ -593,9 +590,9 @@ class Engine:
                 # The client of the meter would not learn that its setting was left out.
                 if call.whole and change.what != "renames":
                     continue
-                changed = habits.trying(change).fit(asked)
+                changed = _Call(habits.trying(change).fit(asked), call.key, call.whole)
                 try:
-                    reply = await self._attempt(endpoint, replace(call, payload=changed), number)
+                    reply = await self._attempt(endpoint, changed, number)
                 except (TransientError, CallError):
                     continue
                 # One reply that missed the schema says nothing about the endpoint, so nothing is
@@ -627,10 +624,7 @@ class Engine:
             self._under_way += 1
             sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
             sending = asyncio.ensure_future(sent_by)
-            async with asyncio.timeout(
-                min(_seconds_left(GRACE_SECONDS), default=None)
-            ) as time_budget:
-                cancelled = await _end_of(sending, time_budget.expired)
+            cancelled = await _end_of(sending, min(_seconds_left(GRACE_SECONDS), default=None))
             booked = self._bill(call, sending, number, lost)
             # The reply is paid for, so a resumed run has to find it.
             if cancelled is not None:
@@ -639,14 +633,14 @@ class Engine:
                 raise cancelled
             reply = sending.result()
             self._note_model(reply)
-            return reply if call.whole else replace(reply, body=None)
+            if not call.whole:
+                reply.body = None
+            return reply
         except (TransientError, CallError) as problem:
             raise await self._settled(problem, endpoint) from None
-        except TimeoutError:
-            # Only our own time budget is meant; a time-out of the endpoint is a TransientError.
-            if time_budget.expired():
-                for account in booking.admitted:
-                    account.check()
+        except _OverdueError:
+            for account in booking.admitted:
+                account.check()
             raise
         finally:
             if sending is not None:
@@ -752,14 +746,15 @@ class Engine:
         return None
 
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
+        complete = reply.complete
+        fields = {
+            name: value
+            for name, value in vars(reply).items()
+            if name not in _SOMETIMES or value is not None
+        }
         for store in stores:
             # a record shows all that happened; the cache must not repeat a reply that was cut off
-            if not store.readonly and (reply.complete or isinstance(store, CallStore)):
-                fields = {
-                    name: value
-                    for name, value in vars(reply).items()
-                    if name not in _SOMETIMES or value is not None
-                }
+            if not store.readonly and (complete or isinstance(store, CallStore)):
                 store.put(key, self.model, fields)
 
 
@@ -835,23 +830,31 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
         ) from None
 
 
+class _OverdueError(TimeoutError):
+    """A call has not ended when the time budget did."""
+
+
 async def _end_of(
-    sending: asyncio.Future[Reply], overdue: Callable[[], bool]
+    sending: asyncio.Future[Reply], seconds: float | None
 ) -> asyncio.CancelledError | None:
     """Wait until a call that was sent has ended, since it is paid for, even if whoever asked is
-    cancelled, and more than once; returns that cancellation. One that is `overdue`, or that the
-    user leaves by a second Ctrl-C, is ended.
+    cancelled, and more than once; returns that cancellation. Raises _OverdueError, and ends the
+    call, after these `seconds`.
     """
+    clock = asyncio.get_running_loop().time
+    overdue = math.inf if seconds is None else clock() + seconds
     try:
-        await asyncio.wait([sending])
-        return None
+        if (await asyncio.wait([sending], timeout=seconds))[0]:
+            return None
+        sending.cancel()
+        raise _OverdueError
     except asyncio.CancelledError as problem:
         cancelled = problem
     with finishing():
         while not sending.done():
             # The only two ways to leave a call that is paid for: no time is left, or the user
-            # insists.
-            if overdue() or finishing.left:
+            # insists by a second Ctrl-C.
+            if clock() >= overdue or finishing.left:
                 sending.cancel()
                 raise cancelled
             with suppress(asyncio.CancelledError):
@@ -859,6 +862,7 @@ async def _end_of(
     return cancelled
 
 
+@lru_cache(maxsize=256)
 def _same_model(asked: str, answered: str) -> bool:
     """Whether two names are those of one model; dates, versions and paths aside."""
     names = [_VERSION.sub("", name.rpartition("/")[2].casefold()) for name in (asked, answered)]

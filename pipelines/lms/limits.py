@@ -7,8 +7,7 @@ import logging
 import resource
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 from ...modules.base.calls import CallError, GivenUpError
@@ -51,9 +50,8 @@ class AdaptiveLimit:
         self._finished = 0
         self._refused = 0
 
-    @asynccontextmanager
-    async def slot(self, most: float = float("inf")) -> AsyncIterator[None]:
-        """Wait until fewer than `most` calls are in flight, and hold a place."""
+    async def enter(self, most: float = float("inf")) -> None:
+        """Wait until fewer than `most` calls are in flight, and take a place, until `leave`."""
         if self._waiting or not self._free(most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, most))
@@ -62,14 +60,14 @@ class AdaptiveLimit:
             except asyncio.CancelledError:
                 # The slot was given before the cancellation came: nobody else would give it back.
                 if turn.done() and not turn.cancelled():
-                    self._leave()
+                    self.leave()
                 raise
         else:
             self._enter()
-        try:
-            yield
-        finally:
-            self._leave()
+
+    def leave(self) -> None:
+        self.in_flight -= 1
+        self._wake()
 
     def report(self, *, refused: bool) -> None:
         """Note the outcome of one call: `refused` for a 429."""
@@ -100,10 +98,6 @@ class AdaptiveLimit:
     def _enter(self) -> None:
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
-
-    def _leave(self) -> None:
-        self.in_flight -= 1
-        self._wake()
 
     def _wake(self) -> None:
         while self._waiting:
@@ -147,27 +141,20 @@ class Gate:
         return self.rounds > MAX_RETRIES
 
     @asynccontextmanager
-    async def attempt(self, most_seconds: float) -> AsyncIterator[float]:
-        """Run one attempt as soon as it may be sent, and give the time at which it began. Raises
-        GivenUpError while the address is given up.
+    async def attempt(self, most: int, most_seconds: float) -> AsyncIterator[float]:
+        """Run one attempt as soon as fewer than `most` calls are in flight and it may be sent, and
+        give the time at which it began. Raises GivenUpError while the address is given up.
         """
         loop = asyncio.get_running_loop()
-        clock = loop.time
-        async with AsyncExitStack() as alone:
+        await self.limit.enter(most)
+        alone = False
+        word: asyncio.TimerHandle | None = None
+        try:
             if self.rounds >= SUSPECT:
-                waited = self._alone.locked()
-                await alone.enter_async_context(self._alone)
-                # Who waited has just seen another's attempt fail: to try once more would take as
-                # long again.
-                if self.given_up and (waited or clock() < self.next_try):
-                    raise GivenUpError(f"{self._why}; given up after {MAX_RETRIES} retries")
-                if self.rounds < SUSPECT:
-                    await alone.aclose()
-                else:
-                    await asyncio.sleep(self.next_try - clock())
-            began = clock()
-            say = partial(self._say_waiting, most_seconds)
-            word = None if self._spoken else loop.call_later(WORD_SECONDS, say)
+                alone = await self._wait_alone()
+            began = loop.time()
+            if not self._spoken:
+                word = loop.call_later(WORD_SECONDS, self._say_waiting, most_seconds)
             try:
                 yield began
             except TransientError as problem:
@@ -183,9 +170,33 @@ class Gate:
                 raise
             else:
                 self._answered()
-            finally:
-                if word is not None:
-                    word.cancel()
+        finally:
+            if word is not None:
+                word.cancel()
+            if alone:
+                self._alone.release()
+            self.limit.leave()
+
+    async def _wait_alone(self) -> bool:
+        """Wait until the only attempt at an address that does not answer may be sent; returns False
+        if it answers again meanwhile. Raises GivenUpError.
+        """
+        clock = asyncio.get_running_loop().time
+        waited = self._alone.locked()
+        await self._alone.acquire()
+        try:
+            # Who waited has just seen another's attempt fail: to try once more would take as long
+            # again.
+            if self.given_up and (waited or clock() < self.next_try):
+                raise GivenUpError(f"{self._why}; given up after {MAX_RETRIES} retries")
+            if self.rounds >= SUSPECT:
+                await asyncio.sleep(self.next_try - clock())
+                return True
+        except BaseException:
+            self._alone.release()
+            raise
+        self._alone.release()
+        return False
 
     def pause(self, seconds: float) -> None:
         """Delay the next round by at least this many seconds."""

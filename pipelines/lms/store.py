@@ -19,7 +19,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, own_folder, read_regular, whole_lines
 from ...modules.base.keyvalue import KeyValue
 from ..base.budget import Account
-from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_json
+from ..base.journal import Journal, as_json, from_json, parsed, to_json, unwritten, write_json
 from ..base.run_files import books_of
 from ..base.settings import settings
 from .endpoint import Reply
@@ -92,7 +92,7 @@ class CallStore:
             if line is None or not (line.ended_well or self.readonly or name in self._written):
                 return None
             text = os.pread(self._descriptor(), line.length, line.start)
-        reply: dict[str, Any] = json.loads(text)["reply"]
+        reply: dict[str, Any] = from_json(text)["reply"]
         return reply
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
@@ -178,7 +178,8 @@ class CallCache:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The cached reply, with the fields of `Reply`, or None."""
-        reply = parsed(self._store.get(bytes.fromhex(key)) or b"", _NEEDED)
+        text = self._store.get(bytes.fromhex(key))
+        reply = None if text is None else parsed(text, _NEEDED)
         return reply if is_reply(reply) else None
 
     def put(self, key: str, model: str, reply: Mapping[str, object]) -> None:

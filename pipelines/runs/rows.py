@@ -4,7 +4,6 @@ point.
 
 from __future__ import annotations
 
-import json
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ from ...modules.reading.row import (
     row_key,
 )
 from ..base.html import SHOWN_ROWS, html_result, html_table
-from ..base.journal import Journal, read_object
+from ..base.journal import Journal, parsed, read_object
 from ..base.typed import Signed, as_read, misfit
 from ..base.wording import counted
 from .folder import MANIFEST
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...modules.reading.question import Question
+
+Place = tuple[int, int]
+"""The offset of a line in its file, and its length."""
 
 RESULTS = "results.jsonl"
 MOST_RAW = 2_000
@@ -180,24 +182,30 @@ class RowFile:
         if retry_errors and self.path.exists():
             # A kill may have left half a line, which is no row to be read.
             cut_torn_line(self.path)
-            rewrite(self.path, [row_key(row) for row in read_rows(self.path) if not row.error])
+            kept = [place for row, place in _placed_rows(self.path) if not row.error]
+            _rewrite(self.path, kept)
         self._journal = Journal(self.path, alone=True)
-        self.done: set[RowKey] = set()
-        for row in read_rows(self.path):
-            self.done.add(row_key(row))
+        self.done: dict[RowKey, Place] = {}
+        """The rows of the file, by where each stands in it."""
+        for row, place in _placed_rows(self.path):
+            self.done[row_key(row)] = place
             earlier(row)
         self.close = self._journal.close
 
     def append(self, row: ResultRow) -> None:
         """Append a row, whole or not at all. Raises UserError when the disk is full."""
         try:
-            self._journal.write(row)
+            place = self._journal.write(row)
         except OSError as problem:
             raise UserError(
                 f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows "
                 "are kept; make room and run the same command again"
             ) from None
-        self.done.add(row_key(row))
+        self.done[row_key(row)] = place
+
+    def sort(self, order: Iterable[RowKey]) -> None:
+        """Put the rows into this order, once there are no more to append."""
+        _rewrite(self.path, [self.done[key] for key in order if key in self.done])
 
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
@@ -205,7 +213,13 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
     the run's metric (see `row_fault`), and that no other row has the same repeat of its question,
     or another question with its id. Raises UserError naming file and line for the first that fails.
     """
-    check = _RowCheck(path)
+    for row, _ in _placed_rows(path):
+        yield row
+
+
+def _placed_rows(path: Path) -> Iterator[tuple[ResultRow, Place]]:
+    """The rows of `read_rows`, and where each stands."""
+    check, at = _RowCheck(path), 0
     lines: dict[RowKey, int] = {}
     questions: dict[str, int] = {}
     try:
@@ -229,7 +243,8 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
                     f"{path}, line {number}: the question {row.id!r} has another text, other "
                     "options or another gold answer than before: keep the rows of one of the two"
                 )
-            yield row
+            yield row, (at, len(line))
+            at += len(line)
 
 
 def _lines_of(path: Path, file: BinaryIO) -> Iterator[bytes]:
@@ -269,12 +284,9 @@ class _RowCheck:
 
     def row(self, number: int, line: bytes) -> ResultRow:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
-        try:
-            row = json.loads(line)
-        # Thousands of nested brackets end Python's parser, and are no row either.
-        except (ValueError, RecursionError):
-            row = None
-        if wrong := misfit(row, _ROW):
+        row = parsed(line)
+        wrong = misfit(row, _ROW)
+        if row is None or wrong:
             raise UserError(
                 f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
                 "the line and run again"
@@ -377,27 +389,20 @@ def _flat(row: ResultRow) -> dict[str, Any]:
     }
 
 
-def rewrite(path: Path, order: Iterable[RowKey]) -> None:
-    """Keep only these rows of a file, in this order, atomically and without loading them into
-    memory.
+def _rewrite(path: Path, places: Iterable[Place]) -> None:
+    """Keep only the lines at these places of a file, in this order, atomically and without loading
+    them into memory.
     """
-    places: dict[RowKey, tuple[int, int]] = {}
     with opened(path) as source:
-        at = 0
-        for line in _lines_of(path, source):
-            row = ResultRow.of(json.loads(line))
-            places[row_key(row)] = (at, len(line))
-            at += len(line)
         temporary = path.with_suffix(".tmp")
         fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             # A link that somebody left under this name would be written through, to wherever it
             # leads.
             with open(open_regular(temporary, fresh, links=False), "wb") as target:
-                for key in order:
-                    if key in places:
-                        source.seek(places[key][0])
-                        target.write(source.read(places[key][1]))
+                for start, length in places:
+                    source.seek(start)
+                    target.write(source.read(length))
         except OSError:
             temporary.unlink(missing_ok=True)
             raise

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 import dspy
@@ -28,7 +29,7 @@ from ...modules.protocols.foreign import STATE
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
-from ..base.journal import read_object
+from ..base.journal import read_object, write_json
 from ..lms.named import lm as make_lm
 from ..programs.resolve import program_given
 from ..programs.saved import (
@@ -140,29 +141,14 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
             return _registered(client, run_id, earlier.model_id, model)
         client.delete_logged_model(earlier.model_id)  # left by a failed attempt
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
-        folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
-        _copy_program(model.folder, folder)
         made = client.create_logged_model(
             experiment, name=model.name, source_run_id=run_id, model_type="folkmoot"
         )
         # The database may come from somebody else, and name any folder of this machine.
         check_place(made.artifact_location)
         try:
-            pyfunc.save_model(
-                str(local),
-                mlflow_model=MlflowModel(
-                    run_id=run_id, model_uuid=made.model_id, model_id=made.model_id
-                ),
-                python_model=str(CODE),
-                artifacts={PROGRAM: str(folder)},
-                model_config={"lm": model.lm, "api_base": {}, "environment": None},
-                signature=SIGNATURE,
-                input_example=[EXAMPLE],
-                pip_requirements=[
-                    f"{package}=={version(package).partition('+')[0]}" for package in REQUIRED
-                ],
-            )
-            client.log_model_artifacts(made.model_id, str(local))
+            _write_model(Path(scratch), made.model_id, run_id, model)
+            client.log_model_artifacts(made.model_id, scratch)
         except BaseException:
             client.finalize_logged_model(made.model_id, LoggedModelStatus.FAILED)
             raise
@@ -170,9 +156,57 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
     return _registered(client, run_id, made.model_id, model)
 
 
+def _write_model(folder: Path, model_id: str, run_id: str, model: ModelEntry) -> None:
+    """Write the files of a model of MLflow. Its own `pyfunc.save_model` first lists the files of
+    every installed package, for seconds, to see whether the three that are required are installed.
+    """
+    required = [f"{package}=={version(package).partition('+')[0]}" for package in REQUIRED]
+    about = {
+        "python_env.yaml": {
+            "python": python_version(),
+            "build_dependencies": ["pip", "setuptools", "wheel"],
+            "dependencies": ["-r requirements.txt"],
+        },
+        "conda.yaml": {
+            "name": "mlflow-env",
+            "channels": ["conda-forge"],
+            "dependencies": [f"python={python_version()}", "pip", {"pip": required}],
+        },
+        "input_example.json": [EXAMPLE],
+        "serving_input_example.json": {"inputs": [EXAMPLE]},
+    }
+    for name, content in about.items():  # JSON is YAML, too
+        write_json(folder / name, content)
+    (folder / "requirements.txt").write_text("\n".join(required))
+    shutil.copyfile(CODE, folder / CODE.name)
+    program = Path("artifacts", PROGRAM)
+    _copy_program(model.folder, folder / program)
+    stored = MlflowModel(
+        run_id=run_id,
+        signature=SIGNATURE,
+        saved_input_example_info={
+            "type": "json_object",
+            "artifact_path": "input_example.json",
+            "serving_input_path": "serving_input_example.json",
+        },
+        model_uuid=model_id,
+        model_id=model_id,
+    )
+    pyfunc.add_to_model(
+        stored,
+        loader_module="mlflow.pyfunc.loaders.code_model",
+        model_code_path=CODE.name,
+        model_config={"lm": model.lm, "api_base": {}, "environment": None},
+        artifacts={PROGRAM: {"path": str(program), "uri": str(program)}},
+        conda_env="conda.yaml",
+        python_env="python_env.yaml",
+    )
+    stored.save(str(folder / "MLmodel"))
+
+
 def _copy_program(folder: Path, target: Path) -> None:
     """Copy the files of a saved program from a folder that may also hold a run."""
-    target.mkdir()
+    target.mkdir(parents=True)
     for path in sorted(folder.iterdir()):
         if path.is_symlink():
             continue

@@ -32,7 +32,7 @@ from .cursor import (
     run_ids,
     waiting,
 )
-from .store import current_store, open_client, quiet
+from .store import current_store, open_client, quiet, uncollected
 
 FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
 FINISH_SECONDS = 120.0
@@ -180,7 +180,8 @@ class Tracking:
         assert self.folder is not None
         asks, store = self._asks, current_store()
         note_end(self.folder, self.kind, self._ended)
-        from .push import push, push_held
+        with uncollected():
+            from .push import push, push_held
 
         for pause in PAUSES:
             time.sleep(pause)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from mlflow.entities import (
     Expectation,
     Feedback,
     Span,
+    TraceInfo,
+    TraceLocation,
+    TraceState,
 )
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.tracing.client import TracingClient
@@ -38,6 +42,7 @@ LONGEST_TITLE = 60
 BATCH = 20  # an SQLite store is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
+NANOSECONDS = 1_000_000  # of a millisecond, in which MLflow has the times of traces
 
 CALL = "call"
 """The step of a turn that is one call of a command or function."""
@@ -259,13 +264,9 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
                 yield record, end
 
     for batch, end in batches(missing(), start):
-        questions = {record.row.id for record in batch}
-        numbers = {name: trace_id(stored.run_id, name) for name in questions}
-        again = [
-            number for name, number in numbers.items() if name in before or number in (shown or ())
-        ]
-        if again:  # otherwise MLflow keeps the state of a question's first trace
-            stored.client.delete_traces(stored.run.info.experiment_id, trace_ids=again)
+        again = [record for record in batch if stored.asks or record.row.id in before]
+        if again:  # otherwise MLflow would add to a question's first trace
+            _delete(stored, again)
         refused += _send(stored, program, batch)
         state.traces = end
         saved()
@@ -286,11 +287,7 @@ def _shown(stored: StoredRun) -> dict[str, str]:
             include_spans=False,
             page_token=token or None,
         )
-        # One without an assessment was cut off between its spans and what is known of its answer.
-        states |= {
-            trace.info.trace_id: str(trace.info.state.value) if trace.info.assessments else ""
-            for trace in page
-        }
+        states |= {trace.info.trace_id: str(trace.info.state.value) for trace in page}
         token = page.token or None
     return states
 
@@ -298,13 +295,10 @@ def _shown(stored: StoredRun) -> dict[str, str]:
 def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     """Send traces together, or one by one if that fails; returns how many the store refuses."""
     try:
-        _log(stored, [otel_spans(record, stored.run_id, program) for record in records])
-        for record in records:
-            for assessment in assessments(record):
-                TracingClient(stored.client.tracking_uri).log_assessment(
-                    trace_id(stored.run_id, record.row.id), assessment
-                )
+        _log(stored, program, records)
     except Exception as problem:
+        with suppress(Exception):  # what was sent of them, if the store is there
+            _delete(stored, records)
         if is_outage(problem):
             raise
         # One trace that the store refuses fails its whole batch: the others are sent alone.
@@ -314,17 +308,38 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     return 0
 
 
-def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
+def _ids(stored: StoredRun, records: Sequence[Trace]) -> list[str]:
+    return [trace_id(stored.run_id, record.row.id) for record in records]
+
+
+def _delete(stored: StoredRun, records: Sequence[Trace]) -> None:
+    experiment = stored.run.info.experiment_id
+    stored.client.delete_traces(experiment, trace_ids=_ids(stored, records))
+
+
+def _log(stored: StoredRun, program: str, records: Sequence[Trace]) -> None:
     client, experiment = stored.client, stored.run.info.experiment_id
-    spans = [Span(span) for trace in traces for span in trace]
+    traces = [otel_spans(record, stored.run_id, program) for record in records]
+    tracing = TracingClient(client.tracking_uri)
+    for record, spans in zip(records, traces, strict=True):
+        began, ended = spans[0].start_time or 0, spans[0].end_time or 0
+        info = TraceInfo(
+            trace_id(stored.run_id, record.row.id),
+            TraceLocation.from_experiment_id(experiment),
+            request_time=began // NANOSECONDS,
+            execution_duration=(ended - began) // NANOSECONDS,
+            state=TraceState.ERROR if record.row.error else TraceState.OK,
+            assessments=assessments(record),  # later, each would be a transaction of its own
+        )
+        tracing.start_trace(info)
     try:
-        TracingClient(client.tracking_uri).log_spans(experiment, spans)
+        tracing.log_spans(experiment, [Span(span) for spans in traces for span in spans])
     except NotImplementedError:
         # If a server once did not answer, MLflow treats it as an old one, and remembers that.
         RestStore._get_server_version.cache_clear()
         raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
-    numbers = dict.fromkeys(span.trace_id for span in spans)
-    client.link_traces_to_run(list(numbers), stored.run_id)
+    # Last: those of the run are whole.
+    client.link_traces_to_run(_ids(stored, records), stored.run_id)
 
 
 def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import BARE
 from completions import completion
 
 import folkmoot as fm
@@ -16,7 +17,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.tasks.sandbox import Sandbox
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
-PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:folkmoot -p no:hypothesispytest"
 
 
 def no_bwrap() -> str:
@@ -54,7 +55,7 @@ def command(folder: Path, code: str, **options: Any) -> fm.Command:
     """A command that runs this code in the task's folder."""
     script = folder / "acts.py"
     script.write_text("import json, os, socket, subprocess, sys, time\n" + code)
-    return fm.Command(f"{sys.executable} {script}", **options)
+    return fm.Command(f"{BARE} {script}", **options)
 
 
 @contextmanager
@@ -77,17 +78,12 @@ def only_row(program: Any, **options: Any) -> Any:
 
 
 CHECKS = "import sys, add; sys.exit(add.add(2, 3) != 5)"
-CHECK = f'{sys.executable} -c "{CHECKS}"'
+CHECK = f'{BARE} -c "{CHECKS}"'
 """A check that takes a tenth of what pytest takes."""
-ASK = """
-import json, os, sys, urllib.request
-asked = json.load(sys.stdin)
-def ask(text):
-    body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': text}]})
-    sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',
-        body.encode(), {'Content-Type': 'application/json'})
-    return json.load(urllib.request.urlopen(sent))['choices'][0]['message']['content']
-"""
+TESTED = f'{BARE} -c "import test_add; test_add.test()"'
+"""A check that runs the task's test."""
+ASK = Path(__file__).with_name("crew.py").read_text().partition("if __name__")[0]
+ASK += "asked = json.load(sys.stdin)\n"
 SOLO = f"""said = ask(asked['id'])
 open('add.py', 'w').write({REPAIRED!r} if said == 'right' else said)
 """
@@ -116,5 +112,5 @@ class Says:
 def programs(folder: Path) -> tuple[fm.Command, fm.Command]:
     for name, code in (("solo", SOLO), ("crew", CREW)):
         (folder / f"{name}.py").write_text(ASK + code)
-    solo, crew = (f"{sys.executable} {folder / name}.py" for name in ("solo", "crew"))
+    solo, crew = (f"{BARE} {folder / name}.py" for name in ("solo", "crew"))
     return fm.Command(solo), fm.Command(crew)

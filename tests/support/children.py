@@ -17,6 +17,8 @@ from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any
 
+BARE = f"{sys.executable} -S"
+"""Python without installed packages, which begins in a fifth of the time, for a command line."""
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload(["warm"])
 

@@ -6,7 +6,6 @@ import random
 import shlex
 import shutil
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -581,7 +580,7 @@ def test_a_winning_command_is_named_and_not_replaced(scripted: Any, tmp_path: Pa
         asked.append(
             fm.Question(id=f"q{number}", question=question, choices=["x", "y"], answer=gold)
         )
-    spec = f"cmd:{sys.executable} {crew}"
+    spec = f"cmd:{children.BARE} {crew}"
     contest = fm.contest(
         asked,
         lm=fm.lm("openai/scripted", api_base=scripted.url),

@@ -153,12 +153,13 @@ def test_a_wait_that_is_cancelled_when_its_turn_has_come_gives_the_place_on() ->
         limit = AdaptiveLimit(1)
 
         async def wait() -> None:
-            async with limit.slot():
-                pass
+            await limit.enter()
+            limit.leave()
 
-        async with limit.slot():
-            unlucky, lucky = asyncio.create_task(wait()), asyncio.create_task(wait())
-            await asyncio.sleep(0.01)
+        await limit.enter()
+        unlucky, lucky = asyncio.create_task(wait()), asyncio.create_task(wait())
+        await asyncio.sleep(0.01)
+        limit.leave()
         unlucky.cancel()
         await asyncio.wait_for(lucky, 5)
         assert limit.in_flight == 0

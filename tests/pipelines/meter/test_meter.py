@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import BARE
 from completions import completion
 from mortal import questions
 from openai import AsyncOpenAI
@@ -45,11 +45,11 @@ def run(program: Any, server: ScriptedServer, count: int = 6, **options: Any) ->
 def script(folder: Path, text: str) -> str:
     path = folder / "child.py"
     path.write_text("import json, os, subprocess, sys, time\n" + text)
-    return f"{sys.executable} {path}"
+    return f"{BARE} {path}"
 
 
 def test_a_command_is_asked_scored_and_billed(server: ScriptedServer, tmp_path: Path) -> None:
-    result = run(fm.Command(f"{sys.executable} {CREW}"), server, out=tmp_path)
+    result = run(fm.Command(f"{BARE} {CREW}"), server, out=tmp_path)
     assert result.score == 1.0
     assert result.summary.usage["calls"] == len(server.bodies) == 12
     assert result.summary.usage["cost_usd"] == pytest.approx(12 * (10 * 1e-6 + 2 * 1e-5))
@@ -268,7 +268,7 @@ def test_a_command_never_gets_a_key(
 
 
 def test_a_spent_budget_ends_it_and_more_goes_on(server: ScriptedServer, tmp_path: Path) -> None:
-    command = fm.Command(f"{sys.executable} {CREW}")
+    command = fm.Command(f"{BARE} {CREW}")
     first = run(command, server, out=tmp_path, budget="5 calls", concurrency=1)
     assert "5 calls" in str(first.summary.stopped)
     assert len(server.bodies) == 5
@@ -299,7 +299,7 @@ def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path) -> No
             "*": fm.lm("openai/m", api_base=other.url),
             "theirs": fm.lm("openai/big", api_base=server.url),
         }
-        command = fm.Command(f"{sys.executable} {CREW}")
+        command = fm.Command(f"{BARE} {CREW}")
         first = run(command, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
         assert (first.score, other.bodies) == (1.0, [])
     again = run(command, server, lm=f"replay/{tmp_path / 'record'}")
@@ -338,7 +338,7 @@ def test_a_number_from_a_client_is_not_believed(server: ScriptedServer) -> None:
 
 
 def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None:
-    command = f"{sys.executable} {CREW}"
+    command = f"{BARE} {CREW}"
     result = run(fm.Command(command), server, 1, out=tmp_path / "run")
     with pytest.raises(fm.UserError, match="is a command, which no file holds: name it again"):
         fm.load_program(result.folder)

@@ -1,13 +1,13 @@
 """Runs of a command that are killed: the same command goes on, and no row is lost or doubled."""
 
 import random
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import BARE
 from mortal import Forked
 
 import folkmoot as fm
@@ -27,7 +27,7 @@ def evaluated(url: str, out: Path, count: int) -> fm.Evaluation:
         for n in range(count)
     ]
     lm = fm.lm("openai/m", api_base=url, price=(1e-6, 1e-6))
-    command = fm.Command(f"{sys.executable} -I {CREW}")
+    command = fm.Command(f"{BARE} -I {CREW}")
     options: Any = {"concurrency": IN_FLIGHT, "cache": False, "tracking": False}
     return fm.evaluate(command, questions, lm=lm, out=out, **options)
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import CHECKS, PYTEST, REPAIRED, add_task, command, done, needs_bwrap, only_row
+from acting import CHECKS, REPAIRED, TESTED, add_task, command, done, needs_bwrap, only_row
 from by_day import some_by_day
+from children import BARE
 
 import folkmoot as fm
 from folkmoot.pipelines.tasks.folder import NOTHING
@@ -174,7 +175,7 @@ def test_what_a_program_leaves_running_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_program_cannot_edit_the_tests(tmp_path: Path) -> None:
     code = "open('test_add.py', 'w').write('def test(): pass\\n')\n"
-    row = only_row(command(tmp_path, code), check=PYTEST)
+    row = only_row(command(tmp_path, code), check=TESTED)
     assert (row["correct"], row["error"]) == (False, None)
 
 
@@ -192,7 +193,7 @@ def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.Mon
     monkeypatch.setenv("MY_OWN", SECRET)
     code, reason = CHECKED[attack]
     answer = f"import os, socket, time\n{code}\n"
-    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py", seconds=10)
+    check = fm.Check(f"{BARE} add.py", answer_file="add.py", seconds=10)
     row = only_row(lambda question: answer, check=check)
     assert (row["error"], row["correct"]) == (None, False)
     assert reason in "\n".join(row["check"]["lines"])
@@ -201,7 +202,7 @@ def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.Mon
 
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
     said = json.dumps({"score": 0.25, "feedback": "one of four"})
-    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py")
+    check = fm.Check(f"{BARE} add.py", answer_file="add.py")
     row = only_row(
         lambda question: f"print('x')\nprint({said!r})\nraise SystemExit(3)", check=check
     )
@@ -210,7 +211,7 @@ def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
 
 
 def test_a_check_outside_its_scale_is_an_error_row() -> None:
-    check = fm.Check(f"{sys.executable} add.py", answer_file="add.py")
+    check = fm.Check(f"{BARE} add.py", answer_file="add.py")
     row = only_row(lambda question: "print('{\"score\": 7}')", check=check)
     assert "returned 7, outside 0 to 1" in row["error"]
 
@@ -342,7 +343,7 @@ def test_a_virtual_environment_in_a_hidden_folder_is_found(tmp_path: Path, start
     (place / "bin" / "agent").write_text(f"#!{place / 'bin' / 'python'}\nimport mine\n")
     (place / "bin" / "agent").chmod(0o755)
     line = f"{place / 'bin'}/{starts.format(acts=tmp_path / 'acts.py')}"
-    row = only_row(fm.Command(line), check="python -m pytest -q")
+    row = only_row(fm.Command(line), check=f'python -c "{CHECKS}"')
     assert (row["error"], row["correct"]) == (None, True)
 
 

@@ -4,7 +4,6 @@ without it, whatever happens to its workers.
 
 import importlib.util
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from acting import REPAIRED, add_task, no_bwrap
+from children import BARE
 from completions import completion
 
 import folkmoot as fm
@@ -26,7 +26,7 @@ needs_ray = pytest.mark.skipif(
     reason="Ray is not installed: pip install 'folkmoot[ray]'",
 )
 HOST = "127.0.0.2"
-CHECK = f"{sys.executable} -c 'import sys, add; sys.exit(add.add(2, 3) != 5)'"
+CHECK = f"{BARE} -c 'import sys, add; sys.exit(add.add(2, 3) != 5)'"
 ASKS = f"""
 import json, os, signal, sys, time, urllib.request
 
@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def crew(folder: Path, between: str = "", name: str = "crew") -> fm.Command:
     script = folder / f"{name}.py"
     script.write_text(ASKS + CREW.format(between=between))
-    return fm.Command(f"{sys.executable} {script}")
+    return fm.Command(f"{BARE} {script}")
 
 
 def says(body: dict[str, Any]) -> Any:

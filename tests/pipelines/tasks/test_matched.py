@@ -1,12 +1,12 @@
 """The fair opponent where answers cannot be voted on: one agent asked several times, and a pick."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acting import CHECK, REPAIRED, Says, add_task, needs_bwrap, programs
+from children import BARE
 from cli_helpers import folkmoot
 from completions import completion
 
@@ -28,7 +28,7 @@ def runs(tmp_path: Path) -> Any:
         options = ["--check", CHECK, "--api-base", server.url, "--price", "openai/m=1,10"]
         options += ["--lm", "openai/m", "--sandbox", "none"]
         for name in ("solo", "crew"):
-            spec = f"cmd:{sys.executable} {tmp_path / name}.py"
+            spec = f"cmd:{BARE} {tmp_path / name}.py"
             given = [*options, "--no-track", "--no-cache", "--out", str(tmp_path / name)]
             ended = folkmoot("evaluate", spec, "--data", str(tasks), *given)
             assert ended.exit_code == 0, ended.output

@@ -2,12 +2,12 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from acting import done, needs_bwrap
+from children import BARE
 
 import folkmoot as fm
 from folkmoot.pipelines.tasks.folder import NOTHING
@@ -29,8 +29,9 @@ RUNS = (
     "import os, pathlib, subprocess, sys\n"
     "tests = sorted(map(str, pathlib.Path('python_testcases').glob('test_*.py')))\n"
     "paths = os.pathsep.join(['.', 'python_testcases'])\n"
+    "env = {**os.environ, 'PYTHONPATH': paths, 'PYTEST_DISABLE_PLUGIN_AUTOLOAD': '1'}\n"
     "sys.exit(subprocess.call([sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider',\n"
-    "    *tests], env={**os.environ, 'PYTHONPATH': paths}))\n"
+    "    *tests], env=env))\n"
 )
 
 
@@ -52,7 +53,7 @@ def both(wanted: list[dict[str, Any]], folder: Path, seconds: float) -> None:
     def repairs(question: fm.Question, folder: Path) -> None:
         (folder / f"python_programs/{question.id}.py").write_text(corrected[question.id])
 
-    checked = fm.Check(f"{sys.executable} {script}", seconds=seconds)
+    checked = fm.Check(f"{BARE} {script}", seconds=seconds)
     found = done(lambda question: NOTHING, tasks, check=checked, concurrency=2)
     assert {row["id"]: row["correct"] for row in found.rows} == dict.fromkeys(corrected, False)
     assert found.summary.counts.errors == 0

@@ -175,20 +175,22 @@ def test_a_failed_question_has_a_failed_trace(scripted: ScriptedServer, tmp_path
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
 
 
-def test_a_trace_that_was_cut_off_from_its_assessments_is_sent_again(
+def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(*_: Any) -> None:
+    def away(*_: Any, **__: Any) -> None:
         raise OSError("the store is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(traces_send.TracingClient, "log_assessment", away)
+        patched.setattr(traces_send.TracingClient, "log_spans", away)
+        patched.setattr("mlflow.MlflowClient.delete_traces", away)
         patched.setattr("folkmoot.pipelines.tracking.run.PAUSES", (0.0,))
         with pytest.warns(RuntimeWarning, match="the store is away"):
             traced(scripted.url, tmp_path / "out", n=3)
     push.push(tmp_path / "out")
     traces = found(tmp_path / "out").values()
     assert [len(trace.info.assessments) for trace in traces] == [2, 2, 2]
+    assert all(trace.data.spans for trace in traces)
 
 
 def test_one_trace_that_is_refused_keeps_no_other_back(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from cli_helpers import free_port
 from dialogue_rows import error_row, row
-from mlflow import MlflowClient
+from mlflow import MlflowClient, pyfunc
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
@@ -230,6 +230,28 @@ def test_a_push_sends_nothing_twice(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert "search_runs" in asked
     assert "create_run" not in asked
     assert len(stored()) == 1
+
+
+def test_a_model_asks_nothing_of_packages_that_it_does_not_need(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def listed() -> None:
+        raise AssertionError("listing the files of all packages takes seconds")
+
+    monkeypatch.setattr("importlib_metadata.packages_distributions", listed)
+    fm.SingleAgent("simple").save(here / "out" / "program")
+    run_id = pushed(here / "out", a_run())
+    (made,) = MlflowClient().get_run(run_id).outputs.model_outputs
+    model = MlflowClient().get_logged_model(made.model_id)
+    assert model.status == "READY"
+    folder = here / "mlruns" / "toy" / "models" / made.model_id / "artifacts"
+    assert {path.name for path in folder.iterdir()} == {
+        *("MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "saved_model.py"),
+        *("artifacts", "input_example.json", "serving_input_example.json"),
+    }
+    about = pyfunc.load_model(model.model_uri).metadata
+    assert about.signature.inputs.input_names() == ["question", "choices", "context", "kind"]
+    assert pyfunc.get_model_dependencies(model.model_uri, "pip").endswith("requirements.txt")
 
 
 @pytest.mark.plots
