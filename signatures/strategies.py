@@ -7,7 +7,8 @@ from typing import Any
 import dspy
 
 
-class Answering(dspy.Signature):  # type: ignore[misc]
+# DSPy never validates by a signature: pydantic need not build what would do that.
+class Answering(dspy.Signature, defer_build=True):  # type: ignore[misc]
     """Answer the question."""
 
     question: str = dspy.InputField()

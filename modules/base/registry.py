@@ -44,10 +44,13 @@ def refuse_from_file(what: str) -> None:
         raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
 
 
-@lru_cache(maxsize=16)
-def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """The entry points of all packages on the path, kept because the search takes a while."""
-    return tuple(entry_points(group=group))
+@lru_cache(maxsize=4)
+def _entry_points(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """The entry points of all packages on the path by their groups, kept because the search, which
+    reads every package, takes a while.
+    """
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups}
 
 
 class Found(NamedTuple):
@@ -164,7 +167,7 @@ class Registry(MutableMapping[str, T]):
         return name
 
     def _installed(self) -> tuple[EntryPoint, ...]:
-        return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
+        return _entry_points(tuple(sys.path)).get(f"folkmoot.{self.kind}", ())
 
     def _imported(self, name: str, module: str, attribute: str) -> Any:
         """The thing of that name in a module, also one in the working folder; None without the

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, ClassVar, Union, get_args, get_origin
 
 import dspy
 from dspy.experimental import Choice, Noul
@@ -50,6 +50,9 @@ ENDPOINT, FOLDER = "endpoint", "folder"
 
 They are no fields of a question.
 """
+
+COMMAND = "cmd:"
+"""The prefix of a command where programs are named."""
 
 MOST_CLASHES = 5
 CLASH = (
@@ -125,6 +128,10 @@ class Foreign(Program):
     """
 
     protocol = Protocol("foreign")
+    metered: ClassVar[bool] = False
+    """Whether its LM is asked through the meter, by names that it sends itself."""
+    started: ClassVar[bool] = False
+    """Whether it is a command, which is started for each question."""
 
     def __init__(
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
@@ -631,3 +638,13 @@ def _setting(value: Any) -> Any:
     if isinstance(value, dspy.Tool):
         return [value.name, _setting(value.func)]
     return type(value).__qualname__
+
+
+def asks_for(function: Any, name: str) -> bool:
+    """Whether a function has a parameter of this name, by which it asks for what folkmoot has."""
+    if isinstance(function, dspy.Module):
+        return False
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False

@@ -280,7 +280,9 @@ class Program(dspy.Module):  # type: ignore[misc]
                 # All are verbatim from now on, but folkmoot's own lines only wrap a paragraph.
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
-        for name in instructions.keys() - used - {*_SEATS, *ROLES.names(), *self.other_seats()}:
+        unused = instructions.keys() - used
+        # Other programs' agents are found among all packages, which takes a while.
+        for name in unused and unused - {*_SEATS, *ROLES.names(), *self.other_seats()}:
             raise UserError(
                 f"prompts: there is no agent {name!r} in this program: the agents are "
                 f"{', '.join(self.seats())}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -56,7 +57,8 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
         yield lambda: None
         return
     try:
-        if show or "IPython" in sys.modules or (sys.stderr is not None and sys.stderr.isatty()):
+        notebook = hasattr(builtins, "get_ipython")
+        if show or notebook or (sys.stderr is not None and sys.stderr.isatty()):
             from .screen import drawing  # imports rich
 
             with drawing(show, line) as drawn:

@@ -583,6 +583,11 @@ class Checked(Request):
         int | None, Option(min=1, help="Hard limit of the LM calls of one task.")
     ] = None
 
+    @property
+    def checks_tasks(self) -> bool:
+        """Whether anything is said of how tasks are checked."""
+        return any(getattr(self, name) is not None for name in CHECKED)
+
 
 CHECKED = ("check", "check_timeout", "answer_file", "sandbox")
 LIMITS = ("max_usd_per_task", "max_calls_per_task")

@@ -12,12 +12,12 @@ from typing import Any
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.protocols.deliberation.deliberation import Deliberation
 from ...modules.protocols.ensemble import Ensemble
+from ...modules.protocols.foreign import COMMAND
 from ...modules.protocols.program import Program, distinct
 from ...modules.protocols.short_names import short_name
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
-from ..meter.programs import COMMAND
 from ..programs.build import MakeLM
 from ..programs.resolve import program_given, program_of
 from ..tasks.check import Check

@@ -47,7 +47,6 @@ from ...modules.reading.row import ResultRow
 from ..lms.endpoint import without_keys
 from ..lms.foreign import ForeignMeter, billed_as
 from ..lms.store import books_around
-from ..meter.programs import Command
 from ..runs.rows import error_row, row_of
 
 T = TypeVar("T")
@@ -211,7 +210,8 @@ def useful_concurrency(
     that any LM of the program allows. Commands share the machine: twice its cores, unless another
     number was asked for. Those of a cluster wait there, since it may grow with them.
     """
-    if concurrency == CONCURRENCY and program.parts(Command) and not on_cluster:
+    starts_commands = any(part.started for _, part in program.parts(Foreign))
+    if concurrency == CONCURRENCY and starts_commands and not on_cluster:
         concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
     return min(concurrency, max((engine.concurrency for engine in engines), default=CONCURRENCY))

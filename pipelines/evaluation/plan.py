@@ -21,6 +21,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.answers import gold_text
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
+from ...modules.reading.row import CHECK
 from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import Account
 from ..base.journal import as_json
@@ -29,13 +30,10 @@ from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import questions as data
 from ..lms.foreign import billed_as
-from ..meter.programs import Command, runs_on_workers
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
-from ..tasks.check import Check, metric_asked, sandbox_of
-from ..tasks.cluster import check_cluster, where_code_runs
 from ..tracking.values import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
@@ -129,11 +127,13 @@ class EvaluationPlan:
         times = f", {self.request.times} times each" if self.request.times > 1 else ""
         what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
         lines = [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
-        if isinstance(self.program, Command):
+        if isinstance(self.program, Foreign) and self.program.started:
             at_once, longest = counted(self.in_flight, "command"), self.program.module.timeout
             lines.append(f"at most {at_once} at once, each ended after {duration(longest)}")
         if any(question.kind == "task" for question in self.questions):
-            lines.append(where_code_runs(sandbox_of(self.metric), self.request))
+            from .acting import place_of_code
+
+            lines.append(place_of_code(self.request, self.metric))
         return lines
 
     @property
@@ -265,9 +265,12 @@ def plan_evaluation(
         )
     program, train = _with_demos(request, program, train, questions)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    metric = metric_given(metric_asked(request, request.metric), judge_lm, request.judge_sample)
+    metric = metric_given(_metric_asked(request), judge_lm, request.judge_sample)
     check_metric(metric, questions)
-    check_cluster(request, request.recheck or runs_on_workers(program), questions)
+    if request.engine is not None or request.meter_host is not None:
+        from .acting import check_workers
+
+        check_workers(request, program, questions)
     if not isinstance(program, Foreign):
         data.check_passages(questions)
     sample = _judge_sample(request)
@@ -327,12 +330,20 @@ def _questions(request: EvaluateRequest) -> list[Question]:
 
 def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     """The questions of the run that have a row."""
-    if not isinstance(metric_asked(request, request.metric), Check):
+    if getattr(_metric_asked(request), "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
     # A run that was stopped has answers to some of its questions.
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
     return checked([question for question in asked if question.id in names])
+
+
+def _metric_asked(request: EvaluateRequest) -> Any:
+    if not request.checks_tasks:
+        return request.metric
+    from ..tasks.check import metric_asked
+
+    return metric_asked(request, request.metric)
 
 
 def _judge_sample(request: EvaluateRequest) -> list[Question] | None:

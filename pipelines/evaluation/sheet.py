@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -36,9 +43,7 @@ from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, RowFile, error_row, read_rows, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
-from ..tasks.check import sandbox_of
-from ..tasks.cluster import LostWorker
-from ..tasks.folder import workplace
+from ..tasks.process import LostWorker
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
 from .answering import AnsweredRow, Doubts, answer_row, each_in_turn
@@ -143,16 +148,22 @@ class AnswerSheet:
         everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
         self.earlier = answered_for(self.run.folder, waiting)
-        origins = {question._origin for question in plan.questions}
-        acts = any(question.kind == "task" for question in plan.questions)
-        where = (self.run.folder, origins, plan.request.workers_host)
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
             metering(plan.lms, everywhere=everywhere),
-            workplace(sandbox_of(plan.metric), *where) if acts else nullcontext(),
+            self._workplace(),
         ):
             yield
+
+    def _workplace(self) -> AbstractContextManager[object]:
+        """Where the code of tasks runs, if there are any."""
+        questions = self.plan.questions
+        if all(question.kind != "task" for question in questions):
+            return nullcontext()
+        from .acting import workplace_of
+
+        return workplace_of(self.plan.request, self.plan.metric, questions, self.run.folder)
 
     def ask(self) -> None:
         """Answer the questions without a row, until a budget has `stopped` it. Raises what `answer`

@@ -22,11 +22,10 @@ import dspy
 from ...modules.base.calls import ASKER, FatalCallError, asking
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
-from ...modules.base.registry import refuse_from_file
 from ...modules.base.saved_file import Described
 from ...modules.base.sync import in_thread
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.foreign import ENDPOINT, FOLDER, Foreign
+from ...modules.protocols.foreign import COMMAND, ENDPOINT, FOLDER, Foreign, asks_for
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.question import Question
@@ -40,9 +39,6 @@ from ..tasks.sandbox import Door, Started
 
 if TYPE_CHECKING:
     from .server import Endpoint, MeteredQuestion
-
-COMMAND = "cmd:"
-"""The prefix of a command where programs are named."""
 
 QUIET = {
     "AGNO_TELEMETRY": "false",  # docs.agno.com, telemetry
@@ -96,6 +92,8 @@ class Metered(Foreign):
     run's LM.
     """
 
+    metered = True
+
     def __init__(
         self, module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
@@ -140,7 +138,7 @@ class Metered(Foreign):
     async def _predict(
         self, question: Question, arguments: Sequence[object], fields: Mapping[str, object]
     ) -> dspy.Prediction:
-        acts = question.kind == "task" and _takes(self.module, FOLDER)
+        acts = question.kind == "task" and asks_for(self.module, FOLDER)
         files = {FOLDER: question.files} if acts else {}
         prediction = await super()._predict(question, arguments, {**fields, **files})
         if acts:  # reading an answer strips it, and a diff needs its last line's end
@@ -148,7 +146,7 @@ class Metered(Foreign):
         return prediction
 
     async def _asked(self, *arguments: object, **fields: object) -> tuple[Any, list[TurnFields]]:
-        if not _takes(self.module, ENDPOINT):
+        if not asks_for(self.module, ENDPOINT):
             return await super()._asked(*arguments, **fields)
         from .server import LOOPBACK, metered_endpoint
 
@@ -231,6 +229,7 @@ class Command(Metered):
     """
 
     protocol = Protocol("command")
+    started = True
 
     def __init__(
         self,
@@ -376,24 +375,6 @@ def _fields_of(question: Question) -> dict[str, object]:
     return {name: shown[name] for name in names}
 
 
-def own_program(
-    module: object, inputs: Mapping[str, str] | None = None, spec: str | None = None
-) -> Foreign:
-    """A user's own module or callable as a program, metered where it asks for an endpoint."""
-    metered = _takes(module, ENDPOINT) or _takes(module, FOLDER)
-    return (Metered if metered else Foreign)(module, inputs, spec)
-
-
-def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
-    """The command that a user names as `cmd:COMMAND`. Raises UserError where a file names it."""
-    # A file of somebody else's must not start programs.
-    refuse_from_file(f"the command {text!r}")
-    unknown = sorted(parameters.keys() - {"timeout", "pass_env", "cwd"})
-    if unknown:
-        raise UserError(f"a command has no {unknown[0]!r}: it takes timeout, pass_env and cwd")
-    return Command(text.removeprefix(COMMAND).strip(), **parameters)
-
-
 def runs_on_workers(program: Program) -> bool:
     """Whether workers of a cluster can run a part of a program: a command, or a function that they
     know by its name.
@@ -401,19 +382,11 @@ def runs_on_workers(program: Program) -> bool:
     modules = [part.module for _, part in program.parts(Metered) if part.spec]
     named = [module for module in modules if inspect.isroutine(module)]
     acting = [
-        function for function in named if _takes(function, FOLDER) and _takes(function, ENDPOINT)
+        function
+        for function in named
+        if asks_for(function, FOLDER) and asks_for(function, ENDPOINT)
     ]
     return bool(acting or program.parts(Command))
-
-
-def _takes(function: Any, name: str) -> bool:
-    """Whether a function has a parameter of this name, by which it asks for what folkmoot has."""
-    if isinstance(function, dspy.Module):
-        return False
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def _last_line(file: IO[bytes]) -> str:

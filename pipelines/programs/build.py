@@ -15,7 +15,7 @@ from ...modules.environment.tools import FunctionEnvironment
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
-from ..meter.programs import own_program
+from .own import own_program
 
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]

@@ -15,15 +15,15 @@ from ...modules.base.saved_file import check_document
 from ...modules.base.yaml_file import StrictLoader, read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.deliberation.tie_breaks import TIE_BREAKS
-from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.foreign import COMMAND, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
 from ..base.request import Pairs
 from ..lms.named import lm
-from ..meter.programs import COMMAND, command_named, own_program
 from .build import MakeLM as MakeLM
 from .build import check_names, environment_of, made, no_protocol, takes
+from .own import command_named, own_program
 from .own_roles import roles
 from .saved import saved_program, with_own_lm
 

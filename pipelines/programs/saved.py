@@ -20,7 +20,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import FILE, MODULE, Described, read_document
-from ...modules.protocols.foreign import STATE, Foreign
+from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import HERE
@@ -30,7 +30,6 @@ from ..base.cards import MEASURED, measured_kinds, result_kind
 from ..base.journal import read_object, write_json
 from ..base.settings import settings as read_settings
 from ..lms.named import engine_of, lm
-from ..meter.programs import COMMAND
 from .build import MakeLM, environment_of, made
 
 EVERY = "*"

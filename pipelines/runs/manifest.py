@@ -53,7 +53,9 @@ def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file,
     but for a network's training and test.
     """
-    own = KINDS.find(file)
+    others = {path.name for path in folder.glob("*")} - {file}
+    # Which kinds there are is asked of all packages, which takes a while.
+    own = KINDS.find(file) if others else None
     if own is None:
         return
     for other in kinds_in(folder):

@@ -21,7 +21,7 @@ from ...modules.base.errors import UserError, missing_extra, said_by
 from ...modules.reading.grading import MetricError
 from ...modules.reading.question import Question
 from ..base.request import OnCluster
-from .process import ENDING_SECONDS, CommandError
+from .process import ENDING_SECONDS, CommandError, LostWorker
 from .sandbox import Sandbox
 
 T = TypeVar("T")
@@ -31,12 +31,6 @@ SHARE = 0.5
 
 
 CONNECT_SECONDS = 10
-
-
-class LostWorker(FatalCallError):  # noqa: N818
-    """A worker died with a task, which is done again: calls that it has paid for are not made
-    again.
-    """
 
 
 def check_cluster(request: OnCluster, acts: bool, questions: Iterable[Question]) -> None:
