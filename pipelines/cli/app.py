@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import MISSING
@@ -26,6 +27,7 @@ from . import options as of
 from .command import ATTACHED, Command
 from .config import apply_defaults, default_lines, defaults
 from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
+from .help import write_help
 from .stdin import take_piped
 
 
@@ -109,6 +111,8 @@ class Defaulted(TyperGroup):
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
         return name, command, rest
 
+    format_help = write_help
+
 
 app = typer.Typer(
     name="folkmoot",
@@ -118,8 +122,12 @@ app = typer.Typer(
     "Exit codes: 0 done, 1 no result, 2 wrong input, 3 a verdict that --fail-if names, "
     "130 interrupted.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # an error, too, is shown without rich
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "color": False if os.environ.get("NO_COLOR") else None,
+    },
 )
 
 
@@ -179,19 +187,16 @@ class RequestCommand(TyperCommand):
                 raise UserError(_missing(self.name, wanted)) from None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        if len(self.params) < MANY_OPTIONS:
-            super().format_help(ctx, formatter)
-            return
         everything = ctx.meta.get(ALL, False)
         options: list[Any] = [
             parameter for parameter in self.params if isinstance(parameter, TyperOption)
         ]
-        for option in options:
+        for option in options if len(self.params) >= MANY_OPTIONS else ():
             if option.name not in ("all_help", "help"):
                 option.hidden = not everything and option.name not in COMMON
                 groups = (name for name, fields in PANELS.items() if option.name in fields)
                 option.rich_help_panel = next(groups, "Asking") if everything else None
-        super().format_help(ctx, formatter)
+        write_help(self, ctx, formatter)
 
 
 def _missing(command: str, wanted: Any) -> str:

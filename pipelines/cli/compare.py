@@ -11,7 +11,6 @@ from ..comparison.compare import ComparisonPlan, carry_out_comparison, plan_comp
 from ..comparison.comparison import Comparison
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
-from ..tracking.store import push_words
 from .guard import VERDICT_FAILED, say
 from .options import CompareView
 from .show import console, leave, present
@@ -52,8 +51,7 @@ def _log(comparison: Comparison, request: CompareRequest) -> None:
     """Leave a comparison in MLflow."""
     from ..reporting.tracked import log_comparison  # brings DSPy and MLflow
 
-    say(push_words())
-    if problem := log_comparison(comparison, request.tested()):
+    if problem := log_comparison(comparison, request.tested(), say):
         say(f"MLflow did not take the comparison ({problem}): give the same command again")
 
 

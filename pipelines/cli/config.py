@@ -40,7 +40,8 @@ def defaults(command: str, commands: Mapping[str, Command]) -> dict[str, Default
     naming file and key, for unknown options, for values that are invalid or not allowed in a file,
     and for keys and passwords.
     """
-    return _options(own_file(), _contents(own_file()), command, commands)
+    contents = _contents(own_file())
+    return _options(own_file(), contents, command, commands) if contents else {}
 
 
 def own_file() -> Path:

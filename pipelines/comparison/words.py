@@ -34,7 +34,12 @@ def say(sentence: str, *values: Any) -> str:
 @cache
 def _sentences() -> Any:
     # A misspelt field would otherwise leave a hole in a sentence that people decide by.
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        optimized=False,  # each sentence is said once or twice, so that it would not pay
+    )
     environment.filters |= {
         "counted": counted,
         "score": _score,

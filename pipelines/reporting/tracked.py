@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,23 @@ from ..comparison.comparison import Comparison
 from ..evaluation.earlier import earlier
 from ..tracking.entry import RunEntry
 from ..tracking.push import log_alone
+from ..tracking.store import push_words
 from ..tracking.values import LONGEST_TITLE, experiment_name, scrubbed
 from .report import REPORT, report
 
 COLUMNS = ("program", "score", "low", "high", "difference", "p")
 
 
-def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None:
+def log_comparison(
+    comparison: Comparison, how: Mapping[str, Any], say: Callable[[str], object]
+) -> str | None:
     """Leave a comparison in the store, as one run that is named by its verdict; the same runs
     compared again bring it up to date.
 
-    `how` has the arguments of `compare`. Returns what went wrong, in a line, or None.
+    `how` has the arguments of `compare`, and `say` is told what happens. Returns what went wrong,
+    in a line, or None.
     """
+    say(push_words())
     folders = [Path(run.folder) for run in comparison.runs]
     # The same runs in the same order are the same comparison, whatever they are called.
     key = hashlib.sha256(

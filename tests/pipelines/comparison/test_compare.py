@@ -403,7 +403,11 @@ def test_comparing_imports_nothing_heavy(run: Write) -> None:
         "import sys; from folkmoot.pipelines.cli.app import app\n"
         "try: app(sys.argv[1:])\n"
         "finally: print('loaded', *sorted(HEAVY & {*sys.modules}), file=sys.stderr)"
-    ).replace("HEAVY", "{'dspy', 'mlflow', 'torch', 'litellm', 'optuna', 'pandas', 'scipy.stats'}")
+    ).replace(
+        "HEAVY",
+        "{'dspy', 'mlflow', 'torch', 'litellm', 'optuna', 'pandas', 'scipy.stats', 'sqlite3', "
+        "'ssl'}",
+    )
     runs = [str(run({1}, 5)), str(run({2}, 5))]
     for more in ([], ["--pairs"], ["--json", "--cluster", "none"]):
         done = subprocess.run(

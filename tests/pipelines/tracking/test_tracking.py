@@ -2,6 +2,7 @@
 harm.
 """
 
+import gc
 import io
 import json
 import re
@@ -10,7 +11,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note
 from folkmoot.pipelines.tracking.entry import RunEntry
 from folkmoot.pipelines.tracking.push import push, show_running
 from folkmoot.pipelines.tracking.run import Tracking
-from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
+from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri, uncollected
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
 
@@ -503,6 +504,18 @@ def test_the_store_is_the_one_that_mlflow_would_name(
         if uri != "old":  # MLflow itself is asked then
             patch.delitem(sys.modules, "mlflow")
         assert store_uri() == wanted
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_the_garbage_collector_rests_only_while_mlflow_is_imported(on: bool) -> None:
+    try:
+        (gc.enable if on else gc.disable)()
+        with suppress(ValueError), uncollected():
+            assert not gc.isenabled()
+            raise ValueError
+        assert gc.isenabled() is on
+    finally:
+        gc.enable()
 
 
 def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:
