@@ -24,7 +24,7 @@ from hypothesis import settings  # noqa: E402
 from folkmoot.pipelines.testing.server import ScriptedServer  # noqa: E402
 
 # A property is tried on few examples by day and on many at night (make test-nightly).
-settings.register_profile("day", max_examples=25, deadline=None)
+settings.register_profile("day", max_examples=15, deadline=None)
 settings.register_profile("nightly", max_examples=400, deadline=None)
 settings.load_profile("day")
 

@@ -93,7 +93,10 @@ def test_too_little_is_refused(answers: Any, message: str) -> None:
         fm.forecast(answers)
 
 
-def test_runs_are_agents_whatever_their_programs(tmp_path: Path) -> None:
+def test_runs_are_agents_whatever_their_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("folkmoot.modules.statistics.vote_forecast.RESAMPLES", 5)
     questions = [
         fm.Question(id=f"q{n}", question="Where?", choices={"A": "bank", "B": "mall"}, answer="A")
         for n in range(30)
