@@ -20,11 +20,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker has a core of its o
 os.environ["FOLKMOOT_CALLS_MB"] = "0"  # no answers from earlier runs; for child processes too
 
 from hypothesis import settings  # noqa: E402
+from stores import read_migrations_once  # noqa: E402
 
 from folkmoot.pipelines.testing.server import ScriptedServer  # noqa: E402
 
 # A property is tried on few examples by day and on many at night (make test-nightly).
-settings.register_profile("day", max_examples=25, deadline=None)
+settings.register_profile("day", max_examples=15, deadline=None)
 settings.register_profile("nightly", max_examples=400, deadline=None)
 settings.load_profile("day")
 
@@ -73,6 +74,7 @@ def _own_store() -> None:
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # where `mlflow.set_experiment` notes it
     if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
         mlflow.set_tracking_uri(None)
+    read_migrations_once()
 
 
 @pytest.fixture(autouse=True)

@@ -81,12 +81,15 @@ def scripts() -> list[tuple[str, str]]:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """The folkmoot lines of each block, which a reader runs one after the other in one folder."""
+    """The folkmoot lines of each block, which a reader runs one after the other in one folder;
+    those of two equal blocks once.
+    """
     found = []
     for name, block in blocks("console"):
         lines = [line.removeprefix("$ ").partition("  #")[0].strip() for line in block.splitlines()]
         ours = [line for line in lines if line.startswith("folkmoot ") and line != "folkmoot ui"]
-        found += [(name, ours)] if ours else []
+        known = [lines for _, lines in found]
+        found += [(name, ours)] if ours and ours not in known else []
     return found
 
 

@@ -22,6 +22,13 @@ def quick_rivals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a training went is not drawn: tests/pipelines/training/test_train.py has that."""
+    for name in ("trust", "graphs", "rewards", "strategies"):
+        monkeypatch.setattr(f"folkmoot.pipelines.training.train.{name}_plot", lambda *_: False)
+
+
+@pytest.fixture
 def ten(home: Path) -> Path:
     """A file of ten questions."""
     return ten_questions(home)

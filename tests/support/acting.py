@@ -17,7 +17,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.tasks.sandbox import Sandbox
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
-PYTEST = f"{sys.executable} -m pytest -q -p no:cacheprovider -p no:folkmoot -p no:hypothesispytest"
+PYTEST = f"env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {sys.executable} -m pytest -q -p no:cacheprovider"
 
 
 def no_bwrap() -> str:

@@ -6,16 +6,36 @@ import fcntl
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 
 def new_store(folder: Path, name: str = "mlflow.db") -> str:
     """The address of a store of its own in this folder, with all tables and nothing in them."""
     shutil.copyfile(_template(), folder / name)
     return f"sqlite:///{folder / name}"
+
+
+def read_migrations_once() -> None:
+    """Optuna and MLflow read all their migrations again for each store that they open, which takes
+    most of a small study's time.
+    """
+    script = sys.modules.get("alembic.script")
+    if script is None or getattr(script.ScriptDirectory, "read_once", False):
+        return
+    of_config, known = script.ScriptDirectory.from_config, dict[str, Any]()
+
+    def from_config(config: Any) -> Any:
+        place = config.get_main_option("script_location")
+        if place not in known:
+            known[place] = of_config(config)
+        return known[place]
+
+    script.ScriptDirectory.from_config, script.ScriptDirectory.read_once = from_config, True
 
 
 def _template() -> Path:

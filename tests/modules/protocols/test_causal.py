@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import dspy
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
@@ -273,7 +273,6 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150, deadline=None)
 @given(tables(), st.integers(0, 2**32))
 def test_every_outcome_is_one_of_algorithm_1(table: dict[str, Any], seed: int) -> None:
     rounds, reasoners = table["rounds"], len(table["rounds"][0][0])

@@ -64,7 +64,7 @@ def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
 # Ceilings
 
 
-@pytest.mark.parametrize("calls", [1, 30, 64, 77])
+@pytest.mark.parametrize("calls", some_by_day([77, 1, 30, 64], 3))
 def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) -> None:
     with ScriptedServer(delay=0.02) as server:
         result = run(server, tmp_path, n=100, budget=f"{calls} calls")

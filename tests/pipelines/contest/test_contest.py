@@ -66,10 +66,12 @@ def test_a_team_that_is_better_wins(won: fm.Contest) -> None:
 
 def test_the_plan_has_a_forecast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    request = ContestRequest(ASKED, lm=planted_lm(ASKED), field={"crew": team("crew", 95)})
+    monkeypatch.setattr("folkmoot.modules.statistics.vote_forecast.RESAMPLES", 5)
+    asked = ASKED[:60]
+    request = ContestRequest(asked, lm=planted_lm(ASKED), field={"crew": team("crew", 95)})
     assert "forecast" not in " ".join(plan_contest(request).lines())
     for name, share in (("a", 60), ("b", 70), ("c", 65)):
-        fm.evaluate(solo(name, share), ASKED, lm=planted_lm(ASKED), out=f"runs/{name}", **SILENT)
+        fm.evaluate(solo(name, share), asked, lm=planted_lm(ASKED), out=f"runs/{name}", **SILENT)
     fm.evaluate(solo("d", 60), ASKED[:50], lm=planted_lm(ASKED), out="runs/d", **SILENT)
     plan = plan_contest(request)
     assert len(plan.lines()) == 2
@@ -389,19 +391,6 @@ def test_improving_is_judged_on_unseen_questions(tmp_path: Path) -> None:
         hold({"crew": team("crew", 90)}, questions(60), improve=True)
 
 
-def test_mlflow_has_a_run_for_each_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
-    contest = hold({"crew": team("crew", 95)}, ASKED[:24], out=tmp_path / "out", tracking=True)
-    client = MlflowClient()
-    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
-    parent = next(run for run in runs if run.info.run_id == contest.run_id)
-    assert f"{contest.outcome}: " in parent.info.run_name
-    children = [run for run in runs if run is not parent]
-    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {contest.run_id}
-    assert {run.info.status for run in runs} == {"FINISHED"}
-    assert len(children) == len(contest.runs) == 3
-
-
 def test_the_field_of_the_papers_has_two_more_teams() -> None:
     request = ContestRequest(ASKED[:30], lm=planted_lm(ASKED), field="papers")
     names = [one.name for one in plan_contest(request).field]
@@ -520,22 +509,31 @@ def test_a_name_is_a_name(tmp_path: Path) -> None:
 def test_the_winner_answers_with_the_lm_that_won(
     scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`ask` and the registered model used the default LM, or had none."""
+    """`ask` and the registered model used the default LM, or had none. MLflow has a run for each
+    program.
+    """
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    contest = fm.contest(
-        ASKED[:24], lm="openai/scripted", out=tmp_path / "c", register="bot", progress=False
-    )
+    options: dict[str, Any] = {"out": tmp_path / "c", "register": "bot", "progress": False}
+    contest = fm.contest(ASKED[:24], lm="openai/scripted", only=["step by step"], **options)
     assert "tracking" not in str(contest.stopped)
+    client = MlflowClient()
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    parent = next(run for run in runs if run.info.run_id == contest.run_id)
+    assert f"{contest.outcome}: " in parent.info.run_name
+    children = [run for run in runs if run is not parent]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {contest.run_id}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert len(children) == len(contest.runs) == 3
     shown = folkmoot("ask", tmp_path / "c" / "winner", "Where?", "--choice", "a", "--choice", "b")
     assert "answered by openai/scripted" in shown.stdout
     loaded = fm.load_program(tmp_path / "c")
     assert loaded(question="Where?", choices=["a", "b"]).answer in ("A", "B")
-    version = MlflowClient().get_model_version_by_alias("bot", "champion")
+    version = client.get_model_version_by_alias("bot", "champion")
     assert version.description.lstrip("*").startswith("Take one prompt: ")
     assert version.tags["outcome"] == contest.outcome
-    client, words = MlflowClient(), fm.load_program(tmp_path / "c").predictors()[0].signature
+    words = fm.load_program(tmp_path / "c").predictors()[0].signature
     (prompt,) = client.search_prompts()
     assert client.load_prompt(prompt.name).template == words.instructions
     run = client.get_run(version.run_id)

@@ -17,6 +17,7 @@ from typing import Any
 
 import dspy
 import pytest
+from by_day import some_by_day
 from cli_helpers import rows_of
 from completions import completion
 from mortal import Constant, Forked, deliberate, in_child, memory_of_an_evaluation, questions
@@ -394,7 +395,7 @@ def small_disk(folder: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.parametrize("kilobytes", [16, 40, 100])
+@pytest.mark.parametrize("kilobytes", some_by_day([40, 16, 100], 3))
 def test_a_full_disk_is_named_and_kept(scripted: Any, tmp_path: Path, kilobytes: int) -> None:
     scripted.reply = lambda body: json.dumps({"reasoning": "x" * 1000, "answer": "A"})
     with small_disk(tmp_path / "disk", f"size={kilobytes}k") as disk:

@@ -34,6 +34,13 @@ def table(agents: int, questions: int, *, alike: bool, seed: int = 0) -> list[di
     return rows
 
 
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By day, where the interval itself does not matter."""
+    monkeypatch.setattr("folkmoot.modules.statistics.vote_forecast.RESAMPLES", 8)
+
+
+@pytest.mark.usefixtures("few_resamples")
 def test_independent_agents_gain_and_copies_do_not() -> None:
     apart = fm.forecast(table(5, 200, alike=False), sizes=[3, 15])
     assert list(apart.gain.columns) == ["n", "value", "low", "high"]
@@ -93,6 +100,7 @@ def test_too_little_is_refused(answers: Any, message: str) -> None:
         fm.forecast(answers)
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_runs_are_agents_whatever_their_programs(tmp_path: Path) -> None:
     questions = [
         fm.Question(id=f"q{n}", question="Where?", choices={"A": "bank", "B": "mall"}, answer="A")

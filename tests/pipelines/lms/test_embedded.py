@@ -183,7 +183,7 @@ def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServ
 
 @pytest.mark.local_lm
 def test_the_beginning_that_two_prompts_share_is_read_once(server: EmbeddedServer) -> None:
-    examples = "Question: What do bees make?\nAnswer: honey\n\n" * 8
+    examples = "Question: What do bees make?\nAnswer: honey\n\n" * 3
     ask(server, examples + QUESTION, max_tokens=1)
     reply = ask(server, examples + "Question: What barks?\nAnswer:", max_tokens=1)
     known = reply["usage"]["prompt_tokens_details"]["cached_tokens"]

@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from children import BARE
 from completions import completion
@@ -29,6 +30,12 @@ def right(body: dict[str, Any]) -> Any:
     text = text if isinstance(text, str) else text[0]["text"]
     number = int(text.partition(":")[0].lstrip("q"))
     return 200, {}, completion("ABC"[number % 3])
+
+
+def client_at(endpoint: fm.Endpoint) -> AsyncOpenAI:
+    """OpenAI's client, which would read all certificates anew for each question."""
+    http = httpx.AsyncClient(verify=False)
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key, http_client=http)
 
 
 @pytest.fixture
@@ -61,7 +68,7 @@ def test_a_command_is_asked_scored_and_billed(server: ScriptedServer, tmp_path: 
 @pytest.mark.parametrize("count", [64])
 def test_no_call_lands_on_another_question(server: ScriptedServer, count: int) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+        async with client_at(endpoint) as client:
             said = await client.chat.completions.create(
                 model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
             )
@@ -74,7 +81,7 @@ def test_no_call_lands_on_another_question(server: ScriptedServer, count: int) -
 
 def test_equal_requests_of_a_question_are_samples_of_their_own(server: ScriptedServer) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+        async with client_at(endpoint) as client:
             asked: Any = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
             create = client.chat.completions.create
             said = await asyncio.gather(*(create(model="m", **asked) for _ in range(5)))
@@ -115,7 +122,7 @@ def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
     """Canary: LiteLLM's translators, which are not public, as of 1.83 and later."""
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+        async with client_at(endpoint) as client:
             asked: Any = {"model": "m", "input": f"{question.id}: hi"}
             said = await client.responses.create(**asked)
             events = [event async for event in await client.responses.create(**asked, stream=True)]
@@ -152,7 +159,7 @@ def test_embeddings_are_billed_at_their_own_price(tmp_path: Path) -> None:
         return 200, {}, {"object": "list", "data": data, "model": body["model"], "usage": usage}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
-        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+        async with client_at(endpoint) as client:
             made = await client.embeddings.create(model="small", input=f"{question.id}: hi")
             assert made.data[0].embedding == [0.5, 0.25]
             said = await client.chat.completions.create(

@@ -211,7 +211,7 @@ SAMPLERS: dict[str, Callable[[], optuna.samplers.BaseSampler]] = {
 }
 
 
-SAMPLERS_BY_DAY = {"TPESampler", "GPSampler", "GridSampler"}
+SAMPLERS_BY_DAY = {"TPESampler", "GridSampler"}
 
 
 def tuned(server: ScriptedServer, sampler: optuna.samplers.BaseSampler) -> Any:

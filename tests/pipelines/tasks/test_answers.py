@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import DIFF, PYTEST, REPAIRED, TESTED, add_task, command, done, fm_server, only_row
+from acting import ASK, DIFF, PYTEST, REPAIRED, TESTED, add_task, command, done, fm_server, only_row
 
 import folkmoot as fm
 from folkmoot.pipelines.tasks.folder import MOST_KEPT, NOTHING, left_in_folder, put
@@ -47,14 +47,7 @@ def test_a_command_finds_files_and_no_tests_and_gets_the_question(tmp_path: Path
 
 
 def test_its_calls_are_metered(tmp_path: Path) -> None:
-    code = (
-        "import urllib.request\n"
-        "body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'q'}]})\n"
-        "sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',\n"
-        "    body.encode(), {'Content-Type': 'application/json'})\n"
-        "open('said', 'w').write(urllib.request.urlopen(sent).read().decode())\n"
-    )
-    row = only_row(command(tmp_path, code))
+    row = only_row(command(tmp_path, ASK + "open('said', 'w').write(ask('q'))\n"))
     assert "hello" in row["answer"]
     assert (row["usage"]["calls"], row["usage"]["completion_tokens"]) == (1, 2)
 

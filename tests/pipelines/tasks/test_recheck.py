@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acting import CHECK, REPAIRED, add_task, command, fm_server, needs_bwrap
+from acting import ASK, CHECK, REPAIRED, add_task, command, fm_server, needs_bwrap
 from cli_helpers import folkmoot
 
 import folkmoot as fm
@@ -15,14 +15,7 @@ from folkmoot.pipelines.tasks.folder import NOTHING
 
 pytestmark = needs_bwrap
 
-ASKS = (
-    "import urllib.request\n"
-    "body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': 'q'}]})\n"
-    "sent = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions',\n"
-    "    body.encode(), {'Content-Type': 'application/json'})\n"
-    "urllib.request.urlopen(sent).read()\n"
-    f"open('add.py', 'w').write({REPAIRED!r})\n"
-)
+ASKS = f"{ASK}ask('q')\nopen('add.py', 'w').write({REPAIRED!r})\n"
 
 
 @pytest.fixture

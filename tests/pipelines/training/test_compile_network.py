@@ -16,7 +16,7 @@ import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-pytestmark = pytest.mark.usefixtures("quick_rivals")
+pytestmark = pytest.mark.usefixtures("quick_rivals", "no_figures")
 QUESTIONS = [
     fm.Question(question(i, question=f"{WORDS[group]} {i}?", answer="A", meta={"subject": group}))
     for i, group in enumerate(["sums", "rivers"] * 36)

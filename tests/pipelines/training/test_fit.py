@@ -15,7 +15,7 @@ from outcome_tables import embed_words, planted
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-pytestmark = pytest.mark.usefixtures("quick_rivals")
+pytestmark = pytest.mark.usefixtures("quick_rivals", "no_figures")
 SMALL = {"hidden": 8, "heads": 2, "lr": 0.01, "epochs": 2}
 ASKING = {"agents": 2, "strategies": ["cot", "zero_shot"], "epochs": 2, "hidden": 8, "heads": 2}
 MODEL = "all-MiniLM-L6-v2"
@@ -75,13 +75,9 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
 def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     rows = planted(12, 1)
     numbered = [{**row, "question_id": int(row["question_id"].split("-")[1])} for row in rows]
-    given = [
-        write(tmp_path / "t.jsonl", *rows),
-        [str(tmp_path / "t.jsonl")],
-        rows,
-        pd.DataFrame(rows),
-    ]
-    learnt = {trained(one).state.identity for one in given}
+    table = write(tmp_path / "t.jsonl", *rows)
+    given = [table, [str(table)], rows, pd.DataFrame(rows)]
+    learnt = {trained(outcomes).state.identity for outcomes in given}
     assert len(learnt) == 1
     assert trained(pd.DataFrame(numbered)).state.config.strategies == (
         "cot",

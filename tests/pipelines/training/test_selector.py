@@ -14,7 +14,7 @@ from outcome_tables import WORDS, planted, words_of
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-pytestmark = pytest.mark.usefixtures("quick_rivals")
+pytestmark = pytest.mark.usefixtures("quick_rivals", "no_figures")
 SMALL = {"epochs": 8, "lr": 0.01}
 SHAPE: dict[str, Any] = {"hidden": 8, "heads": 2, "choice": "argmax"}
 QUESTIONS = [
@@ -79,7 +79,7 @@ def reply(body: dict[str, Any]) -> str:
 
 
 def outcomes() -> list[dict[str, Any]]:
-    return [row for row in planted(60, 1) if row["strategy"] != "zero_shot"]
+    return [row for row in planted(40, 1) if row["strategy"] != "zero_shot"]
 
 
 def routed(**settings: Any) -> Routed:
@@ -117,7 +117,7 @@ def test_it_learns_from_outcomes_and_by_asking(lm: Any) -> None:
         assert found == ["cot", "self_ask"]
     assert program.select.state.questions == 0  # what was given stays as it is
     again = fm.train(outcomes(), program=taught, settings=SMALL, tracking=False)
-    assert again.state.questions == taught.state.questions + 8 * 60
+    assert again.state.questions == taught.state.questions + 8 * 40
 
 
 @pytest.mark.parametrize("policy", ["knn", pytest.param("regression", marks=pytest.mark.nightly)])

@@ -67,11 +67,18 @@ def test_the_planted_rounds_are_found_by_the_deepest_run(scripted: Any, tmp_path
     assert study.report.calls["saved"] == study.report.calls["used"] - 120 > 120
 
 
-def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = scripted_by(second_thoughts)
-    study = tuned(
-        scripted, ROUNDS, tmp_path / "out", trials=1, objectives=["accuracy", "calls", "tokens"]
-    )
+@pytest.fixture(scope="module")
+def weighed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A study of rounds with what each setting takes, and a server to ask again."""
+    with ScriptedServer(scripted_by(second_thoughts)) as server:
+        lm = fm.lm("openai/scripted", api_base=server.url, price=(1e-6, 1e-6))
+        objectives = ["accuracy", "calls", "tokens", "cost"]
+        out = tmp_path_factory.mktemp("weighed") / "out"
+        yield tuned(server, ROUNDS, out, trials=1, lm=lm, objectives=objectives), server
+
+
+def test_what_is_replayed_is_what_a_run_gives(weighed: Any) -> None:
+    study, scripted = weighed
     replayed = [entry for entry in study.trials if entry.state == "told"]
     for entry in replayed[::3]:
         setting = entry.setting
@@ -115,10 +122,8 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
     assert deepest <= searched <= 1.2 * deepest
 
 
-def test_the_front_is_the_true_one(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = scripted_by(second_thoughts)
-    goals = ["accuracy", "calls"]
-    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=goals)
+def test_the_front_is_the_true_one(weighed: Any) -> None:
+    study, goals = weighed[0], ["accuracy", "calls"]
     values = [[entry.value(name) for name in goals] for entry in study.trials if entry.scores]
     true = {
         (a, c)
@@ -163,16 +168,11 @@ def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> 
     assert study.validation.accuracy == 1.0
 
 
-def test_a_cost_counts_what_a_setting_takes_alone(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = scripted_by(second_thoughts)
-    lm = fm.lm("openai/scripted", api_base=scripted.url, price=(1e-6, 1e-6))
-    study = tuned(
-        scripted, ROUNDS, tmp_path / "out", trials=3, lm=lm, objectives=["accuracy", "cost"]
-    )
+def test_a_cost_counts_what_a_setting_takes_alone(weighed: Any) -> None:
     cost = {
-        (e.setting["max_rounds"], e.setting["tie_break"]): e.value("cost")
-        for e in study.trials
-        if e.scores
+        (entry.setting["max_rounds"], entry.setting["tie_break"]): entry.value("cost")
+        for entry in weighed[0].trials
+        if entry.scores
     }
     assert 0 < cost[1, "majority"] < cost[2, "majority"] < cost[3, "majority"]
     assert math.isclose(cost[2, "strongest"], cost[2, "majority"])

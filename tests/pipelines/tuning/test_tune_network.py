@@ -18,7 +18,7 @@ from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
-pytestmark = pytest.mark.usefixtures("quick_rivals")
+pytestmark = pytest.mark.usefixtures("quick_rivals", "no_figures")
 MODEL = "planted"  # no such model is anywhere: all vectors are in the cache
 SETS = [["zero_shot", "self_ask"], ["cot", "zero_shot"], ["cot"]]
 NETWORK: dict[str, Any] = {
