@@ -8,7 +8,7 @@ import dspy
 
 
 # DSPy never validates by a signature: pydantic need not build what would do that.
-class Answering(dspy.Signature, defer_build=True):  # type: ignore[misc]
+class Answering(dspy.Signature, defer_build=True):  # type: ignore[misc, call-arg]
     """Answer the question."""
 
     question: str = dspy.InputField()
