@@ -176,13 +176,14 @@ def litellm_acompletion(url: str, questions: int) -> None:
 def langgraph_two_agents(url: str, questions: int) -> None:
     from langchain_openai import ChatOpenAI
     from langgraph.graph import END, START, StateGraph
+    from pydantic import SecretStr
     from typing_extensions import TypedDict
 
     class State(TypedDict):
         number: int
         said: list[str]
 
-    model = ChatOpenAI(model="m", base_url=url, api_key="none", max_retries=2)
+    model = ChatOpenAI(model="m", base_url=url, api_key=SecretStr("none"), max_retries=2)
 
     async def agent(state: State) -> dict[str, Any]:
         reply = await model.ainvoke(
