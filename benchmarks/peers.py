@@ -174,6 +174,7 @@ def litellm_acompletion(url: str, questions: int) -> None:
 
 
 def langgraph_two_agents(url: str, questions: int) -> None:
+    import httpx
     from langchain_openai import ChatOpenAI
     from langgraph.graph import END, START, StateGraph
     from pydantic import SecretStr
@@ -183,7 +184,15 @@ def langgraph_two_agents(url: str, questions: int) -> None:
         number: int
         said: list[str]
 
-    model = ChatOpenAI(model="m", base_url=url, api_key=SecretStr("none"), max_retries=2)
+    # LangChain would keep its own client for the next event loop, in which it fails.
+    client = httpx.AsyncClient()
+    model = ChatOpenAI(
+        model="m",
+        base_url=url,
+        api_key=SecretStr("none"),
+        max_retries=2,
+        http_async_client=client,
+    )
 
     async def agent(state: State) -> dict[str, Any]:
         reply = await model.ainvoke(
