@@ -14,8 +14,7 @@ import dspy
 from ...modules.protocols.nearest import NearestDemos
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ...modules.statistics.resampling import mean_estimate
-from ...modules.statistics.statistics import Estimate
+from ...modules.statistics.statistics import Estimate, mean_estimate
 
 
 @dataclass

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from ...modules.statistics.resampling import bootstrap_mean
-from ...modules.statistics.statistics import mcnemar_exact
+from ...modules.statistics.statistics import bootstrap_mean, mcnemar_exact
 
 FIRST_RUNG = 10  # the fewest questions for a comparison
 SHARE = 8  # the first rung has one eighth of the questions, each next one twice as many

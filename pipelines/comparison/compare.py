@@ -15,7 +15,7 @@ import numpy as np
 from ...modules.base.errors import UserError
 from ...modules.protocols.short_names import distinct, legend
 from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
-from ...modules.statistics.resampling import bootstrap_mean
+from ...modules.statistics.statistics import bootstrap_mean
 from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
 from ..base.run_files import score_fields
 from ..base.wording import run_notes

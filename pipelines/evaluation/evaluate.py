@@ -202,7 +202,7 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
 def _check_judge(plan: EvaluationPlan, sheet: AnswerSheet) -> None:
     """Ask the judge about answers that people graded, and note the agreement."""
     if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
-        from .judge_sample import agreement_with_people  # imports NumPy
+        from .judge_sample import agreement_with_people  # brings the readers of files
 
         at_once = min(plan.request.concurrency, CONCURRENCY)
         sheet.run.about["judge"] = run_sync(

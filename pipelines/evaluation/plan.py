@@ -349,7 +349,7 @@ def _metric_asked(request: EvaluateRequest) -> Any:
 def _judge_sample(request: EvaluateRequest) -> list[Question] | None:
     if request.judge_sample is None:
         return None
-    from .judge_sample import sample_of  # imports NumPy
+    from .judge_sample import sample_of  # brings the readers of files
 
     return sample_of(request.judge_sample)
 

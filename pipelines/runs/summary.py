@@ -18,7 +18,7 @@ from ...modules.reading.row import CHECK, ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
 from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.repeats import spread_of
-from ...modules.statistics.statistics import wilson
+from ...modules.statistics.statistics import bootstrap_mean, wilson
 from ..base.run_files import (
     Counts,
     Flaky,
@@ -231,8 +231,6 @@ def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
 
 
 def _bootstrapped(scores: Sequence[float]) -> ScoreFields:
-    from ...modules.statistics.resampling import bootstrap_mean  # imports NumPy
-
     return score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), len(scores))
 
 

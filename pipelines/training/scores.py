@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ...modules.network.report import Calibration, confidence
 from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
-from ...modules.statistics.resampling import mean_estimate, paired_bootstrap
+from ...modules.statistics.statistics import mean_estimate, paired_bootstrap
 from ..base.wording import signed_interval
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import

@@ -16,7 +16,7 @@ from optuna.samplers import GridSampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.errors import UserError
-from ...modules.statistics.resampling import bootstrap_mean
+from ...modules.statistics.statistics import bootstrap_mean
 from ...optimizers.structure.points import Setting, key_of
 from ...optimizers.structure.pruning import behind, rungs, worth_going_on
 from ...optimizers.structure.search import PLACE, SeededSampler, parameters_of, suggested

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from folkmoot.modules.statistics.clusters import clustered_mean
-from folkmoot.modules.statistics.resampling import bootstrap_mean, cohens_kappa, paired_bootstrap
+from folkmoot.modules.statistics.statistics import bootstrap_mean, cohens_kappa, paired_bootstrap
 
 N, SEEDS = 200, 4_000
 

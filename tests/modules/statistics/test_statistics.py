@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 
 from folkmoot.modules.statistics.clusters import clustered_mean
-from folkmoot.modules.statistics.resampling import paired_bootstrap
 from folkmoot.modules.statistics.statistics import (
     holm,
     mcnemar_exact,
     mcnemar_midp,
     minimum_detectable_difference,
+    paired_bootstrap,
     tango,
     wilson,
 )
