@@ -222,11 +222,12 @@ PROTOCOL_NAMES = [
     "cot",
 ]
 PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
+REFUSED = [("knn", "network")]  # both choose anew for each question
 OTHERS = [
     at_night(name, protocol)
     for name in NAMES
     for protocol in PROTOCOL_NAMES
-    if (name, protocol) not in PAIRS
+    if (name, protocol) not in PAIRS + REFUSED
 ]
 
 
