@@ -98,10 +98,11 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     assert done.exit_code == 0, done.output
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
-    # its record is from before replies that were cut off were kept, and lacks one
-    if name == "csqa-cot":
+    # These records lack what a reply that is cut off leads to today: it is kept, and if its answer
+    # is cut, the agent is asked once more.
+    if name in ("csqa-cot", "gsm8k-cot", "gsm8k-samples"):
         whole = [place for place, row in enumerate(known) if not row["truncated"]]
-        assert len(whole) == len(known) - 1
+        assert len(whole) > 0.8 * len(known)
     for place in whole:
         assert [known[place][field] for field in SAME] == [again[place][field] for field in SAME]
         assert again[place]["usage"]["cached_calls"] == again[place]["usage"]["calls"]
