@@ -118,14 +118,12 @@ def load_part(
     """
     if limit is None:
         seed = None
+    how: Any = {"limit": limit, "seed": seed, "kind": kind, "show": show}
     if not isinstance(source, str | Path):
-        how: Any = {"columns": columns, "kind": kind, "show": show}
-        return listed(source, part, limit=limit, seed=seed, **how), split
-    from .load import load
-
+        return listed(source, part, columns=columns, **how), split
     if catalogue.find(str(source)) or not Path(source).expanduser().exists():
         split, columns = split or part, None
-    return showing(load(source, split, limit, seed, columns=columns, kind=kind), show), split
+    return listed(source, part, split=split, columns=columns, **how), split
 
 
 def recorded(

@@ -203,7 +203,7 @@ class AnswerSheet:
         self.doubts.take((answered.row, seen), answered)
         return answered.row
 
-    @property
+    @cached_property
     def most(self) -> Budget:
         """What one question may take."""
         return Budget(self.plan.request.max_usd_per_task, self.plan.request.max_calls_per_task)
