@@ -23,7 +23,7 @@ NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-con
 UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
 BY_DAY = {
     *("csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"),
-    "scienceqa-cot",
+    *("scienceqa-cot", "humaneval-reviewed"),
 }
 """One of each kind of program; the others, and networks, are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
