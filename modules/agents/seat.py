@@ -30,6 +30,9 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
     learned.
     """
 
+    # DSPy's own warns of a direct call of `forward`, which takes longer than the look-up itself.
+    __getattribute__ = object.__getattribute__
+
     adapter: Any = None
 
     def reset(self) -> None:
@@ -97,6 +100,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
     Raises UserError for an unknown sampling setting.
     """
+
+    __getattribute__ = object.__getattribute__
 
     query: Seat | None = None
     """The seat that writes what this one looks up."""

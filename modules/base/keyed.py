@@ -61,10 +61,12 @@ def _reader(hint: object) -> Reader | None:
     inner = [reader for part in get_args(hint) if (reader := _reader(part)) is not None]
     if not inner:
         return None
-    make = inner[0]
+    make, kinds = inner[0], frozenset(get_args(hint))
 
     # All are looked at, since a plain one may have been added to those that were made before.
     def listed(held: list[object]) -> list[Any]:
+        if kinds.issuperset(map(type, held)):
+            return held
         objects = [make(item) for item in held]
         return held if all(map(is_, objects, held)) else objects
 

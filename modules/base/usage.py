@@ -66,7 +66,7 @@ class Usage:
         # Calls that were all cached cost nothing, so what was not noted of them is 0, not unknown.
         paid = calls is None or calls > fields.get("cached_calls", 0)
         usual = _NOT_NOTED if paid else _NOTHING
-        return cls(*[fields.get(name, value) for name, value in usual.items()])
+        return cls(*map(fields.get, usual, usual.values()))
 
     @classmethod
     def unknown(cls, calls: int, truncated_calls: int = 0) -> Usage:

@@ -144,7 +144,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question."""
         with asking(files=question.get("files")):
-            prediction: dspy.Prediction = await self.acall(**question.inputs())
+            prediction: dspy.Prediction = await self.acall(**question.given())
         return prediction
 
     async def solve(self, task: Task) -> dspy.Prediction:

@@ -95,6 +95,10 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()
 
+    def given(self) -> dict[str, Any]:
+        """The fields of `inputs()`."""
+        return {name: self[name] for name in self._input_keys if name in self}
+
     def labels(self) -> dspy.Example:
         return dspy.Example(self).labels()
 

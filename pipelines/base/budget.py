@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -396,12 +396,15 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
 
 
-async def room_for_question(accounts: Iterable[Account]) -> AsyncExitStack:
+async def room_for_question(accounts: Collection[Account]) -> AsyncExitStack:
     """A block in which a question is answered; where a budget is short, questions in flight are
     finished first.
     """
+    held = AsyncExitStack()
+    if not accounts:
+        return held
     key = object()
-    async with AsyncExitStack() as held:
+    async with held:
         # a question asked within another one would wait for that one forever
         if (asker := ASKER.get()).turn is None:
             for account in accounts:
