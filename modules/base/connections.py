@@ -177,7 +177,7 @@ async def read_body(
     AnswerTooLargeError.
     """
     body = bytearray()
-    async for chunk in response.content.iter_any():
+    while chunk := await response.content.readany():
         # Counted after unpacking: a few compressed bytes can hold gigabytes.
         body += chunk
         if len(body) > most_bytes:
