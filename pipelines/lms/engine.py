@@ -623,8 +623,10 @@ class Engine:
             booked = lost
             self._under_way += 1
             sent_by = endpoint.send(call.payload) if call.send is None else call.send(endpoint)
-            sending = asyncio.ensure_future(sent_by)
-            cancelled = await _end_of(sending, min(_seconds_left(GRACE_SECONDS), default=None))
+            ended = asyncio.get_running_loop().create_future()
+            sending = asyncio.ensure_future(_ending(sent_by, ended))
+            seconds = min(_seconds_left(GRACE_SECONDS), default=None)
+            cancelled = await _end_of(sending, ended, seconds)
             booked = self._bill(call, sending, number, lost)
             # The reply is paid for, so a resumed run has to find it.
             if cancelled is not None:
@@ -834,8 +836,19 @@ class _OverdueError(TimeoutError):
     """A call has not ended when the time budget did."""
 
 
+async def _ending(sent: Awaitable[Reply], ended: asyncio.Future[None]) -> Reply:
+    """Await a reply, and tell of its end without the turns of the event loop that a callback of the
+    task takes.
+    """
+    try:
+        return await sent
+    finally:
+        if not ended.done():
+            ended.set_result(None)
+
+
 async def _end_of(
-    sending: asyncio.Future[Reply], seconds: float | None
+    sending: asyncio.Future[Reply], ended: asyncio.Future[None], seconds: float | None
 ) -> asyncio.CancelledError | None:
     """Wait until a call that was sent has ended, since it is paid for, even if whoever asked is
     cancelled, and more than once; returns that cancellation. Raises _OverdueError, and ends the
@@ -844,6 +857,9 @@ async def _end_of(
     clock = asyncio.get_running_loop().time
     overdue = math.inf if seconds is None else clock() + seconds
     try:
+        if seconds is None:
+            await ended
+            return None
         if (await asyncio.wait([sending], timeout=seconds))[0]:
             return None
         sending.cancel()
