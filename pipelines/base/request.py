@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -26,8 +26,6 @@ from typing import (
     get_type_hints,
 )
 
-from typer import Argument, Option
-from typer.models import ParameterInfo
 from typing_extensions import Doc
 
 from ...modules.base.errors import UserError, did_you_mean
@@ -81,9 +79,10 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
                 raise TypeError(f"{work.__name__}() {problem}{meant}") from None
             return work(request(*args, **keywords))
 
-        plain = get_type_hints(request)
+        hints = _hints(request)
         parameters = [
-            value.replace(annotation=plain[value.name]) for value in signature.parameters.values()
+            value.replace(annotation=_plain(hints[value.name]))
+            for value in signature.parameters.values()
         ]
         returns = inspect.signature(work).return_annotation
         function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -95,6 +94,35 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
     return decorate
 
 
+@cache
+def _hints(request: Any) -> dict[str, Any]:
+    """The types of a request's fields, with what is annotated to them."""
+    return get_type_hints(request, include_extras=True)
+
+
+def _plain(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+class Option:
+    """An option of the command line, with the arguments of `typer.Option`. Typer itself, which
+    takes 20 ms to import, is left to the command line.
+    """
+
+    def __init__(self, *names: str, **described: Any) -> None:
+        self.names, self.help = names, described.get("help", "")
+        self.described = described
+
+    def of_typer(self) -> Any:
+        import typer
+
+        return getattr(typer, type(self).__name__)(*self.names, **self.described)
+
+
+class Argument(Option):
+    """An argument of the command line, with those of `typer.Argument`."""
+
+
 _NUMBERS: dict[type, tuple[Any, str]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
@@ -104,13 +132,18 @@ _NUMBERS: dict[type, tuple[Any, str]] = {
 
 
 class CommandOption(NamedTuple):
-    """A field of a request on the command line: the type that it is parsed as, and typer's
-    description.
+    """A field of a request on the command line: the type that it is parsed as, and its description,
+    ours or one of typer's own.
     """
 
     field: Field[Any]
     type: Any
-    info: Any
+    told: Any
+
+    @property
+    def info(self) -> Any:
+        """Typer's description."""
+        return self.told.of_typer() if isinstance(self.told, Option) else self.told
 
     @property
     def kind(self) -> type[Any]:
@@ -148,10 +181,10 @@ class CommandOption(NamedTuple):
 
 def command_options(request: type[Any]) -> dict[str, CommandOption]:
     """The command-line fields by name: a request's own first, then those of its groups. A field is
-    on the command line if it is `Annotated` with one of typer's options or arguments; if the
-    command line parses another type than Python takes, that type comes before it.
+    on the command line if it is `Annotated` with an option or argument; if the command line parses
+    another type than Python takes, that type comes before it.
     """
-    hints = get_type_hints(request, include_extras=True)
+    hints = _hints(request)
     declared = {own.name: own for own in fields(request)}
     names = dict.fromkeys(
         name for base in request.__mro__ for name in inspect.get_annotations(base)
@@ -159,10 +192,10 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     options = {}
     for name in filter(declared.__contains__, names):  # a class variable is no field
         plain, *metadata = get_args(hints[name]) or (None,)
-        info = next((part for part in metadata if isinstance(part, ParameterInfo)), None)
-        if info is not None:
+        told = next((part for part in metadata if hasattr(part, "help")), None)
+        if told is not None:
             options[name] = CommandOption(
-                declared[name], plain if metadata[0] is info else metadata[0], info
+                declared[name], plain if metadata[0] is told else metadata[0], told
             )
     return options
 
@@ -216,8 +249,8 @@ def given_again(request: object, other: type[object], without: Container[str]) -
 
 def _arguments(request: Any) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
-    words = {name: option.info.help for name, option in command_options(request).items()}
-    for name, hint in get_type_hints(request, include_extras=True).items():
+    words = {name: option.told.help for name, option in command_options(request).items()}
+    for name, hint in _hints(request).items():
         for part in get_args(hint):
             if isinstance(part, Doc):  # of what the command line does not have
                 words[name] = part.documentation
