@@ -11,6 +11,8 @@ from .errors import UserError
 from .files import read_regular
 
 FILE, MODULE = "program.json", "module.json"
+MEASURED = "measured.json"
+"""The kinds of the questions that a saved program was measured on, beside it."""
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
 Described = dict[str, Any]

@@ -77,6 +77,23 @@ class Program(dspy.Module):  # type: ignore[misc]
     kinds: Sequence[str] = ()
     """The kinds of the questions that it was measured on, where it was saved with them."""
 
+    foreign: ClassVar[bool] = False
+    """Whether it is a user's own module or callable behind this interface."""
+    metered: ClassVar[bool] = False
+    """Whether its LM is asked through the meter, by names that it sends itself."""
+    started: ClassVar[bool] = False
+    """Whether it is a command, which is started for each question."""
+
+    @property
+    def as_given(self) -> Any:
+        """What the user had given for it."""
+        return self
+
+    @property
+    def lacks_weights(self) -> bool:
+        """Whether it needs weights that are to be fitted on training questions."""
+        return False
+
     def forward(
         self,
         question: str,

@@ -58,7 +58,7 @@ def _evaluate_outcomes(request: EvaluateRequest, view: EvaluateView) -> None:
     answers, without LM calls.
     """
     from ...modules.protocols.registry import PROTOCOLS
-    from ..programs.resolve import parse_sets
+    from ..programs.given import parse_sets
     from ..runs.outcomes import read_outcomes
 
     if not view.outcomes:

@@ -11,7 +11,8 @@ from ...modules.protocols.program import Program
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm, lm_identity
 from ..lms.prices import Prices
-from ..programs.resolve import parse_sets, program_given, program_of
+from ..programs.given import parse_sets, program_given
+from ..programs.resolve import program_of
 from ..programs.seats import EVERY, Seating, parse_prices
 
 

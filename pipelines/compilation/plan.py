@@ -29,19 +29,14 @@ from ..base.wording import counted
 from ..data import questions as data
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train, noted
-from ..evaluation.estimate import (
-    READINGS,
-    UNKNOWN,
-    CostEstimate,
-    account_of,
-    estimate,
-    estimate_lines,
-)
+from ..evaluation.estimate import READINGS, UNKNOWN, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import judge_calls, metric_given
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
-from ..programs.resolve import parse_sets, program_given, program_of
+from ..programs.given import parse_sets, program_given
+from ..programs.resolve import program_of
 from ..programs.seats import Seating
+from ..runs.books import account_of
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
 from ..tasks.check import metric_asked

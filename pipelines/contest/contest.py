@@ -23,7 +23,7 @@ from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..comparison.verdict import B
 from ..meter.programs import Command
-from ..programs.saved import save_with_lm
+from ..programs.beside import save_with_lm
 from ..reporting.contested import RESULT, Place
 from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder

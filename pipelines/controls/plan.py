@@ -32,13 +32,13 @@ from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import questions as data
 from ..evaluation.earlier import Evaluation, earlier
-from ..evaluation.estimate import account_of
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
 from ..programs.seats import EVERY, Seating
+from ..runs.books import account_of
 from ..runs.manifest import made_with, name_of_run
 from ..tasks.check import metric_asked
 from ..tasks.picked import PICKED

@@ -12,7 +12,6 @@ import dspy
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError, checked_whole
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
@@ -30,8 +29,9 @@ def noted(program: Program, questions: Sequence[Question], lm: object = None) ->
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
-    warnings = program.check(questions) if isinstance(program, Foreign) else []
-    if isinstance(program, Foreign) and lm is not None:
+    foreign: Any = program
+    warnings: list[str] = foreign.check(questions) if program.foreign else []
+    if program.foreign and lm is not None:
         own = [name for name, predictor in predictors_of(program).items() if predictor.lm]
         if own:
             warnings.append(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import ACCURACY
-from ..base.cards import result_kind
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
@@ -24,14 +23,14 @@ from ..runs.lines import (
     score_line,
     unmetered_line,
 )
-from ..runs.manifest import MANIFEST, name_of_run, read_run, rival_of
+from ..runs.manifest import name_of_run, read_run, rival_of
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.run import Tracking
+    from ..tracking.run import Untracked
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; run the same evaluation again to rewrite it"
@@ -56,7 +55,7 @@ class Evaluation:
         folder: Path,
         summary: Summary,
         keep: object = None,
-        tracking: Tracking | None = None,
+        tracking: Untracked | None = None,
         *,
         program: object = None,
         seconds: float | None = None,
@@ -210,40 +209,6 @@ class Evaluation:
         return html_result(
             f"Evaluation of {name_of_run(self.summary.run)}", lines, self.rows._repr_html_()
         )
-
-
-def runs_in(sources: Iterable[object]) -> list[Any]:
-    """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
-    study) is replaced by these.
-    """
-    runs: list[Any] = []
-    for run in sources:
-        below = []
-        if isinstance(run, str | Path):
-            below = _runs_below(Path(run).expanduser())
-        runs += below or [run]
-    return runs
-
-
-def results_within(result: Any) -> list[Any]:
-    """The results that a result consists of, such as the steps of a pipeline; else itself."""
-    if not isinstance(result, str | Path):
-        return [result]
-    folder = Path(result).expanduser()
-    kind = result_kind(folder)
-    if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
-        return [result]
-    below = kind.card(folder).children
-    return [result] if any((part / MANIFEST).is_file() for part in below) else below or [result]
-
-
-def _runs_below(folder: Path) -> list[Path]:
-    """The runs of a result in its folder; none in the folder of a run."""
-    # Kinds are asked last: to find them, DSPy is imported.
-    if (folder / MANIFEST).exists() or (kind := result_kind(folder)) is None:
-        return []
-    # a damaged folder has no children on its card, and whoever reads it says what is damaged
-    return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

@@ -14,8 +14,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean
 from ..base.run_files import LMFields, books_of
 from ..base.settings import settings as settings_now
-from .embedded import DEFAULT_LM
-from .engine import Engine, SyncEngine, check_settings
+from .engine import DEFAULT_LM, Engine, SyncEngine, check_settings
 from .prices import Prices, known_model, price_per_token
 from .store import CallStore, read_lms
 

@@ -13,25 +13,25 @@ import dspy
 
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.protocols.foreign import Foreign
+from ...modules.base.patterns import pattern
 from ...modules.protocols.program import Program
 from ..base.request import AnyLM, Pairs, Request
 from ..base.settings import settings as settings_now
 from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
-from .resolve import parse_sets
-from .saved import EVERY as EVERY
-from .saved import check_address
+from .beside import EVERY as EVERY
+from .beside import check_address
+from .given import parse_sets
 
 T = TypeVar("T")
 
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither is read as an agent.
-_SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
+_SEATED = pattern(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
-_PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
+_PRICE = pattern(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
 class Seating:
@@ -187,14 +187,14 @@ class Seating:
             kept = {} if own is None else _kept(own)
             predict.lm = self._made_for(name, model, _find(bases, name), kept)
         rest = None
-        own_module = isinstance(program, Foreign) and EVERY not in (*lms, *bases)
+        own_module = program.foreign and EVERY not in (*lms, *bases)
         if own_module and dspy.settings.lm:
             rest = dspy.settings.lm  # its module has set it
         elif (
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
-            or (isinstance(program, Foreign) and program.metered)
+            or program.metered
         ):
             rest = fallback and self.make(fallback)
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -250,7 +250,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
     """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
-    if isinstance(program, Foreign) and program.metered:
+    if program.metered:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
     without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}

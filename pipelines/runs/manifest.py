@@ -17,7 +17,6 @@ from typing import Any, TypedDict, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
-from ..base.cards import KINDS, kinds_in
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
@@ -53,9 +52,12 @@ def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file,
     but for a network's training and test.
     """
-    others = {path.name for path in folder.glob("*")} - {file}
+    if not {path.name for path in folder.glob("*")} - {file}:
+        return
     # Which kinds there are is asked of all packages, which takes a while.
-    own = KINDS.find(file) if others else None
+    from ..base.cards import KINDS, kinds_in
+
+    own = KINDS.find(file)
     if own is None:
         return
     for other in kinds_in(folder):

@@ -26,7 +26,8 @@ from ..base.budget import Budget, BudgetSpent
 from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names, lms_in, seat_engines
 from ..lms.endpoint import without_keys
-from ..programs.resolve import parse_sets, program_given, program_of
+from ..programs.given import parse_sets, program_given
+from ..programs.resolve import program_of
 from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.folder import claimed

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
+from ...modules.base.patterns import pattern
 from ...modules.protocols.short_names import full_name, short_name
 from ..base.wording import shortened
 
@@ -26,17 +26,17 @@ SEPARATOR = " · "
 FOLKMOOT = "folkmoot"
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
-_SECRET = re.compile(
+_SECRET = pattern(
     r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- ]?key|secret|password|passwd|auth"
     r"|authorization|bearer|credentials?|cookies?|headers?)$|token$",
     re.IGNORECASE,
 )
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
-_QUERY_SECRET = re.compile(
+_USER_INFO = pattern(r"(?<=://)[^/@\s]+@")
+_QUERY_SECRET = pattern(
     r"([?&][\w.\-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+", re.IGNORECASE
 )
-_CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
-_NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
+_CREDENTIALS = pattern(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
+_NOT_IN_NAMES = pattern(r"[^\w.\- :/]")
 
 
 def scrubbed(value: object) -> Any:
@@ -118,19 +118,6 @@ def score_head(metric: str, score: Mapping[str, object]) -> str:
     if score.get("rate", True):
         return f"{score['value']:.0%}"
     return f"{metric} {score['value']:.3g}"
-
-
-def check_model_name(name: str | None) -> None:
-    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
-    no name.
-    """
-    if name is None:
-        return
-    if not name.strip() or re.search(r"[/:]", name) or set(name) <= {"."}:
-        raise UserError(
-            f"the model cannot be registered as {name!r}: give a name without / and :, such as "
-            "support-bot"
-        )
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

@@ -18,10 +18,10 @@ from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import judge_calls, metric_given
 from ..lms.named import lm_given
-from ..programs.resolve import parse_sets
+from ..programs.given import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
 from ..tasks.check import metric_asked
-from ..tracking.values import check_model_name
+from ..tracking.run import check_model_name
 from .job import Job, StudySettings
 from .learned import most_turns
 from .request import TuneRequest

@@ -15,7 +15,8 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ..lms.named import lm
 from ..programs.build import MakeLM
-from ..programs.resolve import program_given, program_of
+from ..programs.given import program_given
+from ..programs.resolve import program_of
 from ..programs.saved import saved_program
 from ..runs.folder import TemporaryFolder
 

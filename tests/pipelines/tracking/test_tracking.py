@@ -31,8 +31,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.context import NOWHERE
 from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
 from folkmoot.pipelines.tracking.entry import RunEntry
+from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.run import Tracking
 from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri, uncollected
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
