@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import dspy
-from anyio import from_thread
 
 from ..agents.adapter import ProfileAdapter
 from ..agents.exchange import Exchange
@@ -103,6 +102,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         if dspy.settings.send_stream is None:
             return run_sync(self.aforward, question, choices, context, kind)
+        from anyio import from_thread
+
         # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can
         # send to it from another loop.
         return from_thread.run(self.aforward, question, choices, context, kind)

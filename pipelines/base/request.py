@@ -184,7 +184,7 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     on the command line if it is `Annotated` with an option or argument; if the command line parses
     another type than Python takes, that type comes before it.
     """
-    hints = _hints(request)
+    hints = _hints(request)  # type: ignore[arg-type]
     declared = {own.name: own for own in fields(request)}
     names = dict.fromkeys(
         name for base in request.__mro__ for name in inspect.get_annotations(base)
