@@ -33,7 +33,6 @@ from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .roles import ROLES, SEATS, Role
-from .saved import check_kept, check_no_pickle, write
 from .short_names import distinct as distinct
 
 SeatTurns = tuple[Seat, float, float]
@@ -243,6 +242,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave
         out, and a folder that cannot be written.
         """
+        from .saved import check_kept, check_no_pickle, write
+
         place = Path(path)
         check_no_pickle(place, save_program, modules_to_serialize)
         if place.suffix != ".json":

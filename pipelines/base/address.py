@@ -9,10 +9,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
-from ...modules.base.patterns import pattern
 
-_PRINTED = pattern(r"[!-\[\]-~]*")  # ASCII without space, backslash and control characters
-_LIKE_A_HOST = pattern(r"(?:localhost|\[.*\]|[\w-]+(?:\.[\w-]+)+)(?::\d*)?", re.IGNORECASE)
+_PRINTED = re.compile(r"[!-\[\]-~]*")  # ASCII without space, backslash and control characters
+_LIKE_A_HOST = re.compile(r"(?:localhost|\[.*\]|[\w-]+(?:\.[\w-]+)+)(?::\d*)?", re.IGNORECASE)
 
 
 def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitResult:

@@ -13,7 +13,6 @@ from typing import Any
 
 from ...modules.base.calls import ASKER, FatalCallError, Usage, metered, refused
 from ...modules.base.errors import UserError
-from ...modules.base.patterns import pattern
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
 POLL_SECONDS = 0.02
@@ -21,7 +20,7 @@ LEAST_LEFT = 10  # calls of a budget that are left for each call in flight
 TURN_SECONDS = 2.0  # the longest time that a call waits for earlier questions
 LIKELY = Usage(8, 8000, 2000)
 """The assumed need of a question until one has finished."""
-_PART = pattern(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*)?")
+_PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*)?")
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNITS = {
     **dict.fromkeys(("usd", "$"), ("usd", 1)),

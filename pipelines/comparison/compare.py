@@ -20,8 +20,7 @@ from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
 from ..base.run_files import score_fields
 from ..base.wording import run_notes
 from ..data import catalogue
-from ..evaluation.earlier import Evaluation
-from ..runs.below import runs_in
+from ..evaluation.earlier import Evaluation, runs_in
 from ..runs.lines import judge_words
 from ..runs.manifest import name_of_run
 from ..runs.summary import mean_score

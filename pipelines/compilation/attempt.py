@@ -17,7 +17,6 @@ from ...modules.base.calls import EndpointDown, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.usage import total as sum_of
 from ...modules.protocols.declaration import Trainable
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
@@ -344,7 +343,7 @@ class Attempt:
             warn_on_type_mismatch=False,
         )
         try:
-            with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
+            with logged(self.folder), settings, metering(lms, program.foreign):
                 # The given program is a candidate like the others, and wins where none is better.
                 score(student)
                 # An optimizer scores on samples as it goes: these have all selection questions.

@@ -15,19 +15,18 @@ from decimal import Decimal
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.patterns import pattern
 from ...modules.reading.question import choices_by_label
 from .aliases import squeezed
 from .tables import DECODER
 
-_HOLDS_TEXT = pattern(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
-_HOLDS_NESTED = pattern(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
-_ARRAY = pattern(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
+_HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
+_HOLDS_NESTED = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
+_ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
 _BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
 _HOLD_ANSWERS = ("text", "spans", "value", "answer", "label")
-_IN_DOLLARS = pattern(r"\$\$?([^$]+)\$\$?")
-_INVISIBLE = pattern("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u00ad]")
-_OWN_LABEL = pattern(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
+_IN_DOLLARS = re.compile(r"\$\$?([^$]+)\$\$?")
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u00ad]")
+_OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
 def plain_value(value: Any, column: str, *, padded: bool) -> Any:

@@ -14,20 +14,19 @@ from itertools import chain
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.patterns import pattern
 from .aliases import CONTAINERS, squeezed
 from .cells import as_list
 
-_RIGHT = pattern(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
-_WRONG = pattern(
+_RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
+_WRONG = re.compile(
     r"(?:(?:incorrect|wrong)(?:answers?|options?|choices?)?|false(?:answers?|options?)|distractors?)"
     r"\d*"
 )
 _DRAWN = " in an order drawn for each question"
 _ASSERTED = "__expected"
-_ASSERTION = pattern(r"(not-)?([a-z][a-z-]*)\s*:\s*(.*)", re.S)
-_LISTED = pattern(r"^[ \t]*\(?([A-Z])[).:][ \t]+(\S.*?)[ \t]*$", re.M)
-_LETTER = pattern(r"\(?([A-Z])\)?\.?")
+_ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)\s*:\s*(.*)", re.S)
+_LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:][ \t]+(\S.*?)[ \t]*$", re.M)
+_LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
 
 class Shapes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from ..runs.lines import (
     score_line,
     unmetered_line,
 )
-from ..runs.manifest import name_of_run, read_run, rival_of
+from ..runs.manifest import MANIFEST, name_of_run, read_run, rival_of
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 
@@ -209,6 +209,46 @@ class Evaluation:
         return html_result(
             f"Evaluation of {name_of_run(self.summary.run)}", lines, self.rows._repr_html_()
         )
+
+
+def runs_in(sources: Iterable[object]) -> list[Any]:
+    """The runs, where a folder that has runs below it (of a contest, an import, a compilation, a
+    study) is replaced by these.
+    """
+    runs: list[Any] = []
+    for run in sources:
+        below = []
+        if isinstance(run, str | Path):
+            below = _runs_below(Path(run).expanduser())
+        runs += below or [run]
+    return runs
+
+
+def results_within(result: Any) -> list[Any]:
+    """The results that a result consists of, such as the steps of a pipeline; else itself."""
+    if not isinstance(result, str | Path):
+        return [result]
+    from ..base.cards import result_kind
+
+    folder = Path(result).expanduser()
+    kind = result_kind(folder)
+    if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
+        return [result]
+    below = kind.card(folder).children
+    return [result] if any((part / MANIFEST).is_file() for part in below) else below or [result]
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    """The runs of a result in its folder; none in the folder of a run."""
+    if (folder / MANIFEST).exists():
+        return []
+    # Kinds are asked last: to find them, DSPy is imported.
+    from ..base.cards import result_kind
+
+    if (kind := result_kind(folder)) is None:
+        return []
+    # a damaged folder has no children on its card, and whoever reads it says what is damaged
+    return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

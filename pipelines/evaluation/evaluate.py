@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...modules.agents.judge import JudgeMetric
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.sync import awaitable, run_sync
@@ -194,7 +193,7 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
 
 def _check_judge(plan: EvaluationPlan, sheet: AnswerSheet) -> None:
     """Ask the judge about answers that people graded, and note the agreement."""
-    if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
+    if plan.judge_sample is not None:
         from .judge_sample import agreement_with_people  # brings the readers of files
 
         at_once = min(plan.request.concurrency, CONCURRENCY)

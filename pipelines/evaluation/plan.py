@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
@@ -28,8 +27,11 @@ from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import questions as data
 from ..lms.foreign import billed_as
-from ..programs.given import parse_sets, program_given
-from ..programs.seats import Seating
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+    program_given,
+)
 from ..runs.books import account_of
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
@@ -46,7 +48,7 @@ from .check import (
     sampling_left_out,
 )
 from .earlier import earlier
-from .judging import judge_calls, metric_given
+from .judging import metric_given
 from .request import EvaluateRequest
 
 if TYPE_CHECKING:
@@ -79,13 +81,11 @@ class EvaluationPlan:
     @property
     def engines(self) -> list[Any]:
         """The engine names under which all LMs are billed, the judge's included."""
-        judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
-        return [*seat_engines(self.program, self.lm), *judge]
+        return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
 
     @property
     def lms(self) -> list[Any]:
-        judge = [self.metric.lm] if isinstance(self.metric, JudgeMetric) else []
-        return [*lms_in(self.program, self.lm), *judge]
+        return [*lms_in(self.program, self.lm), *self.metric.lms]
 
     @cached_property
     def estimate(self) -> CostEstimate:
@@ -107,7 +107,7 @@ class EvaluationPlan:
             concurrency=self.request.concurrency,
             seconds_per_call=each,
             out=self.out,
-            judged=(len(asked) + len(self.judge_sample or ())) * judge_calls(self.metric),
+            judged=(len(asked) + len(self.judge_sample or ())) * len(self.metric.lms),
         )
 
     @property

@@ -20,8 +20,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import Usage, asking, metered
+from ...modules.base.calls import LostWorker, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
@@ -42,7 +41,6 @@ from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, RowFile, error_row, read_rows, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
-from ..tasks.process import LostWorker
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
 from .answering import AnsweredRow, Doubts, answer_row, each_in_turn
@@ -103,9 +101,9 @@ class AnswerSheet:
         folder must be locked. `earlier` gets the rows that are there.
         """
         request, folder, manifest = plan.request, run.folder, run.about
-        if isinstance(plan.metric, JudgeMetric):
+        if plan.metric.lms:
             written = read_object(folder / MANIFEST) or {}
-            not_checked = JudgeFields(lm=str(plan.metric.lm.model), checked=False)
+            not_checked = JudgeFields(lm=str(plan.metric.lms[0].model), checked=False)
             manifest["judge"] = written.get("judge") or not_checked
         wanted = frozenset[str]()
         if request.tracking:

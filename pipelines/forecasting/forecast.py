@@ -22,8 +22,7 @@ from ...modules.statistics.vote_forecast import (
 from ..base.html import html_result
 from ..base.request import entry
 from ..base.wording import counted, signed
-from ..evaluation.earlier import Evaluation, load_run
-from ..runs.below import runs_in
+from ..evaluation.earlier import Evaluation, load_run, runs_in
 from ..runs.outcomes import Outcomes, RecordedOutcome, outcomes_from, outcomes_in
 from .request import ForecastRequest
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.patterns import pattern
 from ...modules.base.registry import Registry, refuse_from_file
 from ...modules.environment.base import Environment
 from ...modules.environment.tools import FunctionEnvironment
@@ -147,7 +146,9 @@ _FORMS = (
     "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
     "record:PATH:ENVIRONMENT, replay:PATH or module:function"
 )
-_WIKIPEDIA = pattern(r"wikipedia(?::(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?)?", re.IGNORECASE)
+_WIKIPEDIA = re.compile(
+    r"wikipedia(?::(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?)?", re.IGNORECASE
+)
 _NEED_MORE = ("corpus", "replay", "record")
 
 

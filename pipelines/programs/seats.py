@@ -1,4 +1,6 @@
-"""Assigns LMs to seats, from a request or from a recorded run."""
+"""What a user gives: a program, its parameters, and the LMs of its seats, from a request or from a
+recorded run.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dspy
+import yaml
 
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.patterns import pattern
+from ...modules.base.yaml_file import StrictLoader
 from ...modules.protocols.program import Program
 from ..base.request import AnyLM, Pairs, Request
 from ..base.settings import settings as settings_now
@@ -22,7 +26,6 @@ from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .beside import EVERY as EVERY
 from .beside import check_address
-from .given import parse_sets
 
 T = TypeVar("T")
 
@@ -32,6 +35,38 @@ _SETTINGS = (*SETTINGS, *EMBEDDED)
 _SEATED = pattern(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = pattern(rf"{_USD},{_USD}(?:,{_USD})?")
+
+
+def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
+    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a
+    `dspy.Module` of any kind, or a callable; the last two take `inputs`, their field → the
+    question's.
+
+    Raises UserError for anything else.
+    """
+    if isinstance(program, str | Path):
+        from .resolve import program_of
+
+        program = program_of(program)
+    if isinstance(program, Program) and not inputs:
+        return program
+    if isinstance(program, type):
+        raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
+    if not callable(program):
+        raise UserError(
+            f"{type(program).__name__} is not a program: give one such as fm.SingleAgent(), a "
+            "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
+            ".program"
+        )
+    from .own import own_program
+
+    if not isinstance(program, Program):
+        return own_program(program, inputs)
+    if not program.foreign:
+        raise UserError(
+            f"inputs are for programs of your own: a {type(program).__name__} knows its fields"
+        )
+    return own_program(program.as_given, inputs, getattr(program, "spec", None))
 
 
 class Seating:
@@ -292,6 +327,30 @@ def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
                 f"{option} is given twice for {where}: keep one of {seated[seat]!r} and {rest!r}"
             )
     return seated
+
+
+def parse_sets(pairs: Pairs) -> dict[str, object]:
+    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
+    `text`), or a mapping as it is.
+    """
+    if isinstance(pairs, Mapping):
+        return dict(pairs)
+    parameters: dict[str, Any] = {}
+    for pair in pairs or ():
+        key, equals, value = map(str.strip, pair.partition("="))
+        if not equals or not key:
+            raise UserError(
+                f"--set {pair!r} is not a KEY=VALUE pair: write for example --set max_rounds=2"
+            )
+        if key in parameters:
+            raise UserError(f"{key} is given twice, by --set or an option of its name: keep one")
+        try:
+            parameters[key] = yaml.load(value, Loader=StrictLoader)
+        except yaml.YAMLError:
+            raise UserError(
+                f"--set {pair!r}: the value is not valid YAML; quote it as {key}='\"…\"'"
+            ) from None
+    return parameters
 
 
 def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:

@@ -20,8 +20,7 @@ from ..comparison.compare import compare, names_for, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.tested import asked_in
-from ..evaluation.earlier import Evaluation, earlier
-from ..runs.below import results_within, runs_in
+from ..evaluation.earlier import Evaluation, earlier, results_within, runs_in
 from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS

@@ -32,8 +32,8 @@ from ...modules.reading.question import Question, from_row
 from ..base.journal import read_object, write_json
 from ..lms.named import lm as make_lm
 from ..programs.beside import EVERY, check_address, own_lm
-from ..programs.given import program_given
 from ..programs.saved import LEARNED, lm_of, program_folder, saved_program
+from ..programs.seats import program_given
 from .context import caller_place
 from .entry import ModelEntry
 from .run import check_model_name

@@ -23,7 +23,6 @@ from urllib.request import pathname2url, url2pathname
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
-from ...modules.base.patterns import pattern
 from ..base.address import read_address
 from .values import problem_line, scrubbed
 
@@ -48,7 +47,7 @@ ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 # A server, or a path that is valid from every folder.
-_NAMED = pattern(r"databricks|/|file:/|sqlite[+\w]*:////|(?!file:|sqlite)[+\w]+:")
+_NAMED = re.compile(r"databricks|/|file:/|sqlite[+\w]*:////|(?!file:|sqlite)[+\w]+:")
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 

@@ -24,9 +24,11 @@ from ..data.embeddings import Embedder
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.estimate import CostEstimate, estimate, estimate_lines
-from ..programs.given import parse_sets
 from ..programs.resolve import program_of
-from ..programs.seats import Seating
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+)
 from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
 from .live import CALLS, check_live
