@@ -41,11 +41,6 @@ class Worked:
 
 
 @cache
-def _data() -> Any:
-    return shipped_yaml(__package__, "examples.yaml")
-
-
-@cache
 def examples() -> Mapping[str, tuple[dspy.Example, ...]]:
     """Examples by kind."""
     return {
@@ -58,11 +53,12 @@ def examples() -> Mapping[str, tuple[dspy.Example, ...]]:
             )
             for row in rows
         )
-        for kind, rows in _data()["examples"].items()
+        for kind, rows in shipped_yaml(__package__, "examples.yaml")["examples"].items()
     }
 
 
 @cache
 def worked_examples() -> Mapping[str, Worked]:
     """Worked questions by name."""
-    return {name: Worked(**row) for name, row in _data()["worked"].items()}
+    written = shipped_yaml(__package__, "examples.yaml")["worked"]
+    return {name: Worked(**row) for name, row in written.items()}

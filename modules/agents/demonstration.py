@@ -41,9 +41,9 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
 
 def held(demonstration: Demonstration) -> str | dict[str, object] | None:
     """A demonstration as it is saved with a program: its name, or all that its file says."""
-    if demonstration is None:
-        return None
-    if isinstance(demonstration, str) and demonstration in worked_examples():
+    if demonstration is None or (
+        isinstance(demonstration, str) and demonstration in worked_examples()
+    ):
         return demonstration
     return {key: value for key, value in vars(worked_example(demonstration)).items() if value}
 

@@ -9,17 +9,16 @@ from typing import Any
 
 import json_repair
 
-from ..base.patterns import pattern
 from ..reading.thoughts import without_thoughts
 from .fields import fields_of
 from .profile import Profile
 
 MAX_PROSE_CHARS = 20_000  # a longer reply that is not a JSON object is not searched for an answer
 
-_BLOCK = pattern(r"\{.*\}", re.DOTALL)
+_BLOCK = re.compile(r"\{.*\}", re.DOTALL)
 _HEADING = r"^[ \t*_#>-]{0,8}%s(?:[ \t]{1,4}\d{1,3})?[ \t*_]{0,4}:[*_]{0,4}"
-_CUT_IN_ANSWER = pattern(r'"answer"\s*:\s*"(?:[^"\\]|\\.)*\Z', re.IGNORECASE | re.DOTALL)
-_MARKER = pattern(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
+_CUT_IN_ANSWER = re.compile(r'"answer"\s*:\s*"(?:[^"\\]|\\.)*\Z', re.IGNORECASE | re.DOTALL)
+_MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
 def parse_reply(

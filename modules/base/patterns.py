@@ -5,14 +5,13 @@ from typing import Any, cast
 
 
 class _Pattern:
-    def __init__(self, pattern: str, flags: int) -> None:
-        self.pattern, self.flags = pattern, flags
+    def __init__(self, *made: Any) -> None:
+        self._made = made
 
     def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(self.pattern, self.flags)
-        methods = (method for method in dir(compiled) if not method.startswith("_"))
-        vars(self).update({method: getattr(compiled, method) for method in methods})
-        return getattr(compiled, name)
+        found = getattr(re.compile(*self._made), name)
+        setattr(self, name, found)  # so that it is not asked for again
+        return found
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:

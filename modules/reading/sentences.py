@@ -2,12 +2,10 @@
 
 import re
 
-from ..base.patterns import pattern
-
 # A sentence may end at . ! ? or …, with closing quotes or brackets, before white space and a
 # plausible opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does
 # so for a page without a clear end.
-_END = pattern(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
+_END = re.compile(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
 
 
 def _words(*rows: str) -> frozenset[str]:
@@ -37,8 +35,8 @@ _OPENERS = _words(
     "these they this those to two under until we what when where which while who with you",
 )
 _NEAR = 40
-_DOTTED = pattern(r"(?:[^\W\d_]\.)*[^\W\d_]")
-_LAST_WORD = pattern(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
+_LAST_WORD = re.compile(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
 
 
 def sentences(text: str) -> list[str]:

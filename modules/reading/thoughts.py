@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..base.patterns import pattern
-
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think"
-_OPENING = pattern(
+_OPENING = re.compile(
     rf"\s*(?:<(?:{_NAMES})>|\[(?:think|thinking)\]|◁think▷|"
     r"<\|start\|>assistant<\|channel\|>(?:analysis|commentary)|<\|channel\|>(?:analysis|commentary))",
     re.IGNORECASE,
 )
-_CLOSING = pattern(
+_CLOSING = re.compile(
     rf"</(?:{_NAMES})>|\[/(?:think|thinking)\]|◁/think▷|<\|channel\|>final<\|message\|>",
     re.IGNORECASE,
 )
-_END = pattern(r"<\|(?:return|end)\|>\s*$")
+_END = re.compile(r"<\|(?:return|end)\|>\s*$")
 """The end of a reply with channels."""
 
 

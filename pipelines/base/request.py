@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
-from functools import cache, wraps
+from functools import wraps
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -79,7 +79,7 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
                 raise TypeError(f"{work.__name__}() {problem}{meant}") from None
             return work(request(*args, **keywords))
 
-        hints = _hints(request)
+        hints = get_type_hints(request, include_extras=True)
         parameters = [
             value.replace(annotation=_plain(hints[value.name]))
             for value in signature.parameters.values()
@@ -88,16 +88,12 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
         function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             parameters, return_annotation=returns
         )
-        function.__doc__ = f"{inspect.cleandoc(work.__doc__ or '')}\n\nArgs:\n{_arguments(request)}"
+        function.__doc__ = (
+            f"{inspect.cleandoc(work.__doc__ or '')}\n\nArgs:\n{_arguments(signature, hints)}"
+        )
         return function
 
     return decorate
-
-
-@cache
-def _hints(request: Any) -> dict[str, Any]:
-    """The types of a request's fields, with what is annotated to them."""
-    return get_type_hints(request, include_extras=True)
 
 
 def _plain(hint: Any) -> Any:
@@ -132,18 +128,13 @@ _NUMBERS: dict[type, tuple[Any, str]] = {
 
 
 class CommandOption(NamedTuple):
-    """A field of a request on the command line: the type that it is parsed as, and its description,
-    ours or one of typer's own.
+    """A field of a request on the command line: the type that it is parsed as, and typer's
+    description.
     """
 
     field: Field[Any]
     type: Any
-    told: Any
-
-    @property
-    def info(self) -> Any:
-        """Typer's description."""
-        return self.told.of_typer() if isinstance(self.told, Option) else self.told
+    info: Any
 
     @property
     def kind(self) -> type[Any]:
@@ -184,7 +175,7 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     on the command line if it is `Annotated` with an option or argument; if the command line parses
     another type than Python takes, that type comes before it.
     """
-    hints = _hints(request)  # type: ignore[arg-type]
+    hints = get_type_hints(request, include_extras=True)
     declared = {own.name: own for own in fields(request)}
     names = dict.fromkeys(
         name for base in request.__mro__ for name in inspect.get_annotations(base)
@@ -194,9 +185,9 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
         plain, *metadata = get_args(hints[name]) or (None,)
         told = next((part for part in metadata if hasattr(part, "help")), None)
         if told is not None:
-            options[name] = CommandOption(
-                declared[name], plain if metadata[0] is told else metadata[0], told
-            )
+            kind = plain if metadata[0] is told else metadata[0]
+            info = told.of_typer() if isinstance(told, Option) else told  # another package's
+            options[name] = CommandOption(declared[name], kind, info)
     return options
 
 
@@ -247,14 +238,15 @@ def given_again(request: object, other: type[object], without: Container[str]) -
     return shlex.join(words)
 
 
-def _arguments(request: Any) -> str:
+def _arguments(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
-    words = {name: option.told.help for name, option in command_options(request).items()}
-    for name, hint in _hints(request).items():
-        for part in get_args(hint):
-            if isinstance(part, Doc):  # of what the command line does not have
-                words[name] = part.documentation
-    names = (name for name in inspect.signature(request).parameters if name in words)
+    words = {
+        name: part.documentation if isinstance(part, Doc) else part.help
+        for name, hint in hints.items()
+        for part in get_args(hint)
+        if isinstance(part, Doc) or hasattr(part, "help")
+    }
+    names = (name for name in signature.parameters if name in words)
     return "\n".join(
         textwrap.fill(
             f"{name}: {words[name]}", 100, initial_indent="    ", subsequent_indent=" " * 8

@@ -266,8 +266,8 @@ def _callback(command: Command) -> Callable[..., None]:
     if len(options) >= MANY_OPTIONS:
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters.append(inspect.Parameter("all_help", keyword, default=False, annotation=HelpAll))
-    for field, option in options.items():
-        declared, kind, info = option.field, option.type, copy(option.info)
+    for field, (declared, kind, info) in options.items():
+        info = copy(info)
         info.help = (info.help or "").partition(" In Python")[0]
         if isinstance(info, OptionInfo):
             info.metavar = info.metavar or NUMBERS.get(kind)

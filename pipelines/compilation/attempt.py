@@ -35,7 +35,7 @@ from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..lms.store import books_around
-from ..programs.beside import save_with_lm
+from ..runs.describe import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE

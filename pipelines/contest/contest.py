@@ -21,8 +21,8 @@ from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..comparison.verdict import B
-from ..programs.beside import save_with_lm
 from ..reporting.contested import RESULT, Place
+from ..runs.describe import save_with_lm
 from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows

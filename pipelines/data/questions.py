@@ -18,7 +18,6 @@ import dspy
 
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError
-from ...modules.base.patterns import pattern
 from ...modules.reading.answers import golds_of
 from ...modules.reading.question import TASK_FILES, Question, with_one_kind
 from ..base.wording import counted
@@ -26,8 +25,8 @@ from . import catalogue
 from .aliases import ColumnNames, naming
 from .sampling import sample
 
-_QUOTES = pattern(r"['’`]")
-_PUNCTUATION = pattern(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)")
+_QUOTES = re.compile(r"['’`]")
+_PUNCTUATION = re.compile(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)")
 
 
 def listed(

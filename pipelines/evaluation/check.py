@@ -23,14 +23,13 @@ from ..runs.manifest import MANIFEST
 MOST_REPEATS = 1_000
 
 
-def noted(program: Program, questions: Sequence[Question], lm: object = None) -> list[str]:
+def noted(program: Any, questions: Sequence[Question], lm: object = None) -> list[str]:
     """Warnings before a program is asked: fields and prompts that its LMs never see, and an adapter
     that it bypasses.
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
-    foreign: Any = program
-    warnings: list[str] = foreign.check(questions) if program.foreign else []
+    warnings: list[str] = program.check(questions) if program.foreign else []
     if program.foreign and lm is not None:
         own = [name for name, predictor in predictors_of(program).items() if predictor.lm]
         if own:

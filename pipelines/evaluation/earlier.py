@@ -30,7 +30,7 @@ from ..runs.summary import SUMMARY, Ending, Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.run import Untracked
+    from ..tracking.context import Untracked
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; run the same evaluation again to rewrite it"

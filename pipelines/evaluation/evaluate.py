@@ -76,7 +76,7 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
     """Carry out the plan. `show` gets a result that ended well before it is sent to the tracking
     store.
     """
-    if not plan.fits_weights:
+    if not plan.program.lacks_weights:
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
         training = _fit_weights(plan)

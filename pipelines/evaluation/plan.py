@@ -75,10 +75,6 @@ class EvaluationPlan:
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def fits_weights(self) -> bool:
-        return self.program.lacks_weights
-
-    @property
     def engines(self) -> list[Any]:
         """The engine names under which all LMs are billed, the judge's included."""
         return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
@@ -97,7 +93,7 @@ class EvaluationPlan:
             asked, each = left_of(
                 self.out, self.questions, self.request.retry_errors, repeats=self.request.times
             )
-            if self.fits_weights:
+            if self.program.lacks_weights:
                 asked += left_of(self.out / WEIGHTS, self.train, self.request.retry_errors)[0]
         return estimate(
             self.program,
@@ -119,7 +115,7 @@ class EvaluationPlan:
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
         source = f" from {self.settings.data}" if self.settings.data else ""
         training = ""
-        if self.fits_weights:
+        if self.program.lacks_weights:
             training = f" after {counted(len(self.train), 'training question')} for the weights"
         lms = ", ".join(
             lm.name if seat == "*" else f"{seat} {lm.name}" for seat, lm in self.seated.items()
@@ -205,7 +201,7 @@ class EvaluationPlan:
         if self.out is not None:
             check_writable(self.out)
             # Weights that are yet to be fitted decide which program the folder holds.
-            if not self.fits_weights:
+            if not self.program.lacks_weights:
                 RUN.earlier(self.out, self.manifest())
             check_orders(self.out, self.request.permute)
         self.account()  # refuse a bad budget now, before any question is paid for
@@ -447,7 +443,8 @@ def _settings(
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
         # The settings of the run that is checked again say where its questions come from.
-        noted |= {**earlier(request.program).summary.run.settings, "rechecked": program}
+        run = earlier(request.program)  # type: ignore[arg-type]
+        noted |= {**run.summary.run.settings, "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)
     return RunSettings.of(as_json({**noted, **(request.settings or {})}))

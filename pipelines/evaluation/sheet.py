@@ -34,7 +34,7 @@ from ..lms.foreign import metering
 from ..lms.ledger import answered_for
 from ..lms.seen import Seen
 from ..lms.store import books_around, limited_by
-from ..programs.beside import SAVED, save_with_lm
+from ..runs.describe import SAVED, save_with_lm
 from ..runs.folder import unwritable
 from ..runs.lines import Progress
 from ..runs.manifest import MANIFEST

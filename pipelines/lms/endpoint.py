@@ -15,7 +15,6 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ...modules.base.calls import CUT_OFF, CallError
 from ...modules.base.fence import one_line
-from ...modules.base.patterns import pattern
 from ...modules.base.usage import REFUSED
 from ...modules.reading.thoughts import without_thoughts
 from ..base.address import read_address
@@ -34,7 +33,7 @@ MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
 
 # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 SECRET_CHARS = 12
-_SECRET_NAMES = pattern(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
+_SECRET_NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
 
 
 class TokenCounts(TypedDict):
@@ -142,7 +141,7 @@ class Transport(Protocol):
     async def aclose(self) -> None: ...
 
 
-_ANSWER = pattern(
+_ANSWER = re.compile(
     r'"answer"\s*:\s*(?:"((?:[^"\\]|\\.)+)"|([\w.+-]+))'  # in a JSON object
     r"|^Answer:[ \t]*(\S.*)"  # on a line of its own
     r'|\A\s*([^\s{"][^\n]*?)\s*\Z',  # the whole reply, if it has one line

@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import math
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -36,7 +37,6 @@ from ...modules.base.calls import (
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.context import WATCHED
 from ...modules.base.errors import UserError, closest
-from ...modules.base.patterns import pattern
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import finishing, run_sync
 from ..base.budget import POLL_SECONDS, BudgetSpent
@@ -97,7 +97,7 @@ _SOMETIMES = {"body", "probability", "thoughts", "model", "cost_usd", "tier"}
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 
-_VERSION = pattern(
+_VERSION = re.compile(
     r"(?:[-@:](?:latest|preview|\d{4}-\d\d-\d\d|\d{4,8}|\d{2}-\d{2}|v\d+))+$|\.gguf$"
 )
 """What names of one model may differ in."""

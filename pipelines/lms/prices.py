@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.calls import Usage
-from ...modules.base.patterns import pattern
 from .endpoint import Reply
 
 _NAMES = (
@@ -23,7 +23,7 @@ _NAMES = (
 """The table's names of the first fields of `Prices`, in their order."""
 TIERS = ("flex", "priority", "batch")
 """Service tiers for which the table may have prices of their own."""
-_ABOVE = pattern(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
+_ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -17,9 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
-from ...modules.base.patterns import pattern
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, MODULE, Described, read_document
+from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described, read_document
 from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
@@ -27,11 +27,10 @@ from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
 from ..base.cards import measured_kinds, result_kind
 from ..base.journal import read_object
-from ..lms.named import lm
-from .beside import EVERY, LM_FILE, check_address, own_lm
+from ..lms.named import EVERY, check_address, lm
 from .build import MakeLM, environment_of, made
 
-LEARNED = pattern(r"[0-9a-f]{16}")
+LEARNED = re.compile(r"[0-9a-f]{16}")
 
 
 def load_program(
@@ -147,6 +146,15 @@ def saved_program(
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
     return program
+
+
+def own_lm(folder: Path) -> SavedLM | None:
+    """The LM that was saved beside a program. Raises UserError for a damaged file."""
+    try:
+        written = read_object(folder / LM_FILE)
+        return None if written is None else SavedLM.model_validate(written)
+    except ValidationError:
+        raise UserError(f"{folder / LM_FILE} is damaged: save the program again") from None
 
 
 def with_own_lm(program: Program, folder: str | Path, make_lm: MakeLM = lm) -> Program:

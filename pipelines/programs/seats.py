@@ -21,11 +21,10 @@ from ...modules.base.yaml_file import StrictLoader
 from ...modules.protocols.program import Program
 from ..base.request import AnyLM, Pairs, Request
 from ..base.settings import settings as settings_now
-from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
+from ..lms.named import EMBEDDED, SETTINGS, check_address, default_lm, lm, replayed, settings_of
+from ..lms.named import EVERY as EVERY
 from ..lms.prices import Prices
 from ..lms.store import read_lms
-from .beside import EVERY as EVERY
-from .beside import check_address
 
 T = TypeVar("T")
 

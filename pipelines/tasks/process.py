@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -14,12 +15,11 @@ from typing import IO
 
 from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
-from ...modules.base.patterns import pattern
 
 MOST_OUTPUT = 1_000_000
 """The number of last bytes of a command's output that are read."""
 
-_SETS = pattern(r"\w+=")
+_SETS = re.compile(r"\w+=")
 _OF_SHELLS = {"&&", "||", "|", "&", "<", ">", ">>", "2>", "2>&1"}
 
 ENDING_SECONDS = 5.0

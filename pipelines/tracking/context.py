@@ -1,10 +1,10 @@
-"""The caller's place in MLflow: the active run, the experiment, and autologging."""
+"""The caller's place in MLflow: the active run, the experiment, and autologging; and no place."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -28,6 +28,23 @@ class CallerPlace(TypedDict):
 ABOVE = ".."
 """The value of `parent` for a part of a run: the run in a folder above pushes it."""
 NOWHERE = CallerPlace(mlflow_parent_id=None, mlflow_experiment_id=None, mlflow_experiment=None)
+
+
+class Untracked:
+    """Stands for `live.Tracking` in a run that no store shows."""
+
+    run_id: str | None = None
+
+    def show(self, step: int, figures: Mapping[str, float]) -> None:
+        """Note the state of the run; only the latest state is sent."""
+
+    def end(self, show: Callable[[], object] | None = None) -> None:
+        """Show the result, and send it."""
+        if show is not None:
+            show()
+
+    def stop(self, status: str) -> None:
+        """End the run without a result: KILLED or FAILED."""
 
 
 def caller_place(parent: str | None = None) -> CallerPlace:

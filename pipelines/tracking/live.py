@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.saved import saved_lm
-from .context import ABOVE, caller_place
+from .context import ABOVE, Untracked, caller_place
 from .cursor import (
     Beginning,
     keep_copy,
@@ -22,7 +22,6 @@ from .cursor import (
     run_ids,
     waiting,
 )
-from .run import Untracked
 from .store import current_store, open_client, quiet, uncollected
 
 FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
@@ -64,7 +63,6 @@ class Tracking(Untracked):
         self._ended = 0
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-        self._warned = False
         self.run_id = run_ids(folder).get(kind)
         beginning = Beginning(
             began=now(), place=caller_place(parent), model=model, registered=registered
@@ -77,11 +75,6 @@ class Tracking(Untracked):
             # A daemon: a store that hangs must not keep the process from ending.
             self._thread = threading.Thread(target=self._work, name="folkmoot-push", daemon=True)
             self._thread.start()
-
-    @property
-    def on(self) -> bool:
-        """Whether the run is shown in the store."""
-        return self._thread is not None
 
     def show(self, step: int, figures: Mapping[str, float]) -> None:
         """Note the state of the run; only the latest state is sent."""
@@ -108,15 +101,13 @@ class Tracking(Untracked):
 
     def stop(self, status: str) -> None:
         """End the run without a result: KILLED or FAILED."""
-        if self.on and not self._ending.is_set():
+        if self._thread is not None and not self._ending.is_set():
             self._status = status
             self._ending.set()
-            if self._thread is not None:
-                self._thread.join(FINISH_SECONDS)
+            self._thread.join(FINISH_SECONDS)
 
     def _warn(self) -> None:
-        if self.missing and not self._warned:
-            self._warned = True
+        if self.missing:
             reasons = dict.fromkeys(self.missing.values())
             warnings.warn(
                 f"the tracking store did not take {', '.join(self.missing)} "

@@ -31,9 +31,8 @@ from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
 from ..base.journal import read_object, write_json
 from ..lms.named import lm as make_lm
-from ..programs.beside import EVERY, check_address, own_lm
-from ..programs.saved import LEARNED, lm_of, program_folder, saved_program
-from ..programs.seats import program_given
+from ..programs.saved import LEARNED, lm_of, own_lm, program_folder, saved_program
+from ..programs.seats import EVERY, check_address, program_given
 from .context import caller_place
 from .entry import ModelEntry
 from .run import check_model_name

@@ -18,26 +18,10 @@ from ..base.run_files import LMFields, books_of
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.manifest import RunFolder
+from .context import Untracked
 
 About = TypeVar("About", bound=Mapping[str, object])
 """The description of a folder's run: a manifest, or another command's document."""
-
-
-class Untracked:
-    """Stands for `live.Tracking` in a run that no store shows."""
-
-    run_id: str | None = None
-
-    def show(self, step: int, figures: Mapping[str, float]) -> None:
-        """Note the state of the run; only the latest state is sent."""
-
-    def end(self, show: Callable[[], object] | None = None) -> None:
-        """Show the result, and send it."""
-        if show is not None:
-            show()
-
-    def stop(self, status: str) -> None:
-        """End the run without a result: KILLED or FAILED."""
 
 
 @dataclass

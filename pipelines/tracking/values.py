@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
-from ...modules.base.patterns import pattern
 from ...modules.protocols.short_names import full_name, short_name
 from ..base.wording import shortened
 
@@ -26,17 +25,17 @@ SEPARATOR = " · "
 FOLKMOOT = "folkmoot"
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
-_SECRET = pattern(
+_SECRET = re.compile(
     r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- ]?key|secret|password|passwd|auth"
     r"|authorization|bearer|credentials?|cookies?|headers?)$|token$",
     re.IGNORECASE,
 )
-_USER_INFO = pattern(r"(?<=://)[^/@\s]+@")
-_QUERY_SECRET = pattern(
+_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+_QUERY_SECRET = re.compile(
     r"([?&][\w.\-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+", re.IGNORECASE
 )
-_CREDENTIALS = pattern(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
-_NOT_IN_NAMES = pattern(r"[^\w.\- :/]")
+_CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
+_NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
 def scrubbed(value: object) -> Any:

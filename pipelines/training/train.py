@@ -22,8 +22,8 @@ from ..base.run_files import LMFields
 from ..base.wording import ProgressLine, counted
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import RunFolder, made_with
+from ..tracking.context import Untracked
 from ..tracking.live import Tracking
-from ..tracking.run import Untracked
 from .card import ABOUT
 from .plots import graphs_plot, rewards_plot, strategies_plot, trust_plot
 

@@ -40,16 +40,14 @@ from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals
 from ..plots.trials import draw_trials, trials_frame
 from ..plots.tuning import history_plot
-from ..programs.beside import save_with_lm
 from ..programs.saved import saved_program
 from ..runs.books import open_books
-from ..runs.describe import lms_of
+from ..runs.describe import lms_of, save_with_lm
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import check_kind, made_with, versions
 from ..runs.summary import Ending
-from ..tracking.context import ABOVE
+from ..tracking.context import ABOVE, Untracked
 from ..tracking.live import Tracking
-from ..tracking.run import Untracked
 from .card import BEGUN, STUDY, WINNER
 from .job import Job, StudySettings
 from .learned import learning_calls

@@ -384,8 +384,8 @@ def test_a_place_elsewhere_takes_a_store_with_a_full_address(
 
 
 def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("folkmoot.pipelines.tracking.run.FIRST_SECONDS", 0.0)
-    monkeypatch.setattr("folkmoot.pipelines.tracking.run.MOST_CPU", 99.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.live.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.live.MOST_CPU", 99.0)
     tracking = Tracking(written(here / "out", a_run()), KIND)
     until = time.monotonic() + 20
     while tracking.run_id is None and time.monotonic() < until:
