@@ -60,5 +60,7 @@ def examples() -> Mapping[str, tuple[dspy.Example, ...]]:
 @cache
 def worked_examples() -> Mapping[str, Worked]:
     """Worked questions by name."""
-    written = shipped_yaml(__package__, "examples.yaml")["worked"]
-    return {name: Worked(**row) for name, row in written.items()}
+    return {
+        name: Worked(**row)
+        for name, row in shipped_yaml(__package__, "examples.yaml")["worked"].items()
+    }

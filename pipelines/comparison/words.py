@@ -13,8 +13,6 @@ from ...modules.statistics.clusters import FEW
 from ..base.wording import counted, signed
 from .table import FINE
 
-TEMPLATE = "verdict.j2"
-
 
 class Rated(Protocol):
     """The scores that sentences describe: shares of right answers (`is_rate`) or scores in another
@@ -45,7 +43,7 @@ def _macro(name: str) -> Any:
 @cache
 def _macros() -> dict[str, str]:
     """The text of every macro of the template by its name."""
-    source = (files(__package__) / TEMPLATE).read_text(encoding="utf-8")
+    source = (files(__package__) / "verdict.j2").read_text(encoding="utf-8")
     found = re.finditer(r"{% macro (\w+).*?{% endmacro %}", source, re.DOTALL)
     return {macro[1]: macro[0] for macro in found}
 

@@ -46,7 +46,7 @@ from ..runs.manifest import MANIFEST, made_with
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check, metric_asked, sandbox_of
 from ..tasks.cluster import check_cluster, where_code_runs
-from ..tracking.run import check_model_name
+from ..tracking.context import check_model_name
 from .entrants import (
     DEMOS,
     FAIR,

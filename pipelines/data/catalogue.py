@@ -86,8 +86,10 @@ def _spec(
 @cache
 def specs() -> tuple[DatasetSpec, ...]:
     """All data sets that have a name."""
-    known = shipped_yaml(__package__, "catalogue.yaml")
-    return tuple(_spec(name, **fields) for name, fields in known.items())
+    return tuple(
+        _spec(name, **fields)
+        for name, fields in shipped_yaml(__package__, "catalogue.yaml").items()
+    )
 
 
 @cache

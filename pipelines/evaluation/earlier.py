@@ -240,12 +240,11 @@ def results_within(result: Any) -> list[Any]:
 
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
-    if (folder / MANIFEST).exists():
-        return []
-    # Kinds are asked last: to find them, DSPy is imported.
     from ..base.cards import result_kind
 
-    if (kind := result_kind(folder)) is None:
+    # Kinds are asked last: to find them, DSPy is imported.
+    kind = None if (folder / MANIFEST).exists() else result_kind(folder)
+    if kind is None:
         return []
     # a damaged folder has no children on its card, and whoever reads it says what is damaged
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]

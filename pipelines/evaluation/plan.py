@@ -35,7 +35,7 @@ from ..programs.seats import (
 from ..runs.books import account_of
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
-from ..tracking.run import check_model_name
+from ..tracking.context import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
     check_orders,

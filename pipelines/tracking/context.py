@@ -1,8 +1,11 @@
-"""The caller's place in MLflow: the active run, the experiment, and autologging; and no place."""
+"""The caller's place in MLflow: the active run, the experiment, the name of a model, autologging;
+and what stands for no place.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
@@ -12,6 +15,7 @@ import dspy
 from typing_extensions import TypedDict  # which pydantic takes on Python 3.11, too
 
 from ...modules.base.context import CALLER, bound
+from ...modules.base.errors import UserError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -82,6 +86,19 @@ def _here() -> CallerPlace:
         "mlflow_experiment_id": os.environ.get("MLFLOW_EXPERIMENT_ID") or None,
         "mlflow_experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME") or None,
     }
+
+
+def check_model_name(name: str | None) -> None:
+    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
+    no name.
+    """
+    if name is None:
+        return
+    if not name.strip() or re.search(r"[/:]", name) or set(name) <= {"."}:
+        raise UserError(
+            f"the model cannot be registered as {name!r}: give a name without / and :, such as "
+            "support-bot"
+        )
 
 
 def without_autolog() -> list[Any]:

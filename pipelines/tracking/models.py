@@ -30,12 +30,12 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
 from ..base.journal import read_object, write_json
+from ..lms.named import EVERY, check_address
 from ..lms.named import lm as make_lm
 from ..programs.saved import LEARNED, lm_of, own_lm, program_folder, saved_program
-from ..programs.seats import EVERY, check_address, program_given
-from .context import caller_place
+from ..programs.seats import program_given
+from .context import caller_place, check_model_name
 from .entry import ModelEntry
-from .run import check_model_name
 from .store import check_place, experiment_of, open_client, quiet
 from .values import FOLKMOOT
 

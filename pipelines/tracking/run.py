@@ -4,7 +4,6 @@ store.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -113,16 +112,3 @@ def disk_errors(folder: Path) -> Iterator[None]:
         raise unwritable(
             problem, folder, "make room, or choose another --out, and run it again"
         ) from None
-
-
-def check_model_name(name: str | None) -> None:
-    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
-    no name.
-    """
-    if name is None:
-        return
-    if not name.strip() or re.search(r"[/:]", name) or set(name) <= {"."}:
-        raise UserError(
-            f"the model cannot be registered as {name!r}: give a name without / and :, such as "
-            "support-bot"
-        )

@@ -25,7 +25,7 @@ from ..programs.seats import (
     parse_sets,
 )
 from ..tasks.check import metric_asked
-from ..tracking.run import check_model_name
+from ..tracking.context import check_model_name
 from .job import Job, StudySettings
 from .learned import most_turns
 from .request import TuneRequest
