@@ -50,8 +50,8 @@ def version_of(package: str) -> str:
     Raises PackageNotFoundError.
     """
     found = distribution(package)
-    stated = re.search(r"^Version: *(\S+)", found.read_text("METADATA") or "", re.MULTILINE)
-    return stated[1] if stated else found.version
+    stated = (found.read_text("METADATA") or "").partition("\nVersion: ")[2]
+    return stated.partition("\n")[0].strip() or found.version
 
 
 @lru_cache(maxsize=4)
