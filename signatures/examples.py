@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import dspy
@@ -39,16 +40,27 @@ class Worked:
         return inputs | ({"context": self.context} if self.context else {})
 
 
-_DATA = shipped_yaml(__package__, "examples.yaml")
-
-EXAMPLES: dict[str, tuple[dspy.Example, ...]] = {
-    kind: tuple(
-        dspy.Example(
-            question=row["question"], choices=row.get("choices"), kind=kind, answer=row["answer"]
+@cache
+def examples() -> Mapping[str, tuple[dspy.Example, ...]]:
+    """Examples by kind."""
+    return {
+        kind: tuple(
+            dspy.Example(
+                question=row["question"],
+                choices=row.get("choices"),
+                kind=kind,
+                answer=row["answer"],
+            )
+            for row in rows
         )
-        for row in rows
-    )
-    for kind, rows in _DATA["examples"].items()
-}
+        for kind, rows in shipped_yaml(__package__, "examples.yaml")["examples"].items()
+    }
 
-WORKED: dict[str, Worked] = {name: Worked(**row) for name, row in _DATA["worked"].items()}
+
+@cache
+def worked_examples() -> Mapping[str, Worked]:
+    """Worked questions by name."""
+    return {
+        name: Worked(**row)
+        for name, row in shipped_yaml(__package__, "examples.yaml")["worked"].items()
+    }

@@ -51,7 +51,7 @@ HEAVY = {
     *("httpx", "networkx", "psutil", "ray", "numpy", "optuna", "rich"),
 }
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "aiohttp", "pydantic"}
-MANY = 300
+MANY = 150
 """So many statements of our own take as long to import as a library."""
 
 OF_EXTRAS = {

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import dspy
 from pydantic import TypeAdapter, ValidationError
 
-from ...signatures.examples import WORKED, Worked
+from ...signatures.examples import Worked, worked_examples
 from ..base.errors import UserError, first_fault
 from ..base.yaml_file import read_yaml
 from ..reading.question import INPUTS, from_row
@@ -19,19 +19,18 @@ Demonstration: TypeAlias = str | Path | Mapping[str, object] | None
 file holds.
 """
 
-_WORKED = TypeAdapter(Worked)
-
 
 def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
     """The worked question that a user names or gives. Raises UserError naming what is wrong."""
-    if isinstance(demonstration, str) and demonstration in WORKED:
-        return WORKED[demonstration]
+    known = worked_examples()
+    if isinstance(demonstration, str) and demonstration in known:
+        return known[demonstration]
     where, content = "demonstration", demonstration
     if isinstance(demonstration, str | Path):
         where = str(demonstration)
         if Path(where).suffix.casefold() not in (".yaml", ".yml", ".json"):
             raise UserError(
-                f"there is no worked demonstration {where!r}: choose one of {', '.join(WORKED)}, "
+                f"there is no worked demonstration {where!r}: choose one of {', '.join(known)}, "
                 "or give the path of a YAML or JSON file"
             )
         content = read_yaml(Path(where).expanduser(), "worked question", "question: …")
@@ -42,7 +41,9 @@ def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
 
 def held(demonstration: Demonstration) -> str | dict[str, object] | None:
     """A demonstration as it is saved with a program: its name, or all that its file says."""
-    if demonstration is None or (isinstance(demonstration, str) and demonstration in WORKED):
+    if demonstration is None or (
+        isinstance(demonstration, str) and demonstration in worked_examples()
+    ):
         return demonstration
     return {key: value for key, value in vars(worked_example(demonstration)).items() if value}
 
@@ -55,7 +56,7 @@ def _checked(where: str, content: Mapping[str, object]) -> Worked:
     question = from_row({"id": "demonstration", **content}, where)
     of_question = {name: question[name] for name in (*INPUTS, "answer")}
     try:
-        return _WORKED.validate_python({**content, **of_question})
+        return TypeAdapter(Worked).validate_python({**content, **of_question})
     except ValidationError as problem:
         raise UserError(
             f"{where}: {first_fault(problem)}; give question, answer and fields "

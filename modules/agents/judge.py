@@ -32,7 +32,7 @@ class JudgeMetric(Metric):
     """
 
     def __init__(self, lm: dspy.BaseLM) -> None:
-        self.lm = lm
+        self.lm, self.lms = lm, [lm]
         self.seat = Seat("metric", Judging, lm=lm)
         super().__init__(self._judged, JUDGE, rate=True)
         self.spec = JUDGE

@@ -79,6 +79,12 @@ class FatalCallError(CallError, UserError):
     """A failure that every other call shares: the run stops with one line."""
 
 
+class LostWorker(FatalCallError):  # noqa: N818
+    """A worker died with a task, which is done again: calls that it has paid for are not made
+    again.
+    """
+
+
 class EndpointDown(FatalCallError):  # noqa: N818
     """An endpoint failed for good, or asks for a longer pause. The question that was asked is
     unfinished, not failed, and the same command goes on from there.

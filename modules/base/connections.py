@@ -10,10 +10,11 @@ import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-import aiohttp
+if TYPE_CHECKING:
+    import aiohttp
 
 T = TypeVar("T")
 

@@ -11,6 +11,10 @@ from .errors import UserError
 from .files import read_regular
 
 FILE, MODULE = "program.json", "module.json"
+LM_FILE = "lm.json"
+"""The LM of agents without one, beside a saved program."""
+MEASURED = "measured.json"
+"""The kinds of the questions that a saved program was measured on, beside it."""
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
 Described = dict[str, Any]

@@ -17,8 +17,6 @@ from math import inf
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from anyio import CapacityLimiter, to_thread
-
 from .context import CANCELLING
 from .errors import said_by
 
@@ -264,6 +262,8 @@ async def in_thread(function: Callable[..., T], *args: object, **named: object) 
 
     There are as many threads as calls in flight, which the caller limits.
     """
+
+    from anyio import CapacityLimiter, to_thread
 
     def called() -> T:
         # in the thread: a GeneratorExit that came out of it would close the waiting task

@@ -143,6 +143,10 @@ class Ensemble(
         return weighs(self.vote, self.ties)
 
     @property
+    def lacks_weights(self) -> bool:
+        return self.weighs and self.weights is None
+
+    @property
     def draws(self) -> bool:
         return super().draws or (self.picker is not None and self.seed != 0)
 
@@ -162,7 +166,7 @@ class Ensemble(
         return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        if self.weighs and self.weights is None:
+        if self.lacks_weights:
             raise UserError(
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training "
                 "questions"

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType, UnionType
-from typing import Any, ClassVar, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 import dspy
 from dspy.experimental import Choice, Noul
@@ -128,10 +128,7 @@ class Foreign(Program):
     """
 
     protocol = Protocol("foreign")
-    metered: ClassVar[bool] = False
-    """Whether its LM is asked through the meter, by names that it sends itself."""
-    started: ClassVar[bool] = False
-    """Whether it is a command, which is started for each question."""
+    foreign = True
 
     def __init__(
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
@@ -143,6 +140,10 @@ class Foreign(Program):
         self.adapter = dspy.settings.adapter
         self.fields = _fields(module, self.inputs)
         self._async = _runs_async(module)
+
+    @property
+    def as_given(self) -> Any:
+        return self.module
 
     def describe(self) -> Described:
         return {

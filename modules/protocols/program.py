@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import dspy
-from anyio import from_thread
 
 from ..agents.adapter import ProfileAdapter
 from ..agents.exchange import Exchange
@@ -34,7 +33,6 @@ from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .roles import ROLES, SEATS, Role
-from .saved import check_kept, check_no_pickle, write
 from .short_names import distinct as distinct
 
 SeatTurns = tuple[Seat, float, float]
@@ -77,6 +75,23 @@ class Program(dspy.Module):  # type: ignore[misc]
     kinds: Sequence[str] = ()
     """The kinds of the questions that it was measured on, where it was saved with them."""
 
+    foreign: ClassVar[bool] = False
+    """Whether it is a user's own module or callable behind this interface."""
+    metered: ClassVar[bool] = False
+    """Whether its LM is asked through the meter, by names that it sends itself."""
+    started: ClassVar[bool] = False
+    """Whether it is a command, which is started for each question."""
+
+    @property
+    def as_given(self) -> Any:
+        """What the user had given for it."""
+        return self
+
+    @property
+    def lacks_weights(self) -> bool:
+        """Whether it needs weights that are to be fitted on training questions."""
+        return False
+
     def forward(
         self,
         question: str,
@@ -86,6 +101,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         if dspy.settings.send_stream is None:
             return run_sync(self.aforward, question, choices, context, kind)
+        from anyio import from_thread
+
         # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can
         # send to it from another loop.
         return from_thread.run(self.aforward, question, choices, context, kind)
@@ -225,6 +242,8 @@ class Program(dspy.Module):  # type: ignore[misc]
         Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave
         out, and a folder that cannot be written.
         """
+        from .saved import check_kept, check_no_pickle, write
+
         place = Path(path)
         check_no_pickle(place, save_program, modules_to_serialize)
         if place.suffix != ".json":

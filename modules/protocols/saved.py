@@ -8,8 +8,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, cast
 
@@ -22,6 +20,7 @@ from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
+from ..base.registry import version_of
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
 
 T = TypeVar("T")
@@ -240,7 +239,7 @@ def state_of(program: Saveable) -> SavedProgram:
     }
     document = {
         "format": FORMAT,
-        "versions": dict(_versions()),
+        "versions": {package: version_of(package) for package in PACKAGES},
         "program": program.describe(),
         "environments": {place.fingerprint: place.text_form for place in environments_in(program)},
         "predictors": predictors,
@@ -249,11 +248,6 @@ def state_of(program: Saveable) -> SavedProgram:
         **hashes(program),
     }
     return _checked(_plain(document), "the program")
-
-
-@cache
-def _versions() -> Mapping[str, str]:
-    return {name: version(name) for name in PACKAGES}
 
 
 def saved_lm(lm: dspy.BaseLM) -> SavedLM:

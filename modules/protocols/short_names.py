@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from ..base.saved_file import Described
-from ..reports.forensics import DECIDERS
+from ..reading.row import DECIDERS
 
 
 def short_name(described: Described, examples: int = 0) -> str:

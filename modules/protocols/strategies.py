@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from ...signatures import strategies as prompts
-from ...signatures.examples import EXAMPLES, Worked
+from ...signatures.examples import Worked, examples
 from ..agents.demonstration import demo_of
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
@@ -48,7 +48,7 @@ async def after_examples(
     """One call after worked examples of the question's kind, unless the seat has demos of
     its own.
     """
-    return _prediction(task, [await seat.ask(task, examples=EXAMPLES[task.kind])])
+    return _prediction(task, [await seat.ask(task, examples=examples()[task.kind])])
 
 
 async def decomposed(

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from ..base.patterns import pattern
 from .choices import read_choice
 from .expressions import is_formal, normalise_formal, same_expression, without_text_marks
 from .mentions import ANSWER_NOUN, BOXED, same_text, without_typography
@@ -41,11 +42,11 @@ _TRUTH = r"(?P<word>yes|no|true|false)"
 _BETWEEN = r"(?:(?:be|a|entirely|really|quite|strictly|exactly)\s+)*"
 _FLIP = rf"(?P<flip>(?:\bnot|n't|\bcannot|\bnever)\s+{_BETWEEN})?"
 _TRUTH_END = r"(?=\s*(?:$|[.,;:!?)\]}\"'\n–-]|(?:because|since|as|for|that|but|and|in|if)\b))"
-_OPEN_TRUTH = re.compile(
+_OPEN_TRUTH = pattern(
     r"\b(?:yes|no|true|false)\s*(?:,?\s*\b(?:and|or)\b|/)\s*(?:not\s+)?(?:yes|no|true|false)\b",
     re.I,
 )
-_STATED_TRUTH = re.compile(
+_STATED_TRUTH = pattern(
     r"(?:(?<![a-z])(?:answer|verdict|conclusion|prediction|response|label)"
     r"(?:[\"']?\s*[:=]|\s+(?:is|would be|should be|must be)\b)|"
     r"####|\bthe (?:statement|claim|sentence|assertion|proposition) is\b|"
@@ -54,30 +55,30 @@ _STATED_TRUTH = re.compile(
     rf"[\s:\"'(\[{{,]*(?:(?:therefore|thus|clearly|definitely|probably|a|an|indeed|simply)\s+)*{_FLIP}\"?\b{_TRUTH}\b{_TRUTH_END}",
     re.I,
 )
-_LEADING_TRUTH = re.compile(
+_LEADING_TRUTH = pattern(
     rf"[\s\"'(]*{_FLIP}\b{_TRUTH}\b(?=\s*(?:$|[.,;:!)\n–-]|\bbecause\b|\bsince\b))", re.I
 )
-_FINAL_TRUTH = re.compile(rf"(?:^|[.!?\n]\s*)[\"'(]*{_FLIP}\b{_TRUTH}[\s.!\"')]*$", re.I)
-_ANY_TRUTH = re.compile(rf"{_FLIP}\b{_TRUTH}\b{_TRUTH_END}", re.I)
-_DOUBTED = re.compile(
+_FINAL_TRUTH = pattern(rf"(?:^|[.!?\n]\s*)[\"'(]*{_FLIP}\b{_TRUTH}[\s.!\"')]*$", re.I)
+_ANY_TRUTH = pattern(rf"{_FLIP}\b{_TRUTH}\b{_TRUTH_END}", re.I)
+_DOUBTED = pattern(
     r"(?:\b(?:not|never|if|whether|unless|cannot|(?<!no )doubt)\b|n't)[^.;,:!?\n]*$", re.I
 )
 
-_MARKED_SPAN = re.compile(
+_MARKED_SPAN = pattern(
     rf"^[ \t>#*_-]*(?:the\s+|my\s+)?(?:final\s+|short\s+|correct\s+)?(?:{ANSWER_NOUN})"
     r"[ \t*_]*[:：][ \t*_]*\n?[ \t]*(\S.*)$",
     re.I | re.M,
 )
-_STATED_SPAN = re.compile(
+_STATED_SPAN = pattern(
     r"(?:^|[.!?\n]\s*)(?:(?:so|therefore|thus|hence),?\s+)?(?:the|my)\s+(?:final\s+|correct\s+)?"
     r"answer\s+(?:is|would be)[: ]\s*([^\n]+?)\s*\Z",
     re.I,
 )
-_UNDRESSED = re.compile(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
+_UNDRESSED = pattern(r"^[\"'“*_`]+|[\"'”*_`.\s]+$")
 """Quotes, emphasis and the full stop around a statement."""
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLE = re.compile(r"\b(?:an?|the)\b")
+_ARTICLE = pattern(r"\b(?:an?|the)\b")
 
 
 def read_boolean(text: str) -> bool | None:

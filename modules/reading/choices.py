@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
+from ..base.patterns import pattern
 from .mentions import ANSWER_NOUN, Mention, find_mentions, same_text, tokens, without_typography
 
 # What may stand between a marker and the option it introduces.
@@ -37,21 +38,21 @@ _VERB = (
     r"conclude|answer)"
     r"(?: with)?(?: that)?(?: (?:it|this)(?:'s| is| would be| must be| has to be))?"
 )
-_MARKED = re.compile(rf"(?:{_NOUN}{_LINK}|\bfinal answer|####|{_VERB}){_FILL}", re.I)
+_MARKED = pattern(rf"(?:{_NOUN}{_LINK}|\bfinal answer|####|{_VERB}){_FILL}", re.I)
 # Weaker words introduce a label only: "so B", "no, C"; an ordinary noun after them decides nothing.
-_WEAK = re.compile(
+_WEAK = pattern(
     r"(?:\b(?:so|therefore|thus|hence|then|finally|actually|wait|rather|ultimately|definitely|certainly|"
     rf"choose|pick|select|leaves|leaving)|\bno,|\b(?:it|that)(?:'s| is| must be| has to "
     rf"be)){_FILL}",
     re.I,
 )
-_DENIED_LEFT = re.compile(
+_DENIED_LEFT = pattern(
     r"(?:\b(?:not|cannot|never|neither|nor|except|than|over|unlike|instead of|disagree "
     r"with|against|"
     rf"eliminat\w+|exclud\w+|rul\w+ out|reject\w*|dismiss\w*|discard\w*|avoid\w*)|n't){_FILL}",
     re.I,
 )
-_DENIED_RIGHT = re.compile(
+_DENIED_RIGHT = pattern(
     r"[\"')\]]*,?\s*(?:(?:is|are|was|were|seems?|looks?|would be|must be|can be)\s+"
     r"(?:\w+ly\s+|also\s+|just\s+|too\s+)*"
     r"(?:not|never|wrong|incorrect|false|out|unlikely|implausible|impossible|ruled|eliminated|excluded|irrelevant|"
@@ -59,7 +60,7 @@ _DENIED_RIGHT = re.compile(
     r"(?:does|do|would|could|can|should|will) not\b|makes no sense)",
     re.I,
 )
-_DECIDED_RIGHT = re.compile(
+_DECIDED_RIGHT = pattern(
     r"[\"')\]]*,?\s*(?:(?:is|are|seems?|appears?|looks?|would be|must be|should be|has to "
     r"be|remains)\s+"
     r"(?:(?:to "
@@ -73,27 +74,27 @@ _CONNECTIVE = (
     r"(?:because|since|as|for|due|given|with|which|and|or|but|over|rather|not|instead|based|by|from|considering|"
     r"so|then|however|though|although)\b"
 )
-_ENDED = re.compile(rf"[ \t]*(?:$|[.,;:!?)\]}}\"'(\n/&–-]|{_CONNECTIVE})", re.I)
-_SENTENCE_END = re.compile(r"[\s\"')\]]*(?:$|[.!;:\n]|,?\s*(?:because|since)\b)", re.I)
-_LIST_END = re.compile(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
-_ALTERNATIVE = re.compile(
+_ENDED = pattern(rf"[ \t]*(?:$|[.,;:!?)\]}}\"'(\n/&–-]|{_CONNECTIVE})", re.I)
+_SENTENCE_END = pattern(r"[\s\"')\]]*(?:$|[.!;:\n]|,?\s*(?:because|since)\b)", re.I)
+_LIST_END = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
+_ALTERNATIVE = pattern(
     r"[\"')\]]*\s*(?P<link>,\s*or|,\s*and|,|/|&|or|and|nor)(?:\s+(?:the|an?|maybe|perhaps|possibly|option|choice))*\s*",
     re.I,
 )
-_INSTEAD = re.compile(
+_INSTEAD = pattern(
     r"[\"')\]]*,?\s*(?:but|instead|rather)(?:\s+(?:rather|the|an?|option|choice))*\s+", re.I
 )
-_CLAUSE = re.compile(r"[.;,:!?\n–]|\b(?:but|and|so|because|therefore|thus|hence|then)\b", re.I)
+_CLAUSE = pattern(r"[.;,:!?\n–]|\b(?:but|and|so|because|therefore|thus|hence|then)\b", re.I)
 # A clause that denies, supposes, asks, or reports somebody else's answer decides nothing.
-_UNDECIDED = re.compile(
+_UNDECIDED = pattern(
     r"\b(?:not|never|if|whether|unless|cannot|hardly|nobody|why|wrong|(?<!no )doubt)\b|n't|"
     r"(?:'s|s'|\b(?:their|your|his|her|other|another|previous))(?:\s+\w+)?\s*$",
     re.I,
 )
-_NO_ANSWER = re.compile(
+_NO_ANSWER = pattern(
     rf"{_NOUN}{_LINK}[\s:\"'-]*(?:none|neither|unknown|unclear|not (?:listed|given))\b", re.I
 )
-_REFUSAL = re.compile(
+_REFUSAL = pattern(
     r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline "
     r"to|impossible to)\s+"
     r"(?:\w+\s+){0,2}?(?:answer|determine|decide|choose|say|select|pick|tell|help|assist|know)\b|"

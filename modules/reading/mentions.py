@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..base.patterns import pattern
+
 ANSWER_NOUN = (
     "answer|antwort|lösung|respuesta|réponse|risposta|resposta|antwoord|ответ|答案|回答|答え|정답"
 )
 """The word for an answer in the languages in which LMs reply."""
 
-BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+BOXED = pattern(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """A LaTeX box, with up to two levels of braces inside."""
 
 _FULL_WIDTH = {0xFF01 + place: 0x21 + place for place in range(94)}
@@ -23,27 +25,27 @@ _TYPOGRAPHY = (
     | {0xA0: " "}
 )
 _DRESSING = (
-    (re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
-    (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
-    (re.compile(r"\{,\}"), ","),
-    (re.compile(rf"\${{0,2}}{BOXED.pattern}\${{0,2}}"), r" answer: \1 "),
-    (re.compile(r"(?<![\w$])\$\s*\(?([A-Z])\)?\s*\$(?!\w)"), r"(\1)"),
+    (pattern(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
+    (pattern(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
+    (pattern(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
+    (pattern(r"\{,\}"), ","),
+    (pattern(rf"\${{0,2}}{BOXED.pattern}\${{0,2}}"), r" answer: \1 "),
+    (pattern(r"(?<![\w$])\$\s*\(?([A-Z])\)?\s*\$(?!\w)"), r"(\1)"),
     # in Chinese and Japanese, a label follows without a blank
-    (re.compile(r"(?<=[是为為选選はが])(?=[A-Z](?![A-Za-z]))"), " "),
-    (re.compile(r"<(?:final_?)?answer>", re.I), " answer: "),
-    (re.compile(r"</(?:final_?)?answer>", re.I), "\n"),
+    (pattern(r"(?<=[是为為选選はが])(?=[A-Z](?![A-Za-z]))"), " "),
+    (pattern(r"<(?:final_?)?answer>", re.I), " answer: "),
+    (pattern(r"</(?:final_?)?answer>", re.I), "\n"),
     # a label in bold is a label, not an article
-    (re.compile(r"\*\*\s*\(?([A-Z0-9])[).:]?\s*\*\*"), r"(\1)"),
-    (re.compile(r"\*+|`+|(?<!\w)_+|_+(?![\w{])"), ""),
+    (pattern(r"\*\*\s*\(?([A-Z0-9])[).:]?\s*\*\*"), r"(\1)"),
+    (pattern(r"\*+|`+|(?<!\w)_+|_+(?![\w{])"), ""),
 )
-_TOKEN = re.compile(r"(?<!\w)-?\d+(?:[.,:/]\d+)*\w*%?|\w+(?:'\w+)*")
-_ARTICLE = re.compile(r"(?<!\w)(?:the|an?)\s+(?=\w)", re.I)  # "A. bank" has a label, not an article
-_NAMED = re.compile(r"\b(?:option|choice|letter|label|candidate)s?\s*[\"'(\[]*$", re.I)
-_BETWEEN = re.compile(
+_TOKEN = pattern(r"(?<!\w)-?\d+(?:[.,:/]\d+)*\w*%?|\w+(?:'\w+)*")
+_ARTICLE = pattern(r"(?<!\w)(?:the|an?)\s+(?=\w)", re.I)  # "A. bank" has a label, not an article
+_NAMED = pattern(r"\b(?:option|choice|letter|label|candidate)s?\s*[\"'(\[]*$", re.I)
+_BETWEEN = pattern(
     r"[)\].:,\s\"'–-]{1,5}\(?(?:(?:the|an?)\s+)?", re.I
 )  # from a label to its option's words
-_TEXT_ENDS = re.compile(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
+_TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 
 
 @dataclass(slots=True)
@@ -71,8 +73,8 @@ def without_typography(text: str) -> str:
     emphasis.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
-    for pattern, replacement in _DRESSING:
-        text = pattern.sub(replacement, text)
+    for dressing, replacement in _DRESSING:
+        text = dressing.sub(replacement, text)
     return text.strip()
 
 
@@ -165,8 +167,8 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
             alike.setdefault(words, []).append(label)
     groups: dict[tuple[int, int], list[str]] = {}
     for group in alike.values():
-        pattern = _text_pattern(tuple(choices[label].strip() for label in group))
-        groups |= {match.span(): group for match in pattern.finditer(text)}
+        texts = _text_pattern(tuple(choices[label].strip() for label in group))
+        groups |= {match.span(): group for match in texts.finditer(text)}
     mentions = []
     for (start, end), named in groups.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):

@@ -59,6 +59,9 @@ class Metric:
     them.
     """
 
+    lms: Sequence[Any] = ()
+    """The LMs that grade, each asked once for an answer."""
+
     def __init__(
         self,
         function: Callable[..., Any],

@@ -5,26 +5,27 @@ import unicodedata
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
+from ..base.patterns import pattern
 from .mentions import ANSWER_NOUN, without_typography
 
 _INTEGER = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:[ \u2009\u202f][0-9]{3})+|[0-9]+)"
 DECIMAL = rf"(?:{_INTEGER}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{{1,2}}(?![0-9A-Za-z]))?|\.[0-9]+)"
-_NUMBER = re.compile(
+_NUMBER = pattern(
     r"(?P<sign>\b(?:negative|minus)\s+|[-+])?[$€£¥₹]?(?P<inner>(?<=[$€£¥₹])[-+])?(?<![A-Za-z0-9_])(?<![0-9][.,/:])"
     rf"(?:(?:(?:(?P<whole>[0-9]+)\s+)?(?P<over>[0-9]+)/(?P<under>[0-9]+)|(?P<decimal>{DECIMAL}))(?![.,/:]?[0-9])|"
     r"(?P<odd>[0-9]+(?:[.,/:][0-9]+)+))(?!(?:st|nd|rd|th)\b)[ ]?%?",
     re.I,
 )
-CANONICAL = re.compile(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
-_NUMBER_MARK = re.compile(
+CANONICAL = pattern(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
+_NUMBER_MARK = pattern(
     rf"####|(?<![a-z])(?:{ANSWER_NOUN})(?:[\"']?\s*[:=]|\s+(?:is|was|would be|should be|comes "
     r"to|equals)\b)(?!\s+not\b)",
     re.I,
 )
-_NO_NUMBER = re.compile(
+_NO_NUMBER = pattern(
     r"\b(?:unknown|none|cannot|can't|undetermined|unclear|not|nan|n/a|infinit\w*|inf)\b", re.I
 )
-_SENTENCE = re.compile(r"\n|[;!?]|\.(?=\s|$)")
+_SENTENCE = pattern(r"\n|[;!?]|\.(?=\s|$)")
 _EXACT = Context(prec=28)
 _MOST_DIGITS = 40  # of a power that is written out
 # A power that is rounded would be another number than the one written, so that is an error.
@@ -34,19 +35,19 @@ _POWERS = Context(prec=_MOST_DIGITS, traps=[InvalidOperation, Overflow, Inexact]
 _NO_VALUE = " 0/0 "
 _PLAIN = r"(?<![\w.,])([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)"
 _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻", "0123456789+-")
-_SUPERSCRIPT = re.compile(r"(?<=[0-9])[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_SUPERSCRIPT = pattern(r"(?<=[0-9])[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _EXPONENT = r"\s?(?:\^|\*\*)\s?[{(]?\s?([-+−–]?[0-9]{1,4})\s?[})]?"
-_STARS = re.compile(r"(?<=[0-9])\s?\*\*\s?(?=[-+]?[0-9]{1,4}(?![0-9*]))")
-_SCIENTIFIC = re.compile(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
-_POWER = re.compile(rf"{_PLAIN}{_EXPONENT}")
-_ROOT = re.compile(
+_STARS = pattern(r"(?<=[0-9])\s?\*\*\s?(?=[-+]?[0-9]{1,4}(?![0-9*]))")
+_SCIENTIFIC = pattern(rf"{_PLAIN}\s?(?:×|·|\*|x|\\times|\\cdot)\s?10{_EXPONENT}")
+_POWER = pattern(rf"{_PLAIN}{_EXPONENT}")
+_ROOT = pattern(
     r"(?:[0-9.]+\s?)?(?:√|\\sqrt)\s?(?:[{(][^{}()]*[})]|[0-9.]*)|[0-9.]*\s?(?:π|\\pi\b)"
 )
-_GROUPED = re.compile(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
-_DASH = re.compile(r"(^|[:=(]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
+_GROUPED = pattern(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
+_DASH = pattern(r"(^|[:=(]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
 _SIZES = {"hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6}
 _SIZES |= {"billion": 9, "bn": 9, "b": 9, "trillion": 12}
-_SIZED = re.compile(
+_SIZED = pattern(
     rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|mn|bn)|(k|K|M))(?![\w^])"
     r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)",
 )

@@ -12,6 +12,10 @@ RowKey = tuple[str, int]
 """The key of a row within its run: the question's id, and the number of the repeat."""
 
 
+DECIDERS = ("judge", "pick", "supervisor")
+"""Agents that decide about the answers of others: their turns are not votes."""
+
+
 class Passage(Keyed):
     """A text that an agent looked up, with its title and where it is from."""
 

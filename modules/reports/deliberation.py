@@ -8,9 +8,8 @@ from itertools import accumulate, combinations, groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
-from ..reading.row import ResultRow, TurnFields
+from ..reading.row import DECIDERS, ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
-from .forensics import DECIDERS
 
 JUDGE = "judge"
 

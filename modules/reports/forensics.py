@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..reading.row import ResultRow, TurnFields
+from ..reading.row import DECIDERS, ResultRow, TurnFields
 from ..reading.voting import majority
 from .counting import STATES, Figures, Reading
-
-DECIDERS = ("judge", "pick", "supervisor")
-"""Agents that decide about the answers of others: their turns are not votes."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}

@@ -9,8 +9,7 @@ from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import golds_of, score
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
-from ...modules.reading.row import Examined, TurnFields
-from ...modules.reports.forensics import DECIDERS
+from ...modules.reading.row import DECIDERS, Examined, TurnFields
 from ...signatures import feedback as words
 
 MAX_QUOTE_CHARS = 300

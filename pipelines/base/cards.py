@@ -14,7 +14,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.registry import Registry
-from ...modules.base.saved_file import MODULE
+from ...modules.base.saved_file import MEASURED, MODULE
 from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
 from .run_files import LMFields, ScoreFields
@@ -22,8 +22,6 @@ from .settings import settings
 from .wording import money, percent, signed_interval
 
 MOST_FIGURES = 12
-MEASURED = "measured.json"
-"""The kinds of the questions that a saved program was measured on, beside it."""
 DIFFERENCE = "difference"
 """The name of a score that is a difference to another program's."""
 

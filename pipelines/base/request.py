@@ -26,8 +26,6 @@ from typing import (
     get_type_hints,
 )
 
-from typer import Argument, Option
-from typer.models import ParameterInfo
 from typing_extensions import Doc
 
 from ...modules.base.errors import UserError, did_you_mean
@@ -81,18 +79,44 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
                 raise TypeError(f"{work.__name__}() {problem}{meant}") from None
             return work(request(*args, **keywords))
 
-        plain = get_type_hints(request)
+        hints = get_type_hints(request, include_extras=True)
         parameters = [
-            value.replace(annotation=plain[value.name]) for value in signature.parameters.values()
+            value.replace(annotation=_plain(hints[value.name]))
+            for value in signature.parameters.values()
         ]
         returns = inspect.signature(work).return_annotation
         function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             parameters, return_annotation=returns
         )
-        function.__doc__ = f"{inspect.cleandoc(work.__doc__ or '')}\n\nArgs:\n{_arguments(request)}"
+        function.__doc__ = (
+            f"{inspect.cleandoc(work.__doc__ or '')}\n\nArgs:\n{_arguments(signature, hints)}"
+        )
         return function
 
     return decorate
+
+
+def _plain(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+class Option:
+    """An option of the command line, with the arguments of `typer.Option`. Typer itself, which
+    takes 20 ms to import, is left to the command line.
+    """
+
+    def __init__(self, *names: str, **described: Any) -> None:
+        self.names, self.help = names, described.get("help", "")
+        self.described = described
+
+    def of_typer(self) -> Any:
+        import typer
+
+        return getattr(typer, type(self).__name__)(*self.names, **self.described)
+
+
+class Argument(Option):
+    """An argument of the command line, with those of `typer.Argument`."""
 
 
 _NUMBERS: dict[type, tuple[Any, str]] = {
@@ -148,8 +172,8 @@ class CommandOption(NamedTuple):
 
 def command_options(request: type[Any]) -> dict[str, CommandOption]:
     """The command-line fields by name: a request's own first, then those of its groups. A field is
-    on the command line if it is `Annotated` with one of typer's options or arguments; if the
-    command line parses another type than Python takes, that type comes before it.
+    on the command line if it is `Annotated` with an option or argument; if the command line parses
+    another type than Python takes, that type comes before it.
     """
     hints = get_type_hints(request, include_extras=True)
     declared = {own.name: own for own in fields(request)}
@@ -159,11 +183,11 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     options = {}
     for name in filter(declared.__contains__, names):  # a class variable is no field
         plain, *metadata = get_args(hints[name]) or (None,)
-        info = next((part for part in metadata if isinstance(part, ParameterInfo)), None)
-        if info is not None:
-            options[name] = CommandOption(
-                declared[name], plain if metadata[0] is info else metadata[0], info
-            )
+        told = next((part for part in metadata if hasattr(part, "help")), None)
+        if told is not None:
+            kind = plain if metadata[0] is told else metadata[0]
+            info = told.of_typer() if isinstance(told, Option) else told  # another package's
+            options[name] = CommandOption(declared[name], kind, info)
     return options
 
 
@@ -214,14 +238,15 @@ def given_again(request: object, other: type[object], without: Container[str]) -
     return shlex.join(words)
 
 
-def _arguments(request: Any) -> str:
+def _arguments(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
-    words = {name: option.info.help for name, option in command_options(request).items()}
-    for name, hint in get_type_hints(request, include_extras=True).items():
-        for part in get_args(hint):
-            if isinstance(part, Doc):  # of what the command line does not have
-                words[name] = part.documentation
-    names = (name for name in inspect.signature(request).parameters if name in words)
+    words = {
+        name: part.documentation if isinstance(part, Doc) else part.help
+        for name, hint in hints.items()
+        for part in get_args(hint)
+        if isinstance(part, Doc) or hasattr(part, "help")
+    }
+    names = (name for name in signature.parameters if name in words)
     return "\n".join(
         textwrap.fill(
             f"{name}: {words[name]}", 100, initial_indent="    ", subsequent_indent=" " * 8

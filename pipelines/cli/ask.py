@@ -13,8 +13,12 @@ from ...modules.reading.question import MAX_CHOICES, from_row
 from ..base.wording import counted
 from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names
-from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import Seating
+from ..programs.resolve import program_of
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+    program_given,
+)
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from .options import AskRequest, Quietly

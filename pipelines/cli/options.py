@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from typer import Argument, Option
-
 from ..base.request import (
+    Argument,
     Columned,
     Kind,
     LMs,
+    Option,
     ProgramSpec,
     Record,
     Request,

@@ -30,7 +30,6 @@ NOT_AGAIN = ("questions", "lm", "budget", "out", "register", "progress")
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program, or a trained network on recorded answers without LM calls."""
-    from ...modules.protocols.foreign import Foreign
     from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
     from .life import live
@@ -38,7 +37,7 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     def show(result: Evaluation) -> None:
         """Two lines and the next command; one line if quiet, all figures if verbose."""
         asked = given_again(request, ContestRequest, NOT_AGAIN)
-        if ":" in str(request.program) and isinstance(plan.program, Foreign):
+        if ":" in str(request.program) and plan.program.foreign:
             asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
         lines = result.lines()
         score = lines[1:2] if result.summary.stopped else lines[:1]
@@ -58,7 +57,7 @@ def _evaluate_outcomes(request: EvaluateRequest, view: EvaluateView) -> None:
     answers, without LM calls.
     """
     from ...modules.protocols.registry import PROTOCOLS
-    from ..programs.resolve import parse_sets
+    from ..programs.seats import parse_sets
     from ..runs.outcomes import read_outcomes
 
     if not view.outcomes:

@@ -7,13 +7,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
-from typer import Argument, Option
 from typing_extensions import Doc
 
 from ..base.request import (
     AnyMetric,
+    Argument,
     Checked,
     Concurrency,
+    Option,
     Priced,
     ProgressOption,
     Request,

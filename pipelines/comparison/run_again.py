@@ -11,8 +11,14 @@ from ...modules.protocols.program import Program
 from ..evaluation.earlier import Evaluation
 from ..lms.named import SETTINGS, lm, lm_identity
 from ..lms.prices import Prices
-from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import EVERY, Seating, parse_prices
+from ..programs.resolve import program_of
+from ..programs.seats import (
+    EVERY,
+    Seating,
+    parse_prices,
+    parse_sets,
+    program_given,
+)
 
 
 def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:

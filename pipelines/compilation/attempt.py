@@ -17,7 +17,6 @@ from ...modules.base.calls import EndpointDown, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.usage import total as sum_of
 from ...modules.protocols.declaration import Trainable
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
@@ -36,7 +35,7 @@ from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..lms.store import books_around
-from ..programs.saved import save_with_lm
+from ..runs.describe import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE
@@ -344,7 +343,7 @@ class Attempt:
             warn_on_type_mismatch=False,
         )
         try:
-            with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
+            with logged(self.folder), settings, metering(lms, program.foreign):
                 # The given program is a candidate like the others, and wins where none is better.
                 score(student)
                 # An optimizer scores on samples as it goes: these have all selection questions.

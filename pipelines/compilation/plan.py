@@ -13,7 +13,6 @@ import dspy
 from dspy.teleprompt.reanchor.calibrate import decision_outputs
 
 from ...modules.agents.adapter import profile_of
-from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.declaration import Trainable
 from ...modules.protocols.foreign import Foreign
@@ -29,19 +28,17 @@ from ..base.wording import counted
 from ..data import questions as data
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train, noted
-from ..evaluation.estimate import (
-    READINGS,
-    UNKNOWN,
-    CostEstimate,
-    account_of,
-    estimate,
-    estimate_lines,
-)
-from ..evaluation.judging import judge_calls, metric_given
+from ..evaluation.estimate import READINGS, UNKNOWN, CostEstimate, estimate, estimate_lines
+from ..evaluation.judging import metric_given
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
-from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import Seating
+from ..programs.resolve import program_of
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+    program_given,
+)
+from ..runs.books import account_of
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
 from ..tasks.check import metric_asked
@@ -108,10 +105,9 @@ class CompilationPlan:
     @property
     def engines(self) -> list[Any]:
         """What all LMs are billed as."""
-        judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
         taught = [] if self.teacher is None else seat_engines(self.teacher, self.lm)
         own = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
-        return [*own, *taught, *judge]
+        return [*own, *taught, *map(billed_as, self.metric.lms)]
 
     @property
     def learning(self) -> Trainable | None:
@@ -170,7 +166,7 @@ class CompilationPlan:
             select=len(self.select),
             predictors=len(self.program.predictors()),
         )
-        each = READINGS * self.program.most_turns() + judge_calls(self.metric)
+        each = READINGS * self.program.most_turns() + len(self.metric.lms)
         summary = self.chosen.summary
         if self.parts:
             works = [part.work for part in self.parts.values()]

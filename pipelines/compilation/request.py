@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from typer import Option
 from typing_extensions import Doc
 
 from ..base.request import (
@@ -17,6 +16,7 @@ from ..base.request import (
     Columned,
     JudgeLM,
     LMs,
+    Option,
     ProgramSpec,
     ProgressOption,
     Scored,

@@ -13,7 +13,6 @@ from typing import Any
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.sync import awaitable, run_sync
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
@@ -22,9 +21,8 @@ from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..comparison.verdict import B
-from ..meter.programs import Command
-from ..programs.saved import save_with_lm
 from ..reporting.contested import RESULT, Place
+from ..runs.describe import save_with_lm
 from ..runs.lines import unmetered_line
 from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
@@ -329,8 +327,8 @@ def _standings(race: Race) -> list[Place]:
 
 def ready(entrant: Entrant) -> Any:
     """The program of an entrant with its LM in every agent, ready to be asked."""
-    if isinstance(entrant.program, Foreign) and not isinstance(entrant.program, Command):
-        return entrant.program.module
+    if entrant.program.foreign and not entrant.program.started:
+        return entrant.program.as_given
     program: Program = entrant.program.deepcopy()
     for seat in program.seats().values():
         seat.predict.lm = seat.predict.lm or entrant.lm

@@ -19,7 +19,8 @@ from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
 from ..programs.build import MakeLM
-from ..programs.resolve import program_given, program_of
+from ..programs.resolve import program_of
+from ..programs.seats import program_given
 from ..tasks.check import Check
 from ..tasks.picked import PICKED, asked_often
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.deliberation.deliberation import Deliberation
-from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
 from ..base.wording import counted, money, signed
@@ -67,7 +66,7 @@ def cheapest_survivors(race: Race) -> list[Entrant]:
         return []
     left = sorted(watch.racing, key=lambda place: (watch.prices[place], place))
     entrants = [race.lanes[race.order[place]].entrant for place in left]
-    return [entrant for entrant in entrants if not isinstance(entrant.program, Foreign)][:SURVIVORS]
+    return [entrant for entrant in entrants if not entrant.program.foreign][:SURVIVORS]
 
 
 def _made(

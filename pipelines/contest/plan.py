@@ -32,7 +32,7 @@ from ..base.wording import counted, rounded_money, smallest_differences, total_c
 from ..data import catalogue
 from ..data import questions as data
 from ..evaluation.check import check_writable, checked
-from ..evaluation.estimate import account_of, likely
+from ..evaluation.estimate import likely
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
@@ -40,12 +40,13 @@ from ..meter.programs import runs_on_workers
 from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..reporting.contested import RUNS as PLAYED
+from ..runs.books import account_of
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import MANIFEST, made_with
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check, metric_asked, sandbox_of
 from ..tasks.cluster import check_cluster, where_code_runs
-from ..tracking.values import check_model_name
+from ..tracking.context import check_model_name
 from .entrants import (
     DEMOS,
     FAIR,

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.usage import UNITS
-from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ...modules.statistics.field import FEWEST, FieldWatch
 from ..base.budget import BudgetSpent
@@ -211,7 +210,7 @@ class Race:
         if all(answer.error for answer in answers):
             # The user has to know what is wrong with a program of her own; another may just not
             # suit the questions or the LM.
-            own = isinstance(entrant.program, Foreign) or entrant.added
+            own = entrant.program.foreign or entrant.added
             if not (own or entrant.kept or entrant.reference):
                 why = shortened(answers[-1].error or "")
                 lane.out = f"not compared: the first {len(answers)} questions failed ({why})"

@@ -8,18 +8,19 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from typer import Argument, Option
 from typing_extensions import Doc
 
 from ..base.request import (
     AnyLM,
     AnyProgram,
     AnyQuestions,
+    Argument,
     Checked,
     Columned,
     Commands,
     JudgeLM,
     OnCluster,
+    Option,
     ProgressOption,
     Repeated,
     Roles,

@@ -15,7 +15,6 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError, checked_whole, did_you_mean
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SingleAgent
@@ -32,13 +31,13 @@ from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import questions as data
 from ..evaluation.earlier import Evaluation, earlier
-from ..evaluation.estimate import account_of
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
 from ..programs.seats import EVERY, Seating
+from ..runs.books import account_of
 from ..runs.manifest import made_with, name_of_run
 from ..tasks.check import metric_asked
 from ..tasks.picked import PICKED
@@ -308,7 +307,7 @@ def _team(
         if used and not any(same_lm(used, other) for other in seats.values()):
             raise UserError(f"{used.endpoint} is not an LM of {run.folder}: give the LM of the run")
     team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})
-    if isinstance(team, Foreign):
+    if team.foreign:
         raise LookupError("its program is your own code, not a protocol")
     return dict(lms), team
 

@@ -7,14 +7,14 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
-from typer import Argument, Option
-
 from ..base.request import (
     AnyMetric,
     AnyQuestions,
+    Argument,
     Cache,
     Checked,
     Concurrency,
+    Option,
     Priced,
     ProgressOption,
     RetryErrors,

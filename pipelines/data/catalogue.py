@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +83,24 @@ def _spec(
     return DatasetSpec(name, aliases=tuple(aliases), hub=Hub(**hub) if hub else None, **fields)
 
 
-_KNOWN = shipped_yaml(__package__, "catalogue.yaml")
-SPECS: tuple[DatasetSpec, ...] = tuple(_spec(name, **fields) for name, fields in _KNOWN.items())
+@cache
+def specs() -> tuple[DatasetSpec, ...]:
+    """All data sets that have a name."""
+    return tuple(
+        _spec(name, **fields)
+        for name, fields in shipped_yaml(__package__, "catalogue.yaml").items()
+    )
 
 
-# `ARC_Challenge` finds arc-challenge.
-_BY_KEY = {squeezed(name): spec for spec in SPECS for name in (spec.name, *spec.aliases)}
+@cache
+def _by_key() -> Mapping[str, DatasetSpec]:
+    # `ARC_Challenge` finds arc-challenge.
+    return {squeezed(name): spec for spec in specs() for name in (spec.name, *spec.aliases)}
 
 
 def find(name: str) -> DatasetSpec | None:
     """The data set of that name, alias or hub id; None if there is none."""
-    return _BY_KEY.get(squeezed(name))
+    return _by_key().get(squeezed(name)) if name else None
 
 
 def cluster_of(source: str) -> str | None:
@@ -107,7 +115,7 @@ def of_file(path: Path) -> DatasetSpec | None:
 
     A passage in the file stays: the closed-book sets are asked for by name.
     """
-    for spec in SPECS:
+    for spec in specs():
         names = {spec.file.format(split=split) for split in spec.splits}
         in_place = not spec.shipped or path.absolute().parent == SAMPLES
         if path.name in names and not spec.closed_book and in_place:
@@ -117,7 +125,7 @@ def of_file(path: Path) -> DatasetSpec | None:
 
 def unknown(name: str) -> UserError:
     """The error for a name of neither a data set nor a file."""
-    names = [spec.name for spec in SPECS]
+    names = [spec.name for spec in specs()]
     close = difflib.get_close_matches(name.casefold(), names, n=1)
     hint = f"did you mean {close[0]!r}" if close else f"the names are {', '.join(names)}"
     return UserError(f"there is no data set or file {name!r}; {hint}, or give the path of a file")

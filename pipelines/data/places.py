@@ -35,7 +35,7 @@ def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
     FOLKMOOT_DATA).
     """
     folder = _folder(data_dir)
-    infos = [_info(spec, folder) for spec in catalogue.SPECS]
+    infos = [_info(spec, folder) for spec in catalogue.specs()]
     for name, here in _own_files(folder).items():
         places = {split: str(path) for split, path in here.items()}
         splits: dict[str, int | None] = dict.fromkeys(here)

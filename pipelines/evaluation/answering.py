@@ -37,7 +37,6 @@ from ...modules.base.calls import (
 )
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import ends_alone
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.grading import Graded, MetricError
@@ -129,13 +128,13 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                 # An outage is not this question's fault: whether it is one, the next ones show.
                 doubtful = isinstance(problem, _ENDPOINT)
             except Exception as problem:
-                if isinstance(problem, UserError) and not isinstance(program, Foreign):
+                if isinstance(problem, UserError) and not program.foreign:
                     raise  # such as a missing index: every question would fail the same way
                 reason = without_keys(
                     f"{type(problem).__name__}: {said_by(problem)}", lms_in(program)
                 )
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
-        if refused and isinstance(program, Foreign):
+        if refused and program.foreign:
             # even if the program caught the error, its answer is not the one it would have given
             raise refused[0]
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
@@ -218,7 +217,7 @@ def useful_concurrency(
     that any LM of the program allows. Commands share the machine: twice its cores, unless another
     number was asked for. Those of a cluster wait there, since it may grow with them.
     """
-    starts_commands = any(part.started for _, part in program.parts(Foreign))
+    starts_commands = any(part.started for _, part in program.parts(Program))
     if concurrency == CONCURRENCY and starts_commands and not on_cluster:
         concurrency = 2 * (os.cpu_count() or 1)
     engines = seat_engines(program, language_model)
@@ -249,7 +248,7 @@ def lms_in(program: Program, language_model: object = None) -> list[Any]:
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
     # A program's own LMs have to be known before it calls them: only then are they metered.
-    held = _held_by(program.module) if isinstance(program, Foreign) else ()
+    held = _held_by(program.as_given) if program.foreign else ()
     candidates = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
     return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]
 

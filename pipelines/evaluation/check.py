@@ -12,7 +12,6 @@ import dspy
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError, checked_whole
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
@@ -24,14 +23,14 @@ from ..runs.manifest import MANIFEST
 MOST_REPEATS = 1_000
 
 
-def noted(program: Program, questions: Sequence[Question], lm: object = None) -> list[str]:
+def noted(program: Any, questions: Sequence[Question], lm: object = None) -> list[str]:
     """Warnings before a program is asked: fields and prompts that its LMs never see, and an adapter
     that it bypasses.
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
-    warnings = program.check(questions) if isinstance(program, Foreign) else []
-    if isinstance(program, Foreign) and lm is not None:
+    warnings: list[str] = program.check(questions) if program.foreign else []
+    if program.foreign and lm is not None:
         own = [name for name, predictor in predictors_of(program).items() if predictor.lm]
         if own:
             warnings.append(

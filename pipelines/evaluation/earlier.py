@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.errors import UserError
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import ACCURACY
-from ..base.cards import result_kind
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
@@ -31,7 +30,7 @@ from ..runs.summary import SUMMARY, Ending, Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.run import Tracking
+    from ..tracking.context import Untracked
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; run the same evaluation again to rewrite it"
@@ -56,7 +55,7 @@ class Evaluation:
         folder: Path,
         summary: Summary,
         keep: object = None,
-        tracking: Tracking | None = None,
+        tracking: Untracked | None = None,
         *,
         program: object = None,
         seconds: float | None = None,
@@ -229,6 +228,8 @@ def results_within(result: Any) -> list[Any]:
     """The results that a result consists of, such as the steps of a pipeline; else itself."""
     if not isinstance(result, str | Path):
         return [result]
+    from ..base.cards import result_kind
+
     folder = Path(result).expanduser()
     kind = result_kind(folder)
     if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
@@ -239,8 +240,11 @@ def results_within(result: Any) -> list[Any]:
 
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
+    from ..base.cards import result_kind
+
     # Kinds are asked last: to find them, DSPy is imported.
-    if (folder / MANIFEST).exists() or (kind := result_kind(folder)) is None:
+    kind = None if (folder / MANIFEST).exists() else result_kind(folder)
+    if kind is None:
         return []
     # a damaged folder has no children on its card, and whoever reads it says what is damaged
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]

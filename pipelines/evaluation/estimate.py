@@ -5,7 +5,7 @@ show.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -23,11 +23,9 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
-from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, records
 from ..base.wording import counted, duration, rounded_money, shows, smallest_differences
 from ..lms.foreign import billed_as
-from ..lms.ledger import totals
 from ..lms.named import thinks
 from ..lms.prices import Prices
 from ..runs.describe import lms_of
@@ -314,16 +312,6 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
 def likely(ends: Range) -> float:
     """The middle of an estimate that spans orders of magnitude: the geometric mean."""
     return math.sqrt(ends[0] * ends[1])
-
-
-def account_of(
-    budget: str | Budget | None, engines: Iterable[object], *folders: Path
-) -> Account | None:
-    """The budget that is left after the payments in the ledgers of `folders`; None without a
-    budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget
-    that cannot be enforced.
-    """
-    return None if budget is None else open_account(budget, engines, totals(*folders))
 
 
 def left_of(

@@ -11,13 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...modules.agents.judge import JudgeMetric
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.sync import awaitable, run_sync
-from ...modules.protocols.ensemble import Ensemble
-from ...modules.protocols.foreign import Foreign
-from ...modules.protocols.program import Program
 from ..base.budget import BudgetSpent, only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
@@ -80,17 +76,18 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
     """Carry out the plan. `show` gets a result that ended well before it is sent to the tracking
     store.
     """
-    if not plan.fits_weights or not isinstance(plan.program, Ensemble):
+    if not plan.program.lacks_weights:
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
-        training = _fit_weights(plan, plan.program)
+        training = _fit_weights(plan)
         # Its budget is the account around both: the weights are paid from it, too.
         within = replace(plan, request=replace(plan.request, budget=None))
         return _evaluated(within, show, training)
 
 
-def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> FittedWeights:
+def _fit_weights(plan: EvaluationPlan) -> FittedWeights:
     """Run the ensemble on training questions by majority, then set its weights from those rows."""
+    program: Any = plan.program
     with program.unweighed():
         training = _evaluated(plan.on_training(WEIGHTS))
         if training.summary.stopped:
@@ -138,7 +135,7 @@ def _evaluated(
             summary,
             run.keep,
             run.tracking,
-            program=_as_given(plan.program),
+            program=plan.program.as_given,
             seconds=time.monotonic() - began,
             training=training,
         )
@@ -172,12 +169,7 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     asks_again = request.retry_errors and counts.errors
     if asks_again or not (whole or summary.get("spent")):
         return None
-    return Evaluation(folder, stored.summary, program=_as_given(plan.program))
-
-
-def _as_given(program: Program) -> Any:
-    """The program as the user had passed it."""
-    return program.module if isinstance(program, Foreign) else program
+    return Evaluation(folder, stored.summary, program=plan.program.as_given)
 
 
 def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
@@ -201,7 +193,7 @@ def _asked(plan: EvaluationPlan, sheet: AnswerSheet) -> BaseException | None:
 
 def _check_judge(plan: EvaluationPlan, sheet: AnswerSheet) -> None:
     """Ask the judge about answers that people graded, and note the agreement."""
-    if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
+    if plan.judge_sample is not None:
         from .judge_sample import agreement_with_people  # brings the readers of files
 
         at_once = min(plan.request.concurrency, CONCURRENCY)

@@ -23,13 +23,8 @@ def metric_given(metric: object, judge_lm: object = None, judge_sample: object =
         return JudgeMetric(lm)
     chosen = metric_of(metric)
     for name, value in (("judge_lm", judge_lm), ("judge_sample", judge_sample)):
-        if value is not None and not isinstance(chosen, JudgeMetric):
+        if value is not None and not chosen.lms:
             raise UserError(
                 f"{name} is given, but the metric is {chosen.name}: take metric='judge', or drop it"
             )
     return chosen
-
-
-def judge_calls(metric: Metric) -> int:
-    """How many LM calls the grading of an answer takes."""
-    return int(isinstance(metric, JudgeMetric))

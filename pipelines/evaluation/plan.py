@@ -10,12 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError, checked_whole
-from ...modules.protocols.ensemble import Ensemble
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.answers import gold_text
@@ -30,11 +27,15 @@ from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted, duration
 from ..data import questions as data
 from ..lms.foreign import billed_as
-from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import Seating
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+    program_given,
+)
+from ..runs.books import account_of
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
-from ..tracking.values import check_model_name
+from ..tracking.context import check_model_name
 from .answering import lms_in, seat_engines, useful_concurrency
 from .check import (
     check_orders,
@@ -46,10 +47,12 @@ from .check import (
     noted,
     sampling_left_out,
 )
-from .estimate import CostEstimate, account_of, estimate, estimate_lines, left_of
-from .judging import judge_calls, metric_given
-from .kept import KeptAnswers, questions_of
+from .earlier import earlier
+from .judging import metric_given
 from .request import EvaluateRequest
+
+if TYPE_CHECKING:
+    from .estimate import CostEstimate
 
 RUNS = Path("runs")
 WEIGHTS = "weights"  # sub-folder: the run on the training questions that fit weights
@@ -72,29 +75,25 @@ class EvaluationPlan:
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def fits_weights(self) -> bool:
-        return lacks_weights(self.program)
-
-    @property
     def engines(self) -> list[Any]:
         """The engine names under which all LMs are billed, the judge's included."""
-        judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
-        return [*seat_engines(self.program, self.lm), *judge]
+        return [*seat_engines(self.program, self.lm), *map(billed_as, self.metric.lms)]
 
     @property
     def lms(self) -> list[Any]:
-        judge = [self.metric.lm] if isinstance(self.metric, JudgeMetric) else []
-        return [*lms_in(self.program, self.lm), *judge]
+        return [*lms_in(self.program, self.lm), *self.metric.lms]
 
     @cached_property
     def estimate(self) -> CostEstimate:
         """The estimated cost of the questions that are left, and what the whole sample can show."""
+        from .estimate import estimate, left_of
+
         asked, each = self.questions * self.request.times, None
         if self.out is not None:
             asked, each = left_of(
                 self.out, self.questions, self.request.retry_errors, repeats=self.request.times
             )
-            if self.fits_weights:
+            if self.program.lacks_weights:
                 asked += left_of(self.out / WEIGHTS, self.train, self.request.retry_errors)[0]
         return estimate(
             self.program,
@@ -104,7 +103,7 @@ class EvaluationPlan:
             concurrency=self.request.concurrency,
             seconds_per_call=each,
             out=self.out,
-            judged=(len(asked) + len(self.judge_sample or ())) * judge_calls(self.metric),
+            judged=(len(asked) + len(self.judge_sample or ())) * len(self.metric.lms),
         )
 
     @property
@@ -116,19 +115,21 @@ class EvaluationPlan:
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
         source = f" from {self.settings.data}" if self.settings.data else ""
         training = ""
-        if self.fits_weights:
+        if self.program.lacks_weights:
             training = f" after {counted(len(self.train), 'training question')} for the weights"
         lms = ", ".join(
             lm.name if seat == "*" else f"{seat} {lm.name}" for seat, lm in self.seated.items()
         )
+        from .estimate import estimate_lines
+
         bill, shows = estimate_lines(
             self.estimate, self.request.budget, is_rate=self.metric.rate is True
         )
         times = f", {self.request.times} times each" if self.request.times > 1 else ""
         what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
         lines = [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
-        if isinstance(self.program, Foreign) and self.program.started:
-            at_once, longest = counted(self.in_flight, "command"), self.program.module.timeout
+        if self.program.started:
+            at_once, longest = counted(self.in_flight, "command"), self.program.as_given.timeout
             lines.append(f"at most {at_once} at once, each ended after {duration(longest)}")
         if any(question.kind == "task" for question in self.questions):
             from .acting import place_of_code
@@ -200,7 +201,7 @@ class EvaluationPlan:
         if self.out is not None:
             check_writable(self.out)
             # Weights that are yet to be fitted decide which program the folder holds.
-            if not self.fits_weights:
+            if not self.program.lacks_weights:
                 RUN.earlier(self.out, self.manifest())
             check_orders(self.out, self.request.permute)
         self.account()  # refuse a bad budget now, before any question is paid for
@@ -237,6 +238,8 @@ def plan_evaluation(
     checked_whole("concurrency", request.concurrency)
     seating, sets = Seating(request, keyless=keyless), parse_sets(request.parameters())
     if request.recheck:
+        from .kept import KeptAnswers
+
         program: Any = KeptAnswers(request.program)
         request.repeats = 1 + max(repeat for _, repeat in program.kept)
     else:
@@ -244,7 +247,7 @@ def plan_evaluation(
     check_model_name(request.register)
     if request.register and not request.tracking:
         raise UserError("--register needs MLflow: drop --no-track")
-    if request.register and isinstance(program, Foreign):
+    if request.register and program.foreign:
         raise UserError("--register needs a program that can be saved: this one is your own code")
     questions = _kept_questions(program, request) if request.recheck else _questions(request)
     train = _train(request, program)
@@ -271,7 +274,7 @@ def plan_evaluation(
         from .acting import check_workers
 
         check_workers(request, program, questions)
-    if not isinstance(program, Foreign):
+    if not program.foreign:
         data.check_passages(questions)
     sample = _judge_sample(request)
     program, lm = (program, None) if request.recheck else seating.seat(program)
@@ -301,13 +304,15 @@ def plan_evaluation(
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:
     source: Any = request.program
     if isinstance(source, str | Path):
+        from ..programs.resolve import program_of
+
         source = program_of(source, sets, make_lm=seating.make)
     elif sets:
         raise UserError(
             "sets are for a program named by a spec: set these values where you make the program"
         )
     program = program_given(source, request.input_fields())
-    if isinstance(program, Foreign) and request.demos:
+    if program.foreign and request.demos:
         raise UserError(
             "--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations"
         )
@@ -315,8 +320,8 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
         for _, part in program.parts(Program):
             part.reseed(request.seed)
     # Only the outermost ensemble has its weights fitted, on rows that show its own votes.
-    for inner in (module for _, module in program.named_sub_modules(Ensemble)):
-        if inner is not program and lacks_weights(inner):
+    for _, inner in program.named_sub_modules(Program):
+        if inner is not program and inner.lacks_weights:
             raise UserError(
                 "a weighted ensemble inside the program has no weights: give them in the YAML"
             )
@@ -332,6 +337,8 @@ def _kept_questions(program: Any, request: EvaluateRequest) -> list[Question]:
     """The questions of the run that have a row."""
     if getattr(_metric_asked(request), "name", None) != CHECK:
         raise UserError("--recheck runs another check on kept answers: give --check COMMAND")
+    from .kept import questions_of
+
     # A run that was stopped has answers to some of its questions.
     names = {id for id, _ in program.kept}
     asked = questions_of(program.run, request.questions)
@@ -355,7 +362,7 @@ def _judge_sample(request: EvaluateRequest) -> list[Question] | None:
 
 
 def _train(request: EvaluateRequest, program: Program) -> list[Question]:
-    weights = lacks_weights(program)
+    weights = program.lacks_weights
     if request.train is None:
         if weights:
             raise UserError(
@@ -396,16 +403,12 @@ def _with_demos(
     shown = {demo.get("id") for predictor in program.predictors() for demo in predictor.demos}
     check_shown(shown, train, questions)
     left = [question for question in train if question.id not in shown]
-    if lacks_weights(program) and not left:
+    if program.lacks_weights and not left:
         raise UserError(
             "no training questions are left to fit weights on: take fewer --demos or more "
             "training data"
         )
     return program, left
-
-
-def lacks_weights(program: Program) -> bool:
-    return isinstance(program, Ensemble) and program.weighs and program.weights is None
 
 
 def _settings(
@@ -440,7 +443,8 @@ def _settings(
         noted["train_fingerprint"] = data.fingerprint(train)
     if request.recheck:
         # The settings of the run that is checked again say where its questions come from.
-        noted |= {**KeptAnswers(request.program).run.summary.run.settings, "rechecked": program}
+        run = earlier(request.program)  # type: ignore[arg-type]
+        noted |= {**run.summary.run.settings, "rechecked": program}
     if warnings:
         noted["warnings"] = list(warnings)
     return RunSettings.of(as_json({**noted, **(request.settings or {})}))

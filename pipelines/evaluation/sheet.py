@@ -20,11 +20,9 @@ from typing import Any
 
 import dspy
 
-from ...modules.agents.judge import JudgeMetric
-from ...modules.base.calls import Usage, asking, metered
+from ...modules.base.calls import LostWorker, Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import run_sync
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
 from ..base.budget import Budget, BudgetSpent, open_account, room_for_question
@@ -36,14 +34,13 @@ from ..lms.foreign import metering
 from ..lms.ledger import answered_for
 from ..lms.seen import Seen
 from ..lms.store import books_around, limited_by
-from ..programs.saved import SAVED, save_with_lm
+from ..runs.describe import SAVED, save_with_lm
 from ..runs.folder import unwritable
 from ..runs.lines import Progress
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, RowFile, error_row, read_rows, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
-from ..tasks.process import LostWorker
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
 from .answering import AnsweredRow, Doubts, answer_row, each_in_turn
@@ -104,9 +101,9 @@ class AnswerSheet:
         folder must be locked. `earlier` gets the rows that are there.
         """
         request, folder, manifest = plan.request, run.folder, run.about
-        if isinstance(plan.metric, JudgeMetric):
+        if plan.metric.lms:
             written = read_object(folder / MANIFEST) or {}
-            not_checked = JudgeFields(lm=str(plan.metric.lm.model), checked=False)
+            not_checked = JudgeFields(lm=str(plan.metric.lms[0].model), checked=False)
             manifest["judge"] = written.get("judge") or not_checked
         wanted = frozenset[str]()
         if request.tracking:
@@ -145,7 +142,7 @@ class AnswerSheet:
         plan = self.plan
         # MLflow's autologging would trace each of these calls a second time.
         callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
-        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
+        everywhere = plan.program.foreign or not plan.metric.builtin
         waiting = {ask.question.id for ask in self.waiting}
         self.earlier = answered_for(self.run.folder, waiting)
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
@@ -254,8 +251,7 @@ class AnswerSheet:
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:
-                is_module = isinstance(self.plan.program, Foreign)
-                with self.traced.watching(name, steps=is_module) as seen:
+                with self.traced.watching(name, steps=self.plan.program.foreign) as seen:
                     answered = await answer_row(self.plan.program, question, self.plan.metric)
                 return answered, seen
             program, lm = self.afresh
@@ -289,7 +285,7 @@ class AnswerSheet:
         # A trial or a candidate may be this bad: then it loses, and its study goes on.
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
-        own = self.alone and isinstance(self.plan.program, Foreign)
+        own = self.alone and self.plan.program.foreign
         if own and UNREADABLE <= self.state.done == self.state.errors:
             raise UserError(
                 f"all of the first {counted(self.state.done, 'question')} failed, the last because "
@@ -376,8 +372,6 @@ def _save_program(plan: EvaluationPlan, folder: Path) -> None:
     """Save the program beside its rows, so that `load_program` reads the folder of a run."""
     # The folder of a trained network holds its program already; candidates and trials are many.
     named = plan.request.parent is None and not (folder / "network.json").exists()
-    if named and (
-        not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)
-    ):
+    if named and isinstance(plan.program.as_given, dspy.Module):
         with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
             save_with_lm(plan.program, folder / SAVED, plan.lm, plan.questions)

@@ -7,9 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from typer import Argument, Option
-
-from ..base.request import Request
+from ..base.request import Argument, Option, Request
 
 if TYPE_CHECKING:
     from ..evaluation.earlier import Evaluation

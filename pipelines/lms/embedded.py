@@ -34,7 +34,6 @@ from .endpoint import Reply
 from .grammar import reply_grammar
 from .weights import Weights, read_once, weights_of
 
-DEFAULT_LM = "local/gemma-3-270m"
 PLAIN_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
 ATTEMPT_SECONDS = 1800.0  # enough for a long reply of a slow LM on a busy machine
 CONTEXT_TOKENS = 8192

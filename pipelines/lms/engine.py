@@ -44,7 +44,6 @@ from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
-from .embedded import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .endpoint import Reply, Transport, tokens_in
 from .failures import (
     MAY_BE_BILLED,
@@ -63,8 +62,8 @@ from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import Seen, watch
 from .store import Booking, CallCache, CallStore, books_around
-from .weights import KNOWN
 
+DEFAULT_LM = "local/gemma-3-270m"
 CHAT_PATH = "chat/completions"
 MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
 LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
@@ -289,7 +288,7 @@ class Engine:
         """The JSON state from which this LM can be rebuilt, without keys, which come from the
         loading environment.
         """
-        own = dict(self.endpoint.settings) if isinstance(self.endpoint, LocalEndpoint) else {}
+        own = dict(getattr(self.endpoint, "settings", {}))
         own.pop("threads", None)  # their number depends on the machine
         embedded = {key: value for key, value in own.items() if value not in (None, 1)}
         return {
@@ -327,6 +326,8 @@ class Engine:
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
+            from .weights import KNOWN
+
             names = full_names() | {local: f"local/{local}" for local in KNOWN}
             close = closest(name, names)
             meant = "" if close is None else f" (did you mean {names[close]!r}?)"
@@ -340,6 +341,8 @@ class Engine:
                 raise UserError(
                     f"{name} runs inside this process: drop {given}, or name the model openai/…"
                 )
+            from .embedded import ATTEMPT_SECONDS, LocalEndpoint
+
             endpoint = local = LocalEndpoint(
                 model,
                 threads=server.get("threads") or defaults.threads or 1,

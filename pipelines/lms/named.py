@@ -14,10 +14,12 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean
 from ..base.run_files import LMFields, books_of
 from ..base.settings import settings as settings_now
-from .embedded import DEFAULT_LM
-from .engine import Engine, SyncEngine, check_settings
+from .engine import DEFAULT_LM, Engine, SyncEngine, check_settings
 from .prices import Prices, known_model, price_per_token
 from .store import CallStore, read_lms
+
+EVERY = "*"
+"""All agents without an LM of their own, where LMs are named by agent."""
 
 REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
@@ -135,6 +137,25 @@ def lm_given(lm_or_name: object) -> Any:
     """
     chosen = lm_or_name or dspy.settings.lm or settings_now().lm
     return lm(chosen) if isinstance(chosen, str) else chosen
+
+
+def check_address(name: str, seat: str, how: str = "") -> None:
+    """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
+    it is. `how` says how it is given where that is not known.
+    """
+    if seat == EVERY:
+        who = f"the LM {name} that it was saved with"
+        how = how or "--api-base URL, fm.lm(…, api_base=…)"
+    else:
+        who = f"the LM {name} of the agent {seat!r}"
+        how = how or f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
+    current = settings_now()
+    if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
+        return
+    raise UserError(
+        f"{who} had an address of its own, which is not saved: give it with {how}, or "
+        "OPENAI_BASE_URL"
+    )
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from typer import Argument, Option
-
-from ..base.request import Request, folder
+from ..base.request import Argument, Option, Request, folder
 from ..cli.command import Command
 from ..cli.options import View
 

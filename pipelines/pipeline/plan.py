@@ -35,7 +35,7 @@ from ..evaluation.check import check_train
 from ..programs.build import NoParameter
 from ..programs.resolve import YAML_SUFFIXES, program_of
 from ..runs.manifest import made_with
-from ..tracking.values import check_model_name
+from ..tracking.context import check_model_name
 from ..tuning.card import KIND as STUDY
 from ..tuning.plan import plan_study
 from ..tuning.request import TuneRequest

@@ -6,9 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from typer import Argument, Option
-
-from ..base.request import ProgressOption, Spending, folder, tracked
+from ..base.request import Argument, Option, ProgressOption, Spending, folder, tracked
 from ..cli.options import Confirmed
 
 

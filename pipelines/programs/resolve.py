@@ -7,23 +7,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
 from ...modules.base.saved_file import check_document
-from ...modules.base.yaml_file import StrictLoader, read_yaml
+from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.deliberation.tie_breaks import TIE_BREAKS
-from ...modules.protocols.foreign import COMMAND, Foreign
+from ...modules.protocols.foreign import COMMAND
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.strategies import STRATEGIES
-from ..base.request import Pairs
 from ..lms.named import lm
 from .build import MakeLM as MakeLM
 from .build import check_names, environment_of, made, no_protocol, takes
-from .own import command_named, own_program
+from .own import command_named
 from .own_roles import roles
 from .saved import saved_program, with_own_lm
 
@@ -79,58 +76,6 @@ def read_program(path: Path) -> dict[str, object]:
     document = read_yaml(path, "program", "program: deliberation")
     check_document(document, str(path))
     return document
-
-
-def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
-    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a
-    `dspy.Module` of any kind, or a callable; the last two take `inputs`, their field → the
-    question's.
-
-    Raises UserError for anything else.
-    """
-    if isinstance(program, str | Path):
-        program = program_of(program)
-    if isinstance(program, Program):
-        if not inputs:
-            return program
-        if not isinstance(program, Foreign):
-            raise UserError(
-                f"inputs are for programs of your own: a {type(program).__name__} knows its fields"
-            )
-        return own_program(program.module, inputs, program.spec)
-    if isinstance(program, type):
-        raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
-    if not callable(program):
-        raise UserError(
-            f"{type(program).__name__} is not a program: give one such as fm.SingleAgent(), a "
-            "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
-            ".program"
-        )
-    return own_program(program, inputs)
-
-
-def parse_sets(pairs: Pairs) -> dict[str, object]:
-    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
-    `text`), or a mapping as it is.
-    """
-    if isinstance(pairs, Mapping):
-        return dict(pairs)
-    parameters: dict[str, Any] = {}
-    for pair in pairs or ():
-        key, equals, value = map(str.strip, pair.partition("="))
-        if not equals or not key:
-            raise UserError(
-                f"--set {pair!r} is not a KEY=VALUE pair: write for example --set max_rounds=2"
-            )
-        if key in parameters:
-            raise UserError(f"{key} is given twice, by --set or an option of its name: keep one")
-        try:
-            parameters[key] = yaml.load(value, Loader=StrictLoader)
-        except yaml.YAMLError:
-            raise UserError(
-                f"--set {pair!r}: the value is not valid YAML; quote it as {key}='\"…\"'"
-            ) from None
-    return parameters
 
 
 def _build(

@@ -6,7 +6,7 @@ import inspect
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache, partial
 from importlib.metadata import distributions
@@ -19,26 +19,18 @@ from pydantic import TypeAdapter, ValidationError
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, MODULE, Described, read_document
+from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described, read_document
 from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ...modules.protocols.roles import HERE
-from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore, saved_lm
-from ...modules.reading.question import Question
-from ..base.cards import MEASURED, measured_kinds, result_kind
-from ..base.journal import read_object, write_json
-from ..base.settings import settings as read_settings
-from ..lms.named import engine_of, lm
+from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
+from ..base.cards import measured_kinds, result_kind
+from ..base.journal import read_object
+from ..lms.named import EVERY, check_address, lm
 from .build import MakeLM, environment_of, made
 
-EVERY = "*"
-LM_FILE = "lm.json"
-"""The LM of seats without one, beside a saved program."""
-
 LEARNED = re.compile(r"[0-9a-f]{16}")
-SAVED = "program"
-"""The sub-folder with the program of a run, or with the program that a run produced."""
 
 
 def load_program(
@@ -154,17 +146,6 @@ def saved_program(
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
     return program
-
-
-def save_with_lm(program: Program, folder: Path, lm: object, questions: Iterable[Question]) -> None:
-    """Save a program, and beside it the kinds of the questions that it was measured on, and the LM
-    of seats without one: by name and settings, without address or key, so that who loads it is
-    answered by the same LM. An LM of a user's own class is not saved, since no name makes it again.
-    """
-    program.save(folder)
-    write_json(folder / MEASURED, {"kinds": sorted({question.kind for question in questions})})
-    if engine_of(lm) is not None or type(lm) is dspy.LM:
-        write_json(folder / LM_FILE, saved_lm(lm).model_dump(exclude_unset=True))
 
 
 def own_lm(folder: Path) -> SavedLM | None:
@@ -477,25 +458,6 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     if saved_lm.addressed:
         check_address(saved_lm.name, seat)
     return make_lm(saved_lm.name, **settings)
-
-
-def check_address(name: str, seat: str, how: str = "") -> None:
-    """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
-    it is. `how` says how it is given where that is not known.
-    """
-    if seat == EVERY:
-        who = f"the LM {name} that it was saved with"
-        how = how or "--api-base URL, fm.lm(…, api_base=…)"
-    else:
-        who = f"the LM {name} of the agent {seat!r}"
-        how = how or f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL"
-    current = read_settings()
-    if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
-        return
-    raise UserError(
-        f"{who} had an address of its own, which is not saved: give it with {how}, or "
-        "OPENAI_BASE_URL"
-    )
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:

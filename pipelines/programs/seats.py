@@ -1,4 +1,6 @@
-"""Assigns LMs to seats, from a request or from a recorded run."""
+"""What a user gives: a program, its parameters, and the LMs of its seats, from a request or from a
+recorded run.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,60 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import dspy
+import yaml
 
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.protocols.foreign import Foreign
+from ...modules.base.patterns import pattern
+from ...modules.base.yaml_file import StrictLoader
 from ...modules.protocols.program import Program
 from ..base.request import AnyLM, Pairs, Request
 from ..base.settings import settings as settings_now
-from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
+from ..lms.named import EMBEDDED, SETTINGS, check_address, default_lm, lm, replayed, settings_of
+from ..lms.named import EVERY as EVERY
 from ..lms.prices import Prices
 from ..lms.store import read_lms
-from .resolve import parse_sets
-from .saved import EVERY as EVERY
-from .saved import check_address
 
 T = TypeVar("T")
 
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither is read as an agent.
-_SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
+_SEATED = pattern(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
-_PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
+_PRICE = pattern(rf"{_USD},{_USD}(?:,{_USD})?")
+
+
+def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
+    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a
+    `dspy.Module` of any kind, or a callable; the last two take `inputs`, their field → the
+    question's.
+
+    Raises UserError for anything else.
+    """
+    if isinstance(program, str | Path):
+        from .resolve import program_of
+
+        program = program_of(program)
+    if isinstance(program, Program) and not inputs:
+        return program
+    if isinstance(program, type):
+        raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
+    if not callable(program):
+        raise UserError(
+            f"{type(program).__name__} is not a program: give one such as fm.SingleAgent(), a "
+            "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
+            ".program"
+        )
+    from .own import own_program
+
+    if not isinstance(program, Program):
+        return own_program(program, inputs)
+    if not program.foreign:
+        raise UserError(
+            f"inputs are for programs of your own: a {type(program).__name__} knows its fields"
+        )
+    return own_program(program.as_given, inputs, getattr(program, "spec", None))
 
 
 class Seating:
@@ -187,14 +221,14 @@ class Seating:
             kept = {} if own is None else _kept(own)
             predict.lm = self._made_for(name, model, _find(bases, name), kept)
         rest = None
-        own_module = isinstance(program, Foreign) and EVERY not in (*lms, *bases)
+        own_module = program.foreign and EVERY not in (*lms, *bases)
         if own_module and dspy.settings.lm:
             rest = dspy.settings.lm  # its module has set it
         elif (
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
-            or (isinstance(program, Foreign) and program.metered)
+            or program.metered
         ):
             rest = fallback and self.make(fallback)
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -250,7 +284,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
     """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
-    if isinstance(program, Foreign) and program.metered:
+    if program.metered:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
     without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
@@ -292,6 +326,30 @@ def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
                 f"{option} is given twice for {where}: keep one of {seated[seat]!r} and {rest!r}"
             )
     return seated
+
+
+def parse_sets(pairs: Pairs) -> dict[str, object]:
+    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
+    `text`), or a mapping as it is.
+    """
+    if isinstance(pairs, Mapping):
+        return dict(pairs)
+    parameters: dict[str, Any] = {}
+    for pair in pairs or ():
+        key, equals, value = map(str.strip, pair.partition("="))
+        if not equals or not key:
+            raise UserError(
+                f"--set {pair!r} is not a KEY=VALUE pair: write for example --set max_rounds=2"
+            )
+        if key in parameters:
+            raise UserError(f"{key} is given twice, by --set or an option of its name: keep one")
+        try:
+            parameters[key] = yaml.load(value, Loader=StrictLoader)
+        except yaml.YAMLError:
+            raise UserError(
+                f"--set {pair!r}: the value is not valid YAML; quote it as {key}='\"…\"'"
+            ) from None
+    return parameters
 
 
 def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...modules.base.fence import clean
 from ...modules.reading.answers import gold_text
-from ...modules.reading.row import ResultRow, TurnFields
+from ...modules.reading.row import DECIDERS, ResultRow, TurnFields
 from ...modules.reports.counting import Reading
-from ...modules.reports.forensics import DECIDERS, Move, moves
+from ...modules.reports.forensics import Move, moves
 from ..base.wording import shortened
 
 MOST, FEW = 6, 3  # dialogues of a run, where there are few runs and where there are many

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from typer import Option
-
+from ..base.request import Option
 from ..cli.command import Command
 from ..cli.options import Confirmed
 from .request import ReproduceRequest

@@ -16,11 +16,11 @@ from ...modules.base.errors import UserError
 from ..base.budget import Account
 from ..base.life import Plan, PlanOfSteps
 from ..base.request import SharedByLMs
-from ..evaluation.estimate import account_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..programs.resolve import program_of
 from ..programs.seats import EVERY, Seating
+from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
 from ..training.live import CALLS
 from ..training.plan import LivePlan, ReplayPlan, plan_training

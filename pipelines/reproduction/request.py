@@ -7,10 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from typer import Argument, Option
-
 from ..base.request import (
     AnyLM,
+    Argument,
+    Option,
     ProgressOption,
     RetryErrors,
     Seats,

@@ -16,7 +16,7 @@ from ...modules.base.context import OPEN_BOOKS
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import records
 from ..base.run_files import LMFields, books_of
-from ..lms.ledger import Ledger
+from ..lms.ledger import Ledger, totals
 from ..lms.limits import try_all_again
 from ..lms.store import BooksAround, CallCache, CallStore, books_around, open_cache, write_lms
 from .folder import unwritable
@@ -129,6 +129,16 @@ def open_books(
         books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))
         yield books
+
+
+def account_of(
+    budget: str | Budget | None, engines: Iterable[object], *folders: Path
+) -> Account | None:
+    """The budget that is left after the payments in the ledgers of `folders`; None without a
+    budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget
+    that cannot be enforced.
+    """
+    return None if budget is None else open_account(budget, engines, totals(*folders))
 
 
 def _paid_by_rows(folder: Path) -> Usage:

@@ -1,21 +1,28 @@
-"""Describes a run before it starts: its program, prompts, LMs, data and versions."""
+"""Describes a run before it starts: its program, prompts, LMs, data and versions; and saves its
+program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.saved_file import LM_FILE, MEASURED
 from ...modules.protocols.program import Program
-from ...modules.protocols.saved import hashes
+from ...modules.protocols.saved import hashes, saved_lm
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
-from ..base.journal import as_json
+from ..base.journal import as_json, write_json
 from ..base.run_files import LMFields, Manifest, RunSettings
 from ..data.questions import fingerprint, origin_of
-from ..lms.named import lm_identity, settings_of
+from ..lms.named import engine_of, lm_identity, settings_of
 from .manifest import made_with
+
+SAVED = "program"
+"""The sub-folder with the program of a run, or with the program that a run produced."""
 
 
 def manifest_of(
@@ -67,3 +74,14 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
             settings=settings_of(used),
         )
     return identities
+
+
+def save_with_lm(program: Program, folder: Path, lm: object, questions: Iterable[Question]) -> None:
+    """Save a program, and beside it the kinds of the questions that it was measured on, and the LM
+    of seats without one: by name and settings, without address or key, so that who loads it is
+    answered by the same LM. An LM of a user's own class is not saved, since no name makes it again.
+    """
+    program.save(folder)
+    write_json(folder / MEASURED, {"kinds": sorted({question.kind for question in questions})})
+    if engine_of(lm) is not None or type(lm) is dspy.LM:
+        write_json(folder / LM_FILE, saved_lm(lm).model_dump(exclude_unset=True))

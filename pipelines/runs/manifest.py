@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
+from ...modules.base.registry import version_of
 from ...modules.protocols.short_names import short_name
-from ..base.cards import KINDS, kinds_in
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
@@ -30,17 +30,6 @@ CONTEST = "contest.json"  # in a folder with the runs of a contest, below `runs`
 
 
 _NEEDED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
-_LM = as_read(LMFields, ("name",))
-_METRIC = as_read(MetricFields, ("name",), low=Signed | None, high=Signed | None)
-_RUN = as_read(
-    Manifest,
-    _NEEDED,
-    lms=dict[str, _LM],  # type: ignore[valid-type]
-    metric=_METRIC | None,
-    settings=as_read(DataSettings),
-    versions=dict[str, str | None],
-    judge=dict[str, object],
-)
 MOST_RUNS = 9
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
@@ -53,9 +42,12 @@ def check_kind(folder: Path, file: str) -> None:
     """Raise UserError for a folder that holds another kind of result than the one of this file,
     but for a network's training and test.
     """
-    others = {path.name for path in folder.glob("*")} - {file}
+    if not {path.name for path in folder.glob("*")} - {file}:
+        return
     # Which kinds there are is asked of all packages, which takes a while.
-    own = KINDS.find(file) if others else None
+    from ..base.cards import KINDS, kinds_in
+
+    own = KINDS.find(file)
     if own is None:
         return
     for other in kinds_in(folder):
@@ -136,12 +128,25 @@ RUN = RunFolder(
 )
 
 
+@cache
+def _run_as_read() -> Any:
+    return as_read(
+        Manifest,
+        _NEEDED,
+        lms=dict[str, as_read(LMFields, ("name",))],  # type: ignore[misc]
+        metric=as_read(MetricFields, ("name",), low=Signed | None, high=Signed | None) | None,
+        settings=as_read(DataSettings),
+        versions=dict[str, str | None],
+        judge=dict[str, object],
+    )
+
+
 def read_run(folder: Path) -> Manifest:
     """Read the manifest in a run's folder. Raises UserError where it is missing or damaged."""
     manifest = read_object(folder / MANIFEST)
     if manifest is None:
         raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged)")
-    if wrong := misfit(manifest, _RUN):
+    if wrong := misfit(manifest, _run_as_read()):
         raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not valid)")
     return Manifest.of(manifest)
 
@@ -171,7 +176,7 @@ def versions() -> Mapping[str, str]:
     installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            installed[package] = version(package)
+            installed[package] = version_of(package)
         except PackageNotFoundError:
             continue
     return installed

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, overload
 
@@ -71,26 +72,28 @@ NEEDED = frozenset(
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-_USAGE = as_read(UsageFields, more=False)
-_TURN = as_read(
-    TurnFields,
-    ("agent", "round", "answer", "text"),
-    usage=_USAGE,
-    evidence=list[as_read(Passage)],  # type: ignore[misc]
-    examined=as_read(Examined),
-)
-_ROW = as_read(
-    ResultRow,
-    NEEDED,
-    usage=_USAGE,
-    metric_usage=_USAGE,
-    takes=_USAGE,
-    check=as_read(CheckFields),
-    transcript=list[_TURN],  # type: ignore[valid-type]
-    em=Share | None,
-    f1=Share | None,
-    score=Signed | None,
-)
+@cache
+def _row_as_read() -> Any:
+    usage = as_read(UsageFields, more=False)
+    turn = as_read(
+        TurnFields,
+        ("agent", "round", "answer", "text"),
+        usage=usage,
+        evidence=list[as_read(Passage)],  # type: ignore[misc]
+        examined=as_read(Examined),
+    )
+    return as_read(
+        ResultRow,
+        NEEDED,
+        usage=usage,
+        metric_usage=usage,
+        takes=usage,
+        check=as_read(CheckFields),
+        transcript=list[turn],  # type: ignore[valid-type]
+        em=Share | None,
+        f1=Share | None,
+        score=Signed | None,
+    )
 
 
 def row_of(
@@ -285,7 +288,7 @@ class _RowCheck:
     def row(self, number: int, line: bytes) -> ResultRow:
         """Read the row of a line. Raises UserError for a line that is not a valid row."""
         row = parsed(line)
-        wrong = misfit(row, _ROW)
+        wrong = misfit(row, _row_as_read())
         if row is None or wrong:
             raise UserError(
                 f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "

@@ -6,9 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from typer import Option
-
-from ..base.request import LMs, ProgramSpec, Spending, folder
+from ..base.request import LMs, Option, ProgramSpec, Spending, folder
 
 TOKEN = "FOLKMOOT_SERVE_TOKEN"
 

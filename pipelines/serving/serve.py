@@ -26,8 +26,12 @@ from ..base.budget import Budget, BudgetSpent
 from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names, lms_in, seat_engines
 from ..lms.endpoint import without_keys
-from ..programs.resolve import parse_sets, program_given, program_of
-from ..programs.seats import Seating
+from ..programs.resolve import program_of
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+    program_given,
+)
 from ..runs.books import open_books
 from ..runs.folder import claimed
 from .request import ServeRequest

@@ -16,12 +16,12 @@ from ipaddress import IPv4Address
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.calls import CallError, FatalCallError, LostWorker
 from ...modules.base.errors import UserError, missing_extra, said_by
 from ...modules.reading.grading import MetricError
 from ...modules.reading.question import Question
 from ..base.request import OnCluster
-from .process import ENDING_SECONDS, CommandError, LostWorker
+from .process import ENDING_SECONDS, CommandError
 from .sandbox import Sandbox
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from ...modules.base.calls import CallError, FatalCallError
+from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
 
 MOST_OUTPUT = 1_000_000
@@ -28,12 +28,6 @@ ENDING_SECONDS = 5.0
 
 class CommandError(CallError):
     """A command that ended badly on a question, which becomes an error row."""
-
-
-class LostWorker(FatalCallError):  # noqa: N818
-    """A worker died with a task, which is done again: calls that it has paid for are not made
-    again.
-    """
 
 
 def words_of(command: str, what: str, such: str) -> list[str]:

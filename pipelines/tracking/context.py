@@ -1,10 +1,13 @@
-"""The caller's place in MLflow: the active run, the experiment, and autologging."""
+"""The caller's place in MLflow: the active run, the experiment, the name of a model, autologging;
+and what stands for no place.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,6 +15,7 @@ import dspy
 from typing_extensions import TypedDict  # which pydantic takes on Python 3.11, too
 
 from ...modules.base.context import CALLER, bound
+from ...modules.base.errors import UserError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -28,6 +32,23 @@ class CallerPlace(TypedDict):
 ABOVE = ".."
 """The value of `parent` for a part of a run: the run in a folder above pushes it."""
 NOWHERE = CallerPlace(mlflow_parent_id=None, mlflow_experiment_id=None, mlflow_experiment=None)
+
+
+class Untracked:
+    """Stands for `live.Tracking` in a run that no store shows."""
+
+    run_id: str | None = None
+
+    def show(self, step: int, figures: Mapping[str, float]) -> None:
+        """Note the state of the run; only the latest state is sent."""
+
+    def end(self, show: Callable[[], object] | None = None) -> None:
+        """Show the result, and send it."""
+        if show is not None:
+            show()
+
+    def stop(self, status: str) -> None:
+        """End the run without a result: KILLED or FAILED."""
 
 
 def caller_place(parent: str | None = None) -> CallerPlace:
@@ -65,6 +86,19 @@ def _here() -> CallerPlace:
         "mlflow_experiment_id": os.environ.get("MLFLOW_EXPERIMENT_ID") or None,
         "mlflow_experiment": os.environ.get("MLFLOW_EXPERIMENT_NAME") or None,
     }
+
+
+def check_model_name(name: str | None) -> None:
+    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
+    no name.
+    """
+    if name is None:
+        return
+    if not name.strip() or re.search(r"[/:]", name) or set(name) <= {"."}:
+        raise UserError(
+            f"the model cannot be registered as {name!r}: give a name without / and :, such as "
+            "support-bot"
+        )
 
 
 def without_autolog() -> list[Any]:

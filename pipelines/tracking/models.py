@@ -30,21 +30,14 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import Question, from_row
 from ..base.journal import read_object, write_json
+from ..lms.named import EVERY, check_address
 from ..lms.named import lm as make_lm
-from ..programs.resolve import program_given
-from ..programs.saved import (
-    EVERY,
-    LEARNED,
-    check_address,
-    lm_of,
-    own_lm,
-    program_folder,
-    saved_program,
-)
-from .context import caller_place
+from ..programs.saved import LEARNED, lm_of, own_lm, program_folder, saved_program
+from ..programs.seats import program_given
+from .context import caller_place, check_model_name
 from .entry import ModelEntry
 from .store import check_place, experiment_of, open_client, quiet
-from .values import FOLKMOOT, check_model_name
+from .values import FOLKMOOT
 
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"

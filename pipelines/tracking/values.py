@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.protocols.short_names import full_name, short_name
 from ..base.wording import shortened
@@ -118,19 +117,6 @@ def score_head(metric: str, score: Mapping[str, object]) -> str:
     if score.get("rate", True):
         return f"{score['value']:.0%}"
     return f"{metric} {score['value']:.3g}"
-
-
-def check_model_name(name: str | None) -> None:
-    """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
-    no name.
-    """
-    if name is None:
-        return
-    if not name.strip() or re.search(r"[/:]", name) or set(name) <= {"."}:
-        raise UserError(
-            f"the model cannot be registered as {name!r}: give a name without / and :, such as "
-            "support-bot"
-        )
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

@@ -23,9 +23,13 @@ from ..data import questions as data
 from ..data.embeddings import Embedder
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.estimate import CostEstimate, account_of, estimate, estimate_lines
-from ..programs.resolve import parse_sets, program_of
-from ..programs.seats import Seating
+from ..evaluation.estimate import CostEstimate, estimate, estimate_lines
+from ..programs.resolve import program_of
+from ..programs.seats import (
+    Seating,
+    parse_sets,
+)
+from ..runs.books import account_of
 from ..runs.outcomes import Outcomes, outcomes_in
 from .live import CALLS, check_live
 from .replay import check_apart, fitted, network_of, with_strategies

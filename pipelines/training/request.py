@@ -6,11 +6,11 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from typer import Argument, Option
-
 from ..base.request import (
     AnyQuestions,
+    Argument,
     Columned,
+    Option,
     Pairs,
     ProgressOption,
     Record,

@@ -22,7 +22,8 @@ from ..base.run_files import LMFields
 from ..base.wording import ProgressLine, counted
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import RunFolder, made_with
-from ..tracking.run import Tracking
+from ..tracking.context import Untracked
+from ..tracking.live import Tracking
 from .card import ABOUT
 from .plots import graphs_plot, rewards_plot, strategies_plot, trust_plot
 
@@ -155,7 +156,7 @@ def learn(
     questions: Sequence[TrainingQuestion],
     answer: Answer,
     training: TrainingSettings,
-    tracked: Tracking,
+    tracked: Untracked,
     progress: Progress | None,
 ) -> TrainingLog:
     """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
@@ -194,13 +195,13 @@ def training_folder(
     parent: str | None = None,
     model: bool = True,
     lm: object = None,
-) -> Iterator[tuple[Path, Tracking]]:
+) -> Iterator[tuple[Path, Untracked]]:
     """Lock the folder of a training, and open its tracked run; `about` is its description. Raises
     UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
         write_json(folder / ABOUT, about)
-        tracked = Tracking()
+        tracked = Untracked()
         if tracking:
             tracked = Tracking(folder, ABOUT, parent=parent, model=model, lm=lm)
         try:

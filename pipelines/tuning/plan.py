@@ -16,12 +16,16 @@ from ..base.budget import Budget
 from ..base.request import folder_at, pairs_text, split_items
 from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
-from ..evaluation.judging import judge_calls, metric_given
+from ..evaluation.judging import metric_given
 from ..lms.named import lm_given
-from ..programs.resolve import parse_sets
-from ..programs.seats import EVERY, Seating, parse_prices
+from ..programs.seats import (
+    EVERY,
+    Seating,
+    parse_prices,
+    parse_sets,
+)
 from ..tasks.check import metric_asked
-from ..tracking.values import check_model_name
+from ..tracking.context import check_model_name
 from .job import Job, StudySettings
 from .learned import most_turns
 from .request import TuneRequest
@@ -76,7 +80,7 @@ class StudyPlan:
     @property
     def most_calls(self) -> int:
         scored, _ = self.job.questions
-        each = READINGS * self.most_turns[0] + judge_calls(self.job.metric)
+        each = READINGS * self.most_turns[0] + len(self.job.metric.lms)
         # The validation asks the winner and the default.
         calls = each * (len(scored) * self.job.trials + 2 * len(self.validation))
         calls += self.most_compiling * self.job.trials

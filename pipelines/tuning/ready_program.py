@@ -10,13 +10,13 @@ from typing import Any
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ..lms.named import lm
 from ..programs.build import MakeLM
-from ..programs.resolve import program_given, program_of
+from ..programs.resolve import program_of
 from ..programs.saved import saved_program
+from ..programs.seats import program_given
 from ..runs.folder import TemporaryFolder
 
 
@@ -66,7 +66,7 @@ class ReadyProgram:
         if isinstance(source, str | Path) and Path(source).expanduser().is_dir():
             return cls(Path(source).expanduser(), program_of(source, make_lm=make_lm))
         program = program_given(source)
-        if isinstance(program, Foreign):
+        if program.foreign:
             return cls(None, program)
         keep = TemporaryFolder()
         program.save(keep.path)

@@ -7,15 +7,16 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from typer import Argument, Option
 from typing_extensions import Doc
 
 from ..base.request import (
     AnyQuestions,
+    Argument,
     Checked,
     Columned,
     JudgeLM,
     LMs,
+    Option,
     ProgressOption,
     Scored,
     Spending,

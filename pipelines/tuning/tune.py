@@ -40,14 +40,14 @@ from ..evaluation.evaluate import evaluate
 from ..lms.ledger import lost_in, totals
 from ..plots.trials import draw_trials, trials_frame
 from ..plots.tuning import history_plot
-from ..programs.saved import save_with_lm, saved_program
+from ..programs.saved import saved_program
 from ..runs.books import open_books
-from ..runs.describe import lms_of
+from ..runs.describe import lms_of, save_with_lm
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import check_kind, made_with, versions
 from ..runs.summary import Ending
-from ..tracking.context import ABOVE
-from ..tracking.run import Tracking
+from ..tracking.context import ABOVE, Untracked
+from ..tracking.live import Tracking
 from .card import BEGUN, STUDY, WINNER
 from .job import Job, StudySettings
 from .learned import learning_calls
@@ -236,7 +236,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
-        tracking = Tracking()
+        tracking = Untracked()
         write_json(folder / BEGUN, _described(job, validation))
         if request.tracking:
             tracking = Tracking(folder, BEGUN, keep=keep, lm=job.lm, registered=request.register)

@@ -11,8 +11,7 @@ from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import total
 from ...base.errors import UserError, checked_whole
 from ...reading.answers import Kind
-from ...reading.row import ResultRow
-from ...reports.forensics import DECIDERS
+from ...reading.row import DECIDERS, ResultRow
 from ..declaration import MAX_ROUNDS, Replayed, Replays
 from ..program import prediction_of
 from .tie_breaks import chosen

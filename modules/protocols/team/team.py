@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Unpack
 import dspy
 
 from ....signatures import team as words
-from ....signatures.examples import WORKED, Worked
+from ....signatures.examples import Worked, worked_examples
 from ...agents.demonstration import Demonstration, demo_of, held, worked_example
 from ...agents.exchange import Exchange, Hear
 from ...agents.own_prompts import meant_for
@@ -269,7 +269,7 @@ class SupervisedTeam(
 
     def _demonstrate(self, worked: Worked) -> None:
         if not worked.trace:
-            traced = [name for name, example in WORKED.items() if example.trace]
+            traced = [name for name, example in worked_examples().items() if example.trace]
             raise UserError(
                 f"the demonstration shows no trace: choose {' or '.join(traced)}, or add a trace"
             )

@@ -23,7 +23,7 @@ from folkmoot.modules.agents.transcript import Turn
 from folkmoot.modules.protocols.causal import EVALUATOR_PARTS, REASONER_PARTS
 from folkmoot.pipelines.testing.replies import agreeing, sample_questions, text_of
 from folkmoot.signatures.causal import COUNTERFACTUAL, SOLUTION
-from folkmoot.signatures.examples import WORKED
+from folkmoot.signatures.examples import worked_examples
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall", "D": "tree"}
 CHOICE = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -376,9 +376,9 @@ def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, pa
     assert ("other answer" in text_of(less[True])) == (part != "counterfactual")
 
 
-@pytest.mark.parametrize("name", list(WORKED))
+@pytest.mark.parametrize("name", list(worked_examples()))
 def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str) -> None:
-    requests, worked = requests_of(scripted, demonstration=name), WORKED[name]
+    requests, worked = requests_of(scripted, demonstration=name), worked_examples()[name]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         _, shown, reply, _ = requests[role]["messages"]
         assert worked.question.split("\n")[0] in shown["content"]
@@ -408,7 +408,10 @@ def test_an_optimizer_replaces_the_demonstration(scripted: Any) -> None:
     compiled = optimizer.compile(program, trainset=questions)
     for seat in compiled.seats().values():
         assert seat.predict.demos
-        assert all(demo["question"] != WORKED["scienceqa"].question for demo in seat.predict.demos)
+        assert all(
+            demo["question"] != worked_examples()["scienceqa"].question
+            for demo in seat.predict.demos
+        )
     taught = compiled.seats()["evaluator"].predict.demos[0]
     assert [note["title"] for note in taught["notes"]] == [SOLUTION, COUNTERFACTUAL]
     assert all(len(seat.predict.demos) == 1 for seat in program.seats().values())

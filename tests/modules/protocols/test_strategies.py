@@ -16,7 +16,7 @@ import folkmoot as fm
 from folkmoot.modules.protocols.strategies import MOST_PARTS, STRATEGIES, Strategy
 from folkmoot.pipelines.testing.replies import text_of
 from folkmoot.pipelines.testing.server import wanted_fields
-from folkmoot.signatures.examples import EXAMPLES, WORKED
+from folkmoot.signatures.examples import examples, worked_examples
 from folkmoot.signatures.strategies import Answering
 
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
@@ -239,8 +239,8 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
     scripted.reply = says(answer)
     agent(scripted, "few_shot")(**question)
     (body,) = scripted.bodies
-    assert len(EXAMPLES[kind]) == len(shown(body)) == 4
-    for example, (user, reply) in zip(EXAMPLES[kind], shown(body), strict=True):
+    assert len(examples()[kind]) == len(shown(body)) == 4
+    for example, (user, reply) in zip(examples()[kind], shown(body), strict=True):
         assert example.question in user
         assert reply == {"answer": example.answer}
 
@@ -256,7 +256,7 @@ def replied(strategy: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("name", WORKED)
+@pytest.mark.parametrize("name", worked_examples())
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_seat_is_shown_the_worked_question(scripted: Any, strategy: str, name: str) -> None:
     scripted.reply = says()
@@ -267,25 +267,27 @@ def test_every_seat_is_shown_the_worked_question(scripted: Any, strategy: str, n
     for body in scripted.bodies:
         ((user, reply),) = shown(body)
         seen.add(step_of(body))
-        assert WORKED[name].question in user
+        assert worked_examples()[name].question in user
         assert list(reply) == replied(strategy)[step_of(body)]
         assert all(value.strip() for value in reply.values())
         if "answer" in reply:
-            assert reply["answer"] == WORKED[name].answer
+            assert reply["answer"] == worked_examples()[name].answer
     assert seen == set(replied(strategy))
 
 
 def test_the_built_in_questions_are_sound() -> None:
-    for worked in WORKED.values():
+    for worked in worked_examples().values():
         assert len(worked.parts) in range(2, MOST_PARTS + 1)
         assert worked.other != worked.answer
-    asked = [(one, one.answer) for one in (*WORKED.values(), *chain(*EXAMPLES.values()))]
-    for one, answer in (*asked, *((worked, worked.other) for worked in WORKED.values())):
+    asked = [
+        (one, one.answer) for one in (*worked_examples().values(), *chain(*examples().values()))
+    ]
+    for one, answer in (*asked, *((worked, worked.other) for worked in worked_examples().values())):
         given = {"question": one.question, "choices": one.choices, "kind": one.kind}
         assert fm.Question(id="1", answer=answer, **given).answer == answer
-    for kind, examples in EXAMPLES.items():
-        assert {example.kind for example in examples} == {kind}
-        favoured = max(Counter(example.answer for example in examples).values())
+    for kind, of_kind in examples().items():
+        assert {example.kind for example in of_kind} == {kind}
+        favoured = max(Counter(example.answer for example in of_kind).values())
         assert favoured <= 4 / (2 if kind == "boolean" else 4)
 
 

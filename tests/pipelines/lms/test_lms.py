@@ -7,6 +7,7 @@ import itertools
 import json
 import ssl
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from wire_server import quick as quick
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
+from folkmoot.pipelines.lms.client import HttpEndpoint
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of, lm_identity
 from folkmoot.pipelines.lms.store import CallStore, write_lms
@@ -408,15 +410,21 @@ def test_a_replay_knows_its_price(tmp_path: Path, endpoint: str, priced: bool) -
     assert engine.prices == (engine_of(lm).prices if priced else None)  # type: ignore[union-attr]
 
 
-def test_certificates_are_read_once(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("scheme", "reads"), [("http", 0), ("https", 1)])
+def test_certificates_are_read_once_and_for_tls(
+    scheme: str, reads: int, scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each LM read it anew, and so did each run: 60 ms."""
-    read, make = [], ssl.create_default_context
-    monkeypatch.setenv("SSL_CERT_FILE", "bundle.pem")
-    monkeypatch.setattr(
-        ssl, "create_default_context", lambda cafile: (read.append(cafile), make())[1]
-    )
+    read, make = list[str | None](), ssl.create_default_context
+    monkeypatch.setenv("SSL_CERT_FILE", f"{scheme}.pem")
+
+    def reading(cafile: str | None = None) -> ssl.SSLContext:
+        read.append(cafile)
+        return make()
+
+    monkeypatch.setattr(ssl, "create_default_context", reading)
     for _ in range(3):
-        program = fm.SingleAgent("simple")
-        program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-        program(question="Where?", choices={"A": "bank", "B": "mall"})
-    assert read == ["bundle.pem"]
+        endpoint = HttpEndpoint(scripted.url.replace("http", scheme), "scripted")
+        with suppress(CallError):  # which the server answers in plain HTTP
+            asyncio.run(endpoint.send({"messages": []}))
+    assert read.count(f"{scheme}.pem") == reads

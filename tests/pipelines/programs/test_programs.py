@@ -13,7 +13,8 @@ import folkmoot as fm
 from folkmoot.modules.protocols.declaration import Protocol
 from folkmoot.modules.protocols.registry import PROTOCOLS, written
 from folkmoot.pipelines.data.embeddings import Embedder
-from folkmoot.pipelines.programs.resolve import parse_sets, program_of
+from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.programs.seats import parse_sets
 
 
 @pytest.mark.parametrize(

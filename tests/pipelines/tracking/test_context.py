@@ -21,7 +21,7 @@ from folkmoot.pipelines.evaluation.earlier import earlier
 from folkmoot.pipelines.evaluation.evaluate import carry_out
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan, plan_evaluation
 from folkmoot.pipelines.evaluation.request import EvaluateRequest
-from folkmoot.pipelines.tracking import run as running
+from folkmoot.pipelines.tracking import live as running
 
 PARENT = "mlflow.parentRunId"
 SETTINGS = {"data": "hers"}

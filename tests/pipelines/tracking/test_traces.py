@@ -184,7 +184,7 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
     with monkeypatch.context() as patched:
         patched.setattr(traces_send.TracingClient, "log_spans", away)
         patched.setattr("mlflow.MlflowClient.delete_traces", away)
-        patched.setattr("folkmoot.pipelines.tracking.run.PAUSES", (0.0,))
+        patched.setattr("folkmoot.pipelines.tracking.live.PAUSES", (0.0,))
         with pytest.warns(RuntimeWarning, match="the store is away"):
             traced(scripted.url, tmp_path / "out", n=3)
     push.push(tmp_path / "out")

@@ -31,8 +31,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.context import NOWHERE
 from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
 from folkmoot.pipelines.tracking.entry import RunEntry
+from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.run import Tracking
 from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri, uncollected
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
@@ -384,8 +384,8 @@ def test_a_place_elsewhere_takes_a_store_with_a_full_address(
 
 
 def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("folkmoot.pipelines.tracking.run.FIRST_SECONDS", 0.0)
-    monkeypatch.setattr("folkmoot.pipelines.tracking.run.MOST_CPU", 99.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.live.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.live.MOST_CPU", 99.0)
     tracking = Tracking(written(here / "out", a_run()), KIND)
     until = time.monotonic() + 20
     while tracking.run_id is None and time.monotonic() < until:

@@ -31,7 +31,7 @@ from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import run as running
+from folkmoot.pipelines.tracking import live as running
 from folkmoot.pipelines.tracking import stored_run, traces
 from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
 from folkmoot.pipelines.tracking.push import push
