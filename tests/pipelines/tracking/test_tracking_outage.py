@@ -348,7 +348,7 @@ KILLED_IN: dict[str, tuple[Any, str, int]] = {
     "when it has made the run": (StoredRun, "send_figures", 1),
     "before the run ends": (StoredRun, "_end", 1),
     "before it sends the model": (stored_run, "log_model", 1),
-    "while it sends traces": (traces.TracingClient, "log_spans", 2),
+    "while it sends traces": (traces.RestStore, "log_spans", 2),
 }
 
 
