@@ -18,7 +18,7 @@ from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
 from .entry import Json, RunEntry
 from .log_model import log_model
-from .store import check_place, experiment_of
+from .store import check_place, experiment_of, uncollected
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
 
 KEY_TAG = "folkmoot.key"
@@ -207,7 +207,8 @@ class StoredRun:
             with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
                 path = Path(scratch) / Path(name).name
                 try:
-                    content.write(path)
+                    with uncollected():  # Matplotlib is imported
+                        content.write(path)
                 except Exception as problem:
                     raise UnmadeError(str(problem) or type(problem).__name__) from problem
                 if path.exists():

@@ -24,6 +24,7 @@ from mlflow.models import Model
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reports.deliberation import deliberation_report
+from folkmoot.pipelines.base.cards import Drawn
 from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.plots.protocols import Drawing, drawings
@@ -540,6 +541,20 @@ def test_the_garbage_collector_rests_only_while_mlflow_is_imported(on: bool, fro
     finally:
         gc.enable()
         gc.freeze()
+
+
+def test_a_picture_is_drawn_while_the_garbage_collector_rests(here: Path) -> None:
+    """It may be the first one, for which Matplotlib is imported."""
+
+    def draw(path: Path) -> None:
+        path.write_text("at rest" if not gc.isenabled() else "at work")
+
+    stored_run = StoredRun(
+        MlflowClient(), an_entry(files={"x.png": Drawn([], draw)}), RunState(), None, asks=False
+    )
+    for part in stored_run.lacks():
+        part.send()
+    assert (artifacts(here, stored_run.run_id) / "x.png").read_text() == "at rest"
 
 
 def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:
