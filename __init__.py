@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
     from .pipelines.tasks.check import Check as Check
-    from .pipelines.tracking.models import log_program as log_program
+    from .pipelines.tracking.log_model import log_program as log_program
     from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
     from .pipelines.training.fit import StrategySelector as StrategySelector
     from .pipelines.training.fit import train as train
@@ -150,7 +150,7 @@ _WHERE = {
     "load": ".pipelines.data.load",
     "load_program": ".pipelines.programs.saved",
     "load_run": ".pipelines.evaluation.earlier",
-    "log_program": ".pipelines.tracking.models",
+    "log_program": ".pipelines.tracking.log_model",
     "match_budget": ".pipelines.comparison.match_budget",
     "prediction_of": ".modules.protocols.program",
     "recheck": ".pipelines.evaluation.evaluate",

@@ -20,7 +20,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
-from ..tracking.models import log_program
+from ..tracking.log_model import log_program
 from .card import WINNER, winner_commands
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ..base.wording import counted, money
 from ..lms.ledger import totals
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
-from ..tracking.models import log_program
+from ..tracking.log_model import log_program
 from ..tracking.run import disk_errors, running
 from .card import DONE, ENDED, KIND, PIPELINE, REGISTERED, WINNER
 from .plan import CONTEST, PipelinePlan, plan_pipeline

@@ -141,7 +141,8 @@ class Tracking(Untracked):
             # process_time counts all threads of this process, those of embedded LMs too.
             share = (time.process_time() - used) / (time.monotonic() - began)
             if share < MOST_CPU:
-                from .push import show_running
+                with uncollected():
+                    from .push import show_running
 
                 with suppress(Exception):  # after a failure, everything is sent at the end
                     self.run_id = show_running(self.folder, self.kind, *self._standing)

@@ -17,8 +17,8 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run,
 from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
 from .entry import Json, RunEntry
-from .models import log_model
-from .store import check_place, experiment_of
+from .log_model import log_model
+from .store import check_place, experiment_of, uncollected
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
 
 KEY_TAG = "folkmoot.key"
@@ -177,7 +177,8 @@ class StoredRun:
                 self._log_data(entry.dataset)
             except MlflowException:  # if two runs log the same data set at the same time, one fails
                 self._log_data(entry.dataset)
-        self.client.update_run(run.info.run_id, name=entry.name)
+        if run.info.run_name != entry.name:
+            self.client.update_run(run.info.run_id, name=entry.name)
 
     def _log_data(self, dataset: Json) -> None:
         data = Dataset(
@@ -206,7 +207,8 @@ class StoredRun:
             with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
                 path = Path(scratch) / Path(name).name
                 try:
-                    content.write(path)
+                    with uncollected():  # Matplotlib is imported
+                        content.write(path)
                 except Exception as problem:
                     raise UnmadeError(str(problem) or type(problem).__name__) from problem
                 if path.exists():

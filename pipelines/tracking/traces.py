@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
 from pathlib import Path
 from typing import Any
 
+from mlflow import MlflowException
 from mlflow.entities import (
     Assessment,
     AssessmentSource,
@@ -17,12 +19,16 @@ from mlflow.entities import (
     Expectation,
     Feedback,
     Span,
+    TraceData,
     TraceInfo,
     TraceLocation,
     TraceState,
 )
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.tracing.client import TracingClient
+from mlflow.tracing.constant import TraceMetadataKey
+from mlflow.tracing.utils import aggregate_cost_from_spans, aggregate_usage_from_spans
+from mlflow.tracing.utils.truncation import set_request_response_preview
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
@@ -55,10 +61,6 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     record = Trace.of(scrubbed(record))
     row, times = record.row, (record.began, record.ended)
     trace = _Trace(trace_number(run_id, row.id))
-    tags = {
-        "mlflow.traceName": shortened(str(row.question or row.id), LONGEST_TITLE),
-        "folkmoot.question": row.id,  # each takes as much CPU as a whole span
-    }
     about: Mapping[str, object] = row
     fields = ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
     asked = {"question": row.question, "choices": row.choices}
@@ -74,10 +76,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
             "correct": row.correct,
         },
         row.error,
-        {
-            **{f"folkmoot.{name}": about[name] for name in fields if about.get(name) is not None},
-            **{f"mlflow.traceTag.{name}": _name(value) for name, value in tags.items()},
-        },
+        {f"folkmoot.{name}": about[name] for name in fields if about.get(name) is not None},
     )
     calls, turns = record.calls, row.transcript or []
     names = [_turn_name(turn) for turn in turns]
@@ -318,28 +317,74 @@ def _delete(stored: StoredRun, records: Sequence[Trace]) -> None:
 
 
 def _log(stored: StoredRun, program: str, records: Sequence[Trace]) -> None:
-    client, experiment = stored.client, stored.run.info.experiment_id
-    traces = [otel_spans(record, stored.run_id, program) for record in records]
-    tracing = TracingClient(client.tracking_uri)
-    for record, spans in zip(records, traces, strict=True):
-        began, ended = spans[0].start_time or 0, spans[0].end_time or 0
-        info = TraceInfo(
-            trace_id(stored.run_id, record.row.id),
-            TraceLocation.from_experiment_id(experiment),
-            request_time=began // NANOSECONDS,
-            execution_duration=(ended - began) // NANOSECONDS,
-            state=TraceState.ERROR if record.row.error else TraceState.OK,
-            assessments=assessments(record),  # later, each would be a transaction of its own
-        )
-        tracing.start_trace(info)
-    try:
-        tracing.log_spans(experiment, [Span(span) for spans in traces for span in spans])
-    except NotImplementedError:
-        # If a server once did not answer, MLflow treats it as an old one, and remembers that.
-        RestStore._get_server_version.cache_clear()
-        raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
-    # Last: those of the run are whole.
-    client.link_traces_to_run(_ids(stored, records), stored.run_id)
+    uri, experiment = stored.client.tracking_uri, stored.run.info.experiment_id
+    traces = [
+        [Span(span) for span in otel_spans(record, stored.run_id, program)] for record in records
+    ]
+    with at_once(TracingClient(uri).store, experiment) as store:
+        for record, spans in zip(records, traces, strict=True):
+            store.start_trace(_info(record, spans, experiment))
+        try:
+            store.log_spans(experiment, [span for spans in traces for span in spans], uri)
+        except NotImplementedError:
+            # If a server once did not answer, MLflow treats it as an old one, and remembers that.
+            RestStore._get_server_version.cache_clear()
+            reason = "the server does not say its version, or is from before MLflow 3.4"
+            raise OSError(reason) from None
+        # Last: those of the run are whole.
+        store.link_traces_to_run(_ids(stored, records), stored.run_id)
+
+
+def _info(record: Trace, spans: list[Any], experiment: str) -> TraceInfo:
+    """What a list of traces shows of one. MLflow would look for what is not said here in the spans,
+    in queries for each trace.
+    """
+    row, root = record.row, spans[0]
+    began, ended = root.start_time_ns, root.end_time_ns or 0
+    tags = {
+        "mlflow.traceName": shortened(str(row.question or row.id), LONGEST_TITLE),
+        "folkmoot.question": row.id,
+    }
+    totals = {
+        TraceMetadataKey.TOKEN_USAGE: aggregate_usage_from_spans(spans),
+        TraceMetadataKey.COST: aggregate_cost_from_spans(spans),
+    }
+    info = TraceInfo(
+        root.trace_id,
+        TraceLocation.from_experiment_id(experiment),
+        request_time=began // NANOSECONDS,
+        execution_duration=(ended - began) // NANOSECONDS,
+        state=TraceState.ERROR if row.error else TraceState.OK,
+        trace_metadata={name: json.dumps(total) for name, total in totals.items() if total},
+        tags={name: _name(value) for name, value in tags.items()},
+        assessments=assessments(record),  # later, each would be a transaction of its own
+    )
+    set_request_response_preview(info, TraceData(spans))
+    return info
+
+
+@contextmanager
+def at_once(store: Any, experiment: str) -> Iterator[Any]:
+    """A copy of a database's store that does all of the block in one transaction, and has read the
+    experiment; MLflow itself takes a transaction for each trace, and reads it for each. A server
+    is handed on as it is.
+
+    Raises MlflowException if a trace is there already, since MLflow then gives up the transaction
+    with the traces before it, and begins a new one.
+    """
+    transaction = getattr(store, "ManagedSessionMaker", None)
+    if transaction is None:
+        yield store
+        return
+    store, known = copy(store), store.get_experiment(experiment)
+    with transaction(read_only=False) as session:
+        session.connection()
+        begun = session.get_transaction()
+        store.ManagedSessionMaker = lambda read_only=True: nullcontext(session)
+        store.get_experiment = lambda experiment_id: known
+        yield store
+        if session.get_transaction() is not begun:
+            raise MlflowException.invalid_parameter_value("a trace is there already")
 
 
 def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:

@@ -17,7 +17,9 @@ import mlflow.genai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mortal import questions
+from sqlalchemy import event
 from stores import new_store
 
 import folkmoot as fm
@@ -182,7 +184,7 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
         raise OSError("the store is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(traces_send.TracingClient, "log_spans", away)
+        patched.setattr(SqlAlchemyStore, "log_spans", away)
         patched.setattr("mlflow.MlflowClient.delete_traces", away)
         patched.setattr("folkmoot.pipelines.tracking.live.PAUSES", (0.0,))
         with pytest.warns(RuntimeWarning, match="the store is away"):
@@ -191,6 +193,51 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
     traces = found(tmp_path / "out").values()
     assert [len(trace.info.assessments) for trace in traces] == [2, 2, 2]
     assert all(trace.data.spans for trace in traces)
+
+
+def test_a_database_takes_a_batch_in_one_transaction(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace, and
+    then asks for the experiment, and for what a list of traces shows.
+    """
+    written: list[list[str]] = []
+    log = traces_send._log
+
+    def counted(*batch: Any) -> None:
+        engine = traces_send.TracingClient(mlflow.get_tracking_uri()).store.engine
+        statements: list[str] = []
+        hooks = [
+            ("before_cursor_execute", lambda *told: statements.append(told[2])),
+            ("commit", lambda _: statements.append("COMMIT")),
+        ]
+        for name, hook in hooks:
+            event.listen(engine, name, hook)
+        log(*batch)
+        for name, hook in hooks:
+            event.remove(engine, name, hook)
+        written.append(statements)
+
+    monkeypatch.setattr(traces_send, "_log", counted)
+    traced(scripted.url, tmp_path / "out", n=6)
+    ((*statements, last),) = written
+    assert last == "COMMIT"
+    assert statements.count("COMMIT") == 1  # the experiment is read before
+    assert sum("FROM experiments" in told for told in statements) == 2  # with its tags
+    assert not any("request_preview=" in told for told in statements)
+
+
+def test_traces_that_are_there_already_are_sent_whole(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    """As when a process ends between the store's answer and the note of it."""
+    traced(scripted.url, tmp_path / "out", n=3)
+    cursor = tmp_path / "out" / BOOKS / CURSOR
+    cursor.write_text(re.sub(r'"traces": [1-9]\d*', '"traces": 0', cursor.read_text()))
+    assert push.push(tmp_path / "out").missing == {}
+    traces = found(tmp_path / "out").values()
+    assert [len(trace.info.assessments) for trace in traces] == [2, 2, 2]
+    assert [len(trace.data.spans) for trace in traces] == [5, 5, 5]
 
 
 def test_one_trace_that_is_refused_keeps_no_other_back(

@@ -19,10 +19,12 @@ import pytest
 from cli_helpers import free_port
 from dialogue_rows import error_row, row
 from mlflow import MlflowClient, pyfunc
+from mlflow.models import Model
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reports.deliberation import deliberation_report
+from folkmoot.pipelines.base.cards import Drawn
 from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.plots.protocols import Drawing, drawings
@@ -251,6 +253,17 @@ def test_a_model_asks_nothing_of_packages_that_it_does_not_need(
         *("artifacts", "input_example.json", "serving_input_example.json"),
     }
     about = pyfunc.load_model(model.model_uri).metadata
+    written = about.flavors["python_function"]
+    theirs = pyfunc.add_to_model(
+        Model(),
+        written["loader_module"],
+        conda_env="conda.yaml",
+        python_env="python_env.yaml",
+        model_config=written["config"],
+        model_code_path="saved_model.py",
+        artifacts=written["artifacts"],
+    )
+    assert theirs.flavors["python_function"] == written
     assert about.signature.inputs.input_names() == ["question", "choices", "context", "kind"]
     assert pyfunc.get_model_dependencies(model.model_uri, "pip").endswith("requirements.txt")
 
@@ -507,15 +520,41 @@ def test_the_store_is_the_one_that_mlflow_would_name(
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_the_garbage_collector_rests_only_while_mlflow_is_imported(on: bool) -> None:
+@pytest.mark.parametrize("frozen", [True, False])
+def test_the_garbage_collector_rests_only_while_mlflow_is_imported(on: bool, frozen: bool) -> None:
+    """When it goes on, what was imported is old, unless others freeze what is there, as these tests
+    do.
+    """
+    gc.unfreeze()
     try:
         (gc.enable if on else gc.disable)()
+        if frozen:
+            gc.freeze()
         with suppress(ValueError), uncollected():
             assert not gc.isenabled()
+            made: list[list[int]] = [[] for _ in range(10_000)]
             raise ValueError
         assert gc.isenabled() is on
+        assert bool(gc.get_freeze_count()) is frozen
+        if sys.version_info < (3, 14):  # which has no such generations
+            assert any(item is made for item in gc.get_objects(2)) is (on and not frozen)
     finally:
         gc.enable()
+        gc.freeze()
+
+
+def test_a_picture_is_drawn_while_the_garbage_collector_rests(here: Path) -> None:
+    """It may be the first one, for which Matplotlib is imported."""
+
+    def draw(path: Path) -> None:
+        path.write_text("at rest" if not gc.isenabled() else "at work")
+
+    stored_run = StoredRun(
+        MlflowClient(), an_entry(files={"x.png": Drawn([], draw)}), RunState(), None, asks=False
+    )
+    for part in stored_run.lacks():
+        part.send()
+    assert (artifacts(here, stored_run.run_id) / "x.png").read_text() == "at rest"
 
 
 def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:

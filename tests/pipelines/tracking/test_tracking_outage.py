@@ -20,6 +20,7 @@ from urllib.request import urlopen
 import pytest
 from faulty_proxy import Fault, FaultyProxy
 from mlflow import MlflowClient
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from mortal import Forked, questions
 from planted import compiled, of_demos
 from stores import new_store
@@ -32,7 +33,7 @@ from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.tracking import live as running
-from folkmoot.pipelines.tracking import stored_run, traces
+from folkmoot.pipelines.tracking import stored_run
 from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
 from folkmoot.pipelines.tracking.push import push
 from folkmoot.pipelines.tracking.stored_run import StoredRun
@@ -348,7 +349,7 @@ KILLED_IN: dict[str, tuple[Any, str, int]] = {
     "when it has made the run": (StoredRun, "send_figures", 1),
     "before the run ends": (StoredRun, "_end", 1),
     "before it sends the model": (stored_run, "log_model", 1),
-    "while it sends traces": (traces.TracingClient, "log_spans", 2),
+    "while it sends traces": (SqlAlchemyStore, "log_spans", 2),
 }
 
 
