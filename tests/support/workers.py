@@ -3,20 +3,20 @@ the tests need already, instead of importing it all again.
 """
 
 import atexit
+import gc
 import os
 import select
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from importlib import import_module
 from multiprocessing import forkserver, resource_tracker, util
 from typing import Any
 
-NAMES = ("datasets", "litellm", "mlflow", "scipy.stats", "torch_geometric.nn")
-"""What many tests need, beside what their children do."""
+NAMES = ("warm", "datasets", "litellm", "mlflow", "scipy.stats", "torch_geometric.nn")
 
 
 def python_of_workers() -> str:
@@ -54,23 +54,28 @@ def ask_for_one(address: str) -> None:
 
 def fork_for(listening: int) -> None:
     """Import everything, then be the parent of workers until the input ends."""
-    import_module("warm")
     for name in NAMES:
-        import_module(name)
-    import_module("gc").freeze()  # what all share is not searched, and so not copied
-    usual = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+        with suppress(ImportError):  # of an extra that is not installed
+            import_module(name)
+    with suppress(ImportError, AttributeError):  # reads what each installed package holds
+        import_module("mlflow.utils.requirements_utils")._init_packages_to_modules_map()
+    gc.freeze()  # what all share is not searched, and so not copied
+    workers = []
     with socket.socket(fileno=listening) as listener:
         while listener in select.select([listener, sys.stdin], [], [])[0]:
             client = listener.accept()[0]
             files = socket.recv_fds(client, 1, 3)[1]
-            if os.fork() == 0:
-                signal.signal(signal.SIGCHLD, usual)
+            worker = os.fork()
+            if worker == 0:
                 listener.close()
                 _work(client, files)
                 return
+            workers.append(worker)
             for file in files:
                 os.close(file)
             client.close()
+    for worker in workers:
+        os.waitpid(worker, 0)  # or `time make test` would leave out what they took
 
 
 def _work(client: socket.socket, files: list[int]) -> None:
