@@ -69,7 +69,8 @@ def fork_for(listening: int) -> None:
             if worker == 0:
                 listener.close()
                 _work(client, files)
-                return
+                atexit._run_exitfuncs()
+                os._exit(0)  # taking down all that was imported would take a second
             workers.append(worker)
             for file in files:
                 os.close(file)
