@@ -7,6 +7,7 @@ import gc
 import os
 import select
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -34,7 +35,9 @@ def python_of_workers() -> str:
 
     @atexit.register
     def end() -> None:
-        server.communicate()  # the end of its input is its end
+        server.stdin.close()  # the end of its input is its end
+        with suppress(subprocess.TimeoutExpired):  # of workers that were starting at a Ctrl-C
+            server.wait(5)
         folder.cleanup()
 
     return shlex.join([sys.executable, "-S", __file__, address])
@@ -54,6 +57,7 @@ def ask_for_one(address: str) -> None:
 
 def fork_for(listening: int) -> None:
     """Import everything, then be the parent of workers until the input ends."""
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # at a Ctrl-C, workers end and then this
     for name in NAMES:
         with suppress(ImportError):  # of an extra that is not installed
             import_module(name)
@@ -67,6 +71,7 @@ def fork_for(listening: int) -> None:
             files = socket.recv_fds(client, 1, 3)[1]
             worker = os.fork()
             if worker == 0:
+                signal.signal(signal.SIGINT, usual)
                 listener.close()
                 _work(client, files)
                 atexit._run_exitfuncs()
