@@ -23,27 +23,28 @@ fm.evaluate(fm.SingleAgent(), [question], lm=lm, tracking=False, cache=False)
 """
 
 
-def loaded(folder: Path, names: set[str], *codes: str) -> list[set[str]]:
-    """Which of the modules a process has imported after each of these pieces of code."""
-    look = f"\nprint('loaded', *{names} & {{*sys.modules}})\n"
-    script = "import sys, folkmoot as fm\n" + "".join(code + look for code in codes)
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, check=True
+def loaded(code: str, folder: Path, names: set[str]) -> list[str]:
+    """Which of the modules a process has imported that has run the code."""
+    look = (
+        f"import folkmoot as fm\n{code}\nimport sys\nprint('loaded', *{names} & {{*sys.modules}})"
     )
-    return [set(line.split()[1:]) for line in ended.stdout.splitlines()]
+    ended = subprocess.run(
+        [sys.executable, "-c", look], capture_output=True, text=True, cwd=folder, check=True
+    )
+    return ended.stdout.split()[1:]
 
 
 def test_a_first_evaluation(scripted: ScriptedServer, tmp_path: Path) -> None:
     code = EVALUATE.replace("URL", scripted.url)
     seen = {"folkmoot.pipelines.evaluation.evaluate", "aiohttp"}
-    assert loaded(tmp_path, LATER | seen, code) == [seen]
+    assert {*loaded(code, tmp_path, LATER | seen)} == seen
 
 
-def test_a_deliberation_that_is_not_asked_yet_and_then_the_space_it_is_sought_in(
-    tmp_path: Path,
-) -> None:
-    made = "fm.Deliberation(['intuitive', 'reasoner'])"
-    sought = "assert fm.Deliberation.protocol.space['max_rounds'].values.high == 3"
-    first, then = loaded(tmp_path, {*LATER, "aiohttp", "folkmoot.pipelines"}, made, sought)
-    assert first == set()
-    assert "optuna" in then
+def test_a_deliberation_that_is_not_asked_yet(tmp_path: Path) -> None:
+    code = "fm.Deliberation(['intuitive', 'reasoner'])"
+    assert loaded(code, tmp_path, {*LATER, "aiohttp", "folkmoot.pipelines"}) == []
+
+
+def test_the_distributions_of_a_search_space_are_made_when_asked_for(tmp_path: Path) -> None:
+    code = "assert fm.Deliberation.protocol.space['max_rounds'].values.high == 3"
+    assert "optuna" in loaded(code, tmp_path, LATER)
