@@ -234,6 +234,7 @@ def _of_the_command_line(path: Path_) -> bool:
     return path[:2] == ("pipelines", "cli") or path[-1] == "command"
 
 
+@cache
 def statements(module: Module) -> int:
     return sum(isinstance(node, ast.stmt) for node in ast.walk(module.tree))
 

@@ -101,14 +101,14 @@ class Crew:
                 with suppress(UpdateFinishedTrialError):  # another worker was quicker
                     self.study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
-    def requeue(self, trials: int) -> bool:
+    def requeue(self, places: Mapping[int, list[FrozenTrial]], trials: int) -> bool:
         """Queue again the first place, among so many, whose trials were all stopped or lost, and
         say whether there was one.
 
         The setting stays as it was, if it was drawn whole. Nothing is queued for a trial that
         failed by itself. Called with the lock of `asking`.
         """
-        for place, tried in sorted(places_of(self.study).items()):
+        for place, tried in sorted(places.items()):
             last = tried[-1]
             # A call with fewer trials than an earlier one leaves the places beyond alone.
             over = any(trial.state != TrialState.FAIL for trial in tried) or place >= trials

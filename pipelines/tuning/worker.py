@@ -87,12 +87,11 @@ class StudyWorker:
 
     def _queued(self) -> bool:
         """Whether a trial is queued: one that was, one that is given back, or the next place."""
-        trials = trials_tuned(self.study)
-        if any(trial.state == TrialState.WAITING for trial in trials):
-            return True
-        if self._crew.requeue(self.trials):
-            return True
         places = places_of(self.study)
+        if any(trial.state == TrialState.WAITING for tried in places.values() for trial in tried):
+            return True
+        if self._crew.requeue(places, self.trials):
+            return True
         place = next((place for place in range(self.trials) if place not in places), None)
         if place is None:
             return False

@@ -211,15 +211,15 @@ def network() -> Any:
     )
 
 
-PROTOCOL_NAMES = [
+PROTOCOL_NAMES = [  # by day, optimizers that ask much have protocols that ask little
     "network",
     "decomposition",
-    "self_consistency",
+    "ensemble",
     "causal",
     "deliberation",
-    "ensemble",
-    "team",
     "cot",
+    "self_consistency",
+    "team",
 ]
 PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
 REFUSED = [("knn", "network")]  # both choose anew for each question

@@ -187,7 +187,8 @@ class Refusing:
 
 def _asks(url: str) -> None:
     sys.meta_path.insert(0, Refusing)  # type: ignore[arg-type]
-    assert "litellm" not in sys.modules
+    for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
+        del sys.modules[name]  # which the process has that this one is forked from
     fm.evaluate(
         fm.Deliberation(["intuitive", "reasoner"]),
         fm.load("sample-choice", limit=2),
