@@ -44,15 +44,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(RootIsNoPackage())
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes(specs: list[Any]) -> None:
-    from workers import python_of_workers
-
-    python = python_of_workers()
-    for spec in specs:
-        spec.python = python
-
-
 FROZEN = {"modules": 0}
 
 

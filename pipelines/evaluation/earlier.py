@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
+from ..base.typed import as_read, misfit
 from ..base.wording import common_error, counted, percent, used
 from ..plots.comparison import score_plot
 from ..runs.lines import (
@@ -276,9 +278,13 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
         lambda _: written.get("report") or {},  # which only the program can compute
         described,
     )
-    for bill in ("paid", "lost"):
-        if written.get(bill) is not None:
-            setattr(summary, bill, UsageFields.of(written[bill]))
+    bills = {name: written[name] for name in ("paid", "lost") if written.get(name) is not None}
+    if wrong := misfit(bills, _bills_as_read()):
+        raise UserError(
+            f"{folder / SUMMARY}: {wrong} is not valid; run the same evaluation again to rewrite it"
+        )
+    for name, bill in bills.items():
+        setattr(summary, name, UsageFields.of(bill))
     if written.get("ending") in list(Ending):
         summary.ending = Ending(written["ending"])
     summary.requests = written.get("requests") or []
@@ -286,6 +292,11 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     if not summary.counts.rows:
         raise UserError(f"{folder} has no finished row yet: run its evaluation first")
     return Evaluation(folder, summary)
+
+
+@cache
+def _bills_as_read() -> Any:
+    return dict[str, as_read(UsageFields)]  # type: ignore[misc]
 
 
 load_run = earlier

@@ -279,7 +279,7 @@ def test_a_study_that_names_code_or_server_is_refused(home: Path, setting: dict[
 
 @pytest.mark.nightly
 def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -> None:
-    for what in ("a run's metric", "a run's spec", "a run's program"):
+    for what in ("a run's metric", "a run's spec"):
         FILES[what][0]()
         for words in (
             ("runs", "."),

@@ -187,8 +187,7 @@ class Refusing:
 
 def _asks(url: str) -> None:
     sys.meta_path.insert(0, Refusing)  # type: ignore[arg-type]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
-        del sys.modules[name]  # which the process has that this one is forked from
+    assert "litellm" not in sys.modules
     fm.evaluate(
         fm.Deliberation(["intuitive", "reasoner"]),
         fm.load("sample-choice", limit=2),
