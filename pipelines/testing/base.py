@@ -26,7 +26,7 @@ from .server import ScriptedServer
 
 PRICE = (1e-6, 3e-6)
 GRACE_SECONDS = 0.5  # in which what was cancelled may end; slow replies take longer than that
-IDLE_THREADS = ("asyncio_", "AnyIO worker")  # pools keep these, with nothing to do
+IDLE_THREADS = ("asyncio_", "AnyIO worker", "tqdm_monitor")  # libraries keep these, for all calls
 MOST = 12  # questions that a check asks
 FIELDS = ("answer", "decided_by", "rounds", "consensus_round", "transcript", "usage")
 TURN_FIELDS = ("agent", "round", "answer", "text", "usage")

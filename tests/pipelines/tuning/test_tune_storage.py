@@ -22,7 +22,7 @@ TRIALS = 3
 POINTS: dict[str, tuple[Any, str, int]] = {
     "before it is claimed": (recovery.Crew, "claim", 2),
     "before its setting is drawn": (worker, "suggested", 2),
-    "between two rungs": (Scorer, "measured", 6),
+    "between two rungs": (Scorer, "measured", 4),
     "before its result is noted": (worker, "_note", 2),
     "before its replays are added": (worker.StudyWorker, "_add_replayed", 2),
 }
