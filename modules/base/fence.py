@@ -8,8 +8,6 @@ token of a chat template or prompt adapter is made harmless, and the length is b
 import re
 from functools import cache, lru_cache
 
-from .patterns import pattern
-
 OPEN, CLOSE = "<<<", ">>>"
 """The fence's delimiters: short, since every quoted passage of every prompt pays for them."""
 
@@ -17,13 +15,13 @@ LABEL_CHARS = 120
 ELLIPSIS = "…"
 
 # Line ends of every kind; all become "\n", so that no reader sees a line that another does not.
-_LINE_ENDS = pattern("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_LINE_ENDS = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 # C0/C1 controls (but \n), every bidi and zero-width character, variation selectors and tags (both
 # used to smuggle text past a reader), characters drawn as nothing, halves of surrogate pairs and
 # non-characters. The ranges follow Unicode's Default_Ignorable_Code_Point, which is stable: new
 # characters only enter ranges listed here.
-_UNSEEN = pattern(
+_UNSEEN = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\ufffe\uffff\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -47,17 +45,17 @@ _MORE = (
 )
 _GAP = r"\s\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 # What would stick to the opening delimiter if a label began with it.
-_STICKY = pattern(f"^[{_GAP}{re.escape(''.join(_LESS | _MORE))}]+")
+_STICKY = re.compile(f"^[{_GAP}{re.escape(''.join(_LESS | _MORE))}]+")
 
 # `<|im_end|>`, `<end_of_turn>`, `</s>`: a local server may read these in a message as a change of
 # speaker.
-_TOKEN = pattern(r"<(/?[|｜]?[\w▁:/.-]{1,64}[|｜]?)>")
+_TOKEN = re.compile(r"<(/?[|｜]?[\w▁:/.-]{1,64}[|｜]?)>")
 # `[INST]`, `[/INST]`, `[TOOL_CALLS]`, `[|user|]`, `[gMASK]`; `]~b]` and `[e~[`; and the field
 # headers `[[ ## answer ## ]]` of DSPy's chat adapter.
-_BRACKETS = pattern(r"\[(/?[gs]?[A-Z_]{3,32}|[|｜]\w{1,32}[|｜])\]")
-_TILDES = pattern(r"[\[\]](~!?b|e~)[\[\]]")
-_HEADER_OPENS = pattern(r"\[(?=\s{0,8}#\s{0,8}#)")
-_HEADER_CLOSES = pattern(r"(#\s{0,8}#\s{0,8})\]")
+_BRACKETS = re.compile(r"\[(/?[gs]?[A-Z_]{3,32}|[|｜]\w{1,32}[|｜])\]")
+_TILDES = re.compile(r"[\[\]](~!?b|e~)[\[\]]")
+_HEADER_OPENS = re.compile(r"\[(?=\s{0,8}#\s{0,8}#)")
+_HEADER_CLOSES = re.compile(r"(#\s{0,8}#\s{0,8})\]")
 
 
 def clean(text: str) -> str:

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from ..base.patterns import pattern
 from .choices import read_choice
 from .expressions import is_formal, normalise_formal, same_expression, without_text_marks
-from .mentions import ANSWER_NOUN, BOXED, same_text, without_typography
+from .mentions import ANSWER_NOUN, BOXED, pattern, same_text, without_typography
 from .numbers import CANONICAL, DECIMAL, decimal_text, read_number
 from .thoughts import without_thoughts
 

@@ -9,8 +9,15 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from ..base.patterns import pattern
-from .mentions import ANSWER_NOUN, Mention, find_mentions, same_text, tokens, without_typography
+from .mentions import (
+    ANSWER_NOUN,
+    Mention,
+    find_mentions,
+    pattern,
+    same_text,
+    tokens,
+    without_typography,
+)
 
 # What may stand between a marker and the option it introduces.
 _GAP = r"[\s:,\"'(\[{<-]"

@@ -11,11 +11,11 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache, partial
-from importlib import import_module
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.connections import AnswerTooLargeError, LoopSessions, read_body
@@ -32,9 +32,6 @@ from .endpoint import (
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
-
-if TYPE_CHECKING:
-    import aiohttp
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -101,7 +98,6 @@ class HttpEndpoint:
         secure = any(to.startswith("https:") for to in (base_url, self._proxy or ""))
         self._sessions = LoopSessions(partial(_session, timeout, secure, False))
         self._fresh = LoopSessions(partial(_session, timeout, secure, True))
-        _begin_to_import()
         self.answered = False
         self.paths: dict[str, bool] = {}
         """The paths that were asked for, and whether the endpoint has them."""
@@ -196,8 +192,6 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
-        import aiohttp
-
         url, begun = f"{self.name}/{path}{self._query}", False
         try:
             session = await sessions.session()
@@ -273,22 +267,12 @@ def _proxy_to(base_url: str) -> str | None:
 
 
 @cache
-def _begin_to_import() -> None:
-    """Import aiohttp beside what is imported until the first call: it reads the certificates of all
-    authorities meanwhile, which takes half of its time and keeps nobody waiting.
-    """
-    Thread(target=import_module, args=("aiohttp",)).start()
-
-
-@cache
 def _trusting(authorities: str) -> ssl.SSLContext:
     """Read once for all endpoints: a bundle takes some 60 ms."""
     return ssl.create_default_context(cafile=authorities)
 
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:
-    import aiohttp
-
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
     trusted = _trusting(authorities) if secure and authorities else True
     # No limit here: the gate of the address decides how many calls are in flight.

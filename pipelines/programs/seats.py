@@ -16,7 +16,6 @@ import yaml
 
 from ...modules.agents.adapter import profile_of
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.patterns import pattern
 from ...modules.base.yaml_file import StrictLoader
 from ...modules.protocols.program import Program
 from ..base.request import AnyLM, Pairs, Request
@@ -31,9 +30,9 @@ T = TypeVar("T")
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither is read as an agent.
-_SEATED = pattern(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
+_SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
-_PRICE = pattern(rf"{_USD},{_USD}(?:,{_USD})?")
+_PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
 def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:

@@ -77,17 +77,6 @@ def test_two_runs_are_compared_without_what_asks_programs(
     assert loaded(code, tmp_path, NOT_OF_A_COMPARISON | {"numpy"}) == ["numpy"]
 
 
-def test_what_connects_is_imported_beside_the_rest_once_there_is_an_lm(tmp_path: Path) -> None:
-    code = """
-import threading
-fm.lm("openai/scripted", api_base="http://127.0.0.1:9/v1")
-for thread in threading.enumerate():
-    if thread is not threading.main_thread():
-        thread.join()
-"""
-    assert loaded(code, tmp_path, {"aiohttp"}) == ["aiohttp"]
-
-
 def test_few_regular_expressions_are_compiled(scripted: ScriptedServer, tmp_path: Path) -> None:
     code = f"""{EVALUATE.replace("URL", scripted.url)}
 from folkmoot.modules.reading import answers, choices, mentions, numbers

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from folkmoot.modules.base.patterns import pattern
+from folkmoot.modules.reading.mentions import pattern
 
 
 def test_a_pattern_is_compiled_when_it_is_used() -> None:
