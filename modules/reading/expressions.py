@@ -8,16 +8,18 @@ import logging
 import re
 from functools import lru_cache
 
+from .mentions import pattern
+
 MOST_CHARS = 300  # of an expression that is worked out
 
-_FORMAL = re.compile(
+_FORMAL = pattern(
     r"\\[A-Za-z]|[0-9A-Za-z)\]}]\s*[+*^=<>]|[0-9]\s*/\s*[0-9]|(?:^|\s)[-−–+]\s?[0-9.\\]|"
     r"[0-9]\.[0-9]|[0-9][-−–][0-9]*[ij]\b|[\[(][^()\[\]]*,[^()\[\]]*[\])]|[A-Za-z]#"
 )
-_LATEX = re.compile(r"\\(?:left|right|[,;!: ]|displaystyle)|\$|(?<=\d),(?=\d{3}(?!\d))")
-_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
+_LATEX = pattern(r"\\(?:left|right|[,;!: ]|displaystyle)|\$|(?<=\d),(?=\d{3}(?!\d))")
+_TEXT = pattern(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
 # What could take long to work out: towers of powers, and powers and factorials of large numbers.
-_ENDLESS = re.compile(r"\^\s*\{?\s*[0-9]{3,}|\^[^+*/=-]*\^|[0-9]{3,}\s*!")
+_ENDLESS = pattern(r"\^\s*\{?\s*[0-9]{3,}|\^[^+*/=-]*\^|[0-9]{3,}\s*!")
 
 
 def is_formal(text: str) -> bool:

@@ -2,10 +2,12 @@
 
 import re
 
+from .mentions import pattern
+
 # A sentence may end at . ! ? or …, with closing quotes or brackets, before white space and a
 # plausible opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does
 # so for a page without a clear end.
-_END = re.compile(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
+_END = pattern(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
 
 
 def _words(*rows: str) -> frozenset[str]:
@@ -35,8 +37,8 @@ _OPENERS = _words(
     "these they this those to two under until we what when where which while who with you",
 )
 _NEAR = 40
-_DOTTED = re.compile(r"(?:[^\W\d_]\.)*[^\W\d_]")
-_LAST_WORD = re.compile(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
+_DOTTED = pattern(r"(?:[^\W\d_]\.)*[^\W\d_]")
+_LAST_WORD = pattern(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
 
 
 def sentences(text: str) -> list[str]:

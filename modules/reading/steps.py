@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 
+from .mentions import pattern
 from .sentences import sentences
 
 # Texts are matched with single spaces between their words and at their start only, so that no minus
 # sign or number inside a part is read as a list number.
 _NUMBER = r"(?:[#*_]{1,4} ?)?(?:(?:step|part|task|question) )?\(?\d{1,2}[.):](?!\d)[*_]{0,4} ?"
 _BULLET = r"[-*•–] "
-_NUMBERED = re.compile(_NUMBER, re.IGNORECASE)
-_BULLETED = re.compile(_BULLET)
-_MARKS = re.compile(rf"\A(?:{_NUMBER}|{_BULLET})+", re.IGNORECASE)
-_INLINE = re.compile(r"(?<!\S)\(?(\d{1,2})[.)] ")
+_NUMBERED = pattern(_NUMBER, re.IGNORECASE)
+_BULLETED = pattern(_BULLET)
+_MARKS = pattern(rf"\A(?:{_NUMBER}|{_BULLET})+", re.IGNORECASE)
+_INLINE = pattern(r"(?<!\S)\(?(\d{1,2})[.)] ")
 
 
 def parts_of(text: str, most: int) -> list[str]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .mentions import pattern
+
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think"
-_OPENING = re.compile(
+_OPENING = pattern(
     rf"\s*(?:<(?:{_NAMES})>|\[(?:think|thinking)\]|◁think▷|"
     r"<\|start\|>assistant<\|channel\|>(?:analysis|commentary)|<\|channel\|>(?:analysis|commentary))",
     re.IGNORECASE,
 )
-_CLOSING = re.compile(
+_CLOSING = pattern(
     rf"</(?:{_NAMES})>|\[/(?:think|thinking)\]|◁/think▷|<\|channel\|>final<\|message\|>",
     re.IGNORECASE,
 )
-_END = re.compile(r"<\|(?:return|end)\|>\s*$")
+_END = pattern(r"<\|(?:return|end)\|>\s*$")
 """The end of a reply with channels."""
 
 

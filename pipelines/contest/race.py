@@ -23,7 +23,6 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.sheet import none_readable
 from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
-from ..runs.rows import read_rows
 from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all, unit_of
 from .money import PILOT, affordable, amount, task_prices
@@ -221,7 +220,7 @@ class Race:
                 f"{leave_out and ', '}{leave_out}"
             )
         if all(answer.unread or answer.error for answer in answers):
-            rows = [row for row in read_rows(lane.sheet.rows.path) if row.error is None]
+            rows = [row for row in lane.sheet.rows if row.error is None]
             unread = none_readable(rows[-1], len(rows))
             raise UserError(f"{name}: {unread}{leave_out and '; '}{leave_out}")
 

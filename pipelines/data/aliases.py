@@ -9,6 +9,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...modules.base.errors import UserError
+from ...modules.reading.mentions import pattern
 
 ALIASES = {
     "id": "qid question_id example_id uid _id idx index uuid guid row_id item_id",
@@ -30,13 +31,11 @@ ALIASES = {
 ColumnNames = Mapping[str, str | Sequence[str]]
 """Field → the column that holds it; several for options in columns of their own."""
 
-_OPTION = re.compile(
+_OPTION = pattern(
     r"(?P<of>(?i:choices?|options?|opt|op|alternative|ending|sol|solution|answer|ans|candidate)[\s_.-]*)?"
     r"[\[(]?(?P<label>[A-Za-z]|(?<=[A-Za-z\s_.[(-])\d{1,2})[\])]?[.:]?"
 )
-LIKE_OPTIONS = re.compile(
-    r"choice|option|alternativ|ending|distract|candidate|incorrect|wrong", re.I
-)
+LIKE_OPTIONS = pattern(r"choice|option|alternativ|ending|distract|candidate|incorrect|wrong", re.I)
 
 
 def squeezed(name: str) -> str:

@@ -38,7 +38,7 @@ from ..runs.describe import SAVED, save_with_lm
 from ..runs.folder import unwritable
 from ..runs.lines import Progress
 from ..runs.manifest import MANIFEST
-from ..runs.rows import RESULTS, RowFile, error_row, read_rows, row_program
+from ..runs.rows import RESULTS, RowFile, error_row, row_program
 from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import without_autolog
@@ -314,16 +314,14 @@ class AnswerSheet:
         """Write the summary of the finished rows. Raises the error that ended the run if the disk
         is full.
         """
-        run, questions, path = self.run, self.plan.questions, self.rows.path
+        run, questions = self.run, self.plan.questions
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
             # Rows were written as answers came in: they are put into the order of the questions.
             self.rows.sort(
                 (question.id, repeat) for question in questions for repeat in range(most)
             )
-            summary = summarise(
-                read_rows(path), len(questions), self.plan.program.report, run.about
-            )
+            summary = summarise(self.rows, len(questions), self.plan.program.report, run.about)
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
             habits = [engine.habits for engine in self.plan.engines if isinstance(engine, Engine)]
             summary.requests = list(dict.fromkeys(note for habit in habits for note in habit.notes))

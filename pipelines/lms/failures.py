@@ -25,6 +25,7 @@ from ...modules.base.calls import (
 )
 from ...modules.base.connections import seconds_to_wait
 from ...modules.base.fence import one_line
+from ...modules.reading.mentions import pattern
 
 MOST_PAUSE = 120.0
 """The most seconds to wait because an endpoint asks for it; a longer wait pauses the run."""
@@ -95,27 +96,27 @@ class UnusableReplyError(CallError):
 
 
 _QUOTA = ("insufficient_quota", "billing_not_active", "insufficient balance", "credit balance")
-_LIMIT_ABOVE_0 = re.compile(r"\blimit: [1-9]")
+_LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _REGION = ("unsupported_country", "not available in your", "location is not supported")
-_NO_MODEL = re.compile(
+_NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
     r"not a valid model|no such model|deploymentnotfound|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api)",
     re.DOTALL,
 )
-_TOO_LONG = re.compile(
+_TOO_LONG = pattern(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|"
     r"context (?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens|"
     r"input (?:length|token count)\b.{0,80}exceed|reduce the length",
     re.DOTALL,
 )
-_LOADING = re.compile(r"\b(?:loading|starting up|warming up)\b")
-_STATED_WAIT = re.compile(
+_LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
+_STATED_WAIT = pattern(
     # "m" before "s" belongs to milliseconds, and is no minute
     r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
     r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)\s*(ms|s\b|sec|seconds?))?(?=\W|$)"
 )
-_RETRY_DELAY = re.compile(r'"retrydelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
+_RETRY_DELAY = pattern(r'"retrydelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 _OF_WORDS: Mapping[str, int] = {
     "rate_limit": 429,
     "too_many_requests": 429,
@@ -280,7 +281,7 @@ _OPTIONAL = (
 _SYSTEM = ("system", "developer")
 """The roles of messages that no user wrote."""
 
-_NO_SYSTEM = re.compile(r"\b(?:system|developer)\b.{0,40}(?:role|instruction|message|not)", re.S)
+_NO_SYSTEM = pattern(r"\b(?:system|developer)\b.{0,40}(?:role|instruction|message|not)", re.S)
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
 

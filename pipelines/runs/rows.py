@@ -35,7 +35,7 @@ from ...modules.reading.row import (
     row_key,
 )
 from ..base.html import SHOWN_ROWS, html_result, html_table
-from ..base.journal import Journal, parsed, read_object
+from ..base.journal import Journal, parsed, read_object, records
 from ..base.typed import Signed, as_read, misfit
 from ..base.wording import counted
 from .folder import MANIFEST
@@ -205,6 +205,12 @@ class RowFile:
                 "are kept; make room and run the same command again"
             ) from None
         self.done[row_key(row)] = place
+
+    def __iter__(self) -> Iterator[ResultRow]:
+        """The rows, which need no check as in `read_rows`: this process wrote them, or checked them
+        when it opened the file.
+        """
+        return map(ResultRow.of, records(self.path))
 
     def sort(self, order: Iterable[RowKey]) -> None:
         """Put the rows into this order, once there are no more to append."""

@@ -32,7 +32,6 @@ from ..evaluation.sheet import AnswerSheet
 from ..runs.books import Books, open_books
 from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
-from ..runs.rows import read_rows
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .job import Job
@@ -250,7 +249,7 @@ class Scorer:
                 if sheet.stopped:
                     raise BudgetSpent(sheet.stopped)
                 sheet.doubts.end()
-            rows = {row.id: row for row in read_rows(sheet.rows.path)}
+            rows = {row.id: row for row in sheet.rows}
         wanted = [rows[question.id] for question in asked]
         some = wanted[:HOPELESS]
         if len(some) == HOPELESS and all(row.error and row.answer for row in some):
