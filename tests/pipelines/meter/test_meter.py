@@ -227,10 +227,16 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
     with pytest.raises(urllib.error.URLError):  # the address went with its question
         post(seen["address"], asked)
     assert server.bodies == []
+    assert result.summary.report["refused_calls"] == len(result.rows[0]["transcript"]) == 5
+    assert "5 calls got a refusal, the last one: embeddings need" in "".join(result.lines())
+    page = fm.report(result, out=tmp_path / "page.html", tracking=False).path.read_text()
+    assert "5 calls got a refusal" in page
+
+
+def test_a_question_without_a_call_is_pointed_out(server: ScriptedServer, tmp_path: Path) -> None:
+    result = run(fm.Command(script(tmp_path, "print('A')")), server, 1)
     assert result.summary.report == {"unmetered": 1}
     assert "no call came through the meter on 1 of 1 question" in "".join(result.lines())
-    page = fm.report(result, out=tmp_path / "page.html", tracking=False).path.read_text()
-    assert "no call came through the meter" in page
 
 
 @pytest.mark.parametrize(
@@ -243,6 +249,7 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
         ("print('A') if os.fork() else time.sleep(60)", None),
         ("print('x' * 3_000_000); print('A')", None),
         ("print(json.dumps({'answer': 'A', 'why': 'so'}))", None),
+        ("print(json.dumps({'answer': 'A', 'why': 'a\\u2028b'}, ensure_ascii=False))", None),
     ],
 )
 def test_a_child_that_misbehaves(
