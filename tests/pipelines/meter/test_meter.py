@@ -321,6 +321,27 @@ def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path) -> No
     assert len(server.bodies) == 12
 
 
+def test_the_lm_of_all_other_names_is_a_part_of_the_run(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """With an LM for one name, that of the others could be exchanged in a run's folder."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        for model in ("theirs", "another"):
+            asked = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
+            said = post(f"{endpoint.base_url}/chat/completions", {**asked, "model": model})
+        return str(said["choices"][0]["message"]["content"])
+
+    theirs = fm.lm("openai/big", api_base=server.url)
+    lms = {"*": fm.lm("openai/m", api_base=server.url), "theirs": theirs}
+    first = run(crew, server, 2, lm=lms, out=tmp_path)
+    assert [lm.name for lm in first.summary.run.lms.values()] == ["openai/m", "openai/big"]
+    with pytest.raises(fm.UserError, match="holds another run"):
+        run(crew, server, 2, lm=lms | {"*": fm.lm("openai/n", api_base=server.url)}, out=tmp_path)
+    again = run(crew, server, 2, lm=f"replay/{tmp_path}")
+    assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
+
+
 FAULTY = (
     {"n": -1_000_000},
     {"n": "3"},
