@@ -342,6 +342,22 @@ def test_the_lm_of_all_other_names_is_a_part_of_the_run(
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
 
 
+def test_a_team_with_several_models_enters_a_contest(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "the-key")
+    server.reply = lambda body: "A"
+    asked: Any = {"lm": ["openai/m", "theirs=openai/big"], "only": ["one prompt"], "confirm": False}
+    command = f"cmd:{BARE} {CREW}"
+    found = fm.contest(questions(12), added=[command], out=tmp_path, tracking=False, **asked)
+    assert {body["model"] for body in server.bodies} == {"m", "big"}
+    (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
+    assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
+    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here is metered"):
+        fm.contest(questions(12), tracking=False, **asked)
+
+
 FAULTY = (
     {"n": -1_000_000},
     {"n": "3"},
