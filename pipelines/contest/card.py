@@ -80,8 +80,10 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
         }
     if (spec := contest.result.get("spec")) is None:
         return {}
-    own, lm = shlex.quote(spec), shlex.quote(contest.result["lm"])
-    return {"ask": f"folkmoot ask {own} 'YOUR QUESTION' --lm {lm}{options}"}
+    words = ["folkmoot", "ask", spec, "YOUR QUESTION", "--lm", contest.result["lm"]]
+    for seat, lm in lms.items():
+        words += ["--lm", f"{seat}={lm['name']}"] if seat != "*" else []
+    return {"ask": shlex.join(words) + options}
 
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:

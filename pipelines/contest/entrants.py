@@ -156,14 +156,20 @@ def lm_title(lm: Any) -> str:
 
 
 def own_programs(
-    programs: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = (), roles: Any = None
+    programs: Any,
+    lm: Any,
+    make_lm: MakeLM,
+    pass_env: Sequence[str] = (),
+    roles: Any = None,
+    named: Mapping[str, Any] | None = None,
 ) -> list[Entrant]:
     """Make entrants of a user's programs or specs, which come in a list or by name.
 
     `pass_env` names the environment variables with keys that `cmd:` programs may read; `roles` are
-    the user's own for programs by name.
+    the user's own for programs by name; `named` are LMs of names of models that metered programs
+    send.
     """
-    given = {"pass_env": list(pass_env), "own_roles": roles}
+    given = {"pass_env": list(pass_env), "own_roles": roles, "named": named or {}}
     if isinstance(programs, Mapping):
         return [_own(program, lm, make_lm, given, str(name)) for name, program in programs.items()]
     if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
@@ -187,6 +193,9 @@ def _own(
         program = program_of(source, sets or None, make_lm=make_lm)
     else:
         spec, program = None, program_given(source)
+    if program.metered:
+        program = program.with_seats(given["named"])
+        program.assign(given["named"])
     name = name or short_name(program.describe())
     return Entrant(name, program, lm, team=program.most_turns() != 1, spec=spec)
 

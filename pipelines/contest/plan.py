@@ -8,9 +8,9 @@ import logging
 import random
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,7 @@ from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..meter.programs import runs_on_workers
-from ..programs.build import MakeLM
-from ..programs.seats import Seating
+from ..programs.seats import EVERY, Seating, seat_in
 from ..reporting.contested import RUNS as PLAYED
 from ..runs.books import account_of
 from ..runs.describe import lms_of, manifest_of
@@ -313,13 +312,13 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone = replace(request, lm=None)  # a list of LMs is not assigned to seats
     alone.defaults = request.defaults
     seating = Seating(alone)
-    lms = _lms(request, seating)
+    lms, named = _lms(request, seating)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
-    field = _field(request, metric, lms, demos, seating)
+    field = _field(request, metric, lms, named, demos, seating)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
     predictors = chain.from_iterable(entrant.program.predictors() for entrant in field)
@@ -367,14 +366,16 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
     return metric.like(request.visible_check)
 
 
-def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
+def _lms(request: ContestRequest, seating: Seating) -> tuple[list[Any], dict[str, Any]]:
+    """The LMs of the field, and those of names of models that the user's own programs send."""
     lms: Any = request.lm
-    if lms is None:
-        return [dspy.settings.lm or seating.make(None)]
     if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
-    names = lms if isinstance(lms, list | tuple) else [lms]
-    return [seating.make(name) for name in names]
+    given = lms if isinstance(lms, list | tuple) else [] if lms is None else [lms]
+    pairs = [seat_in(lm) if isinstance(lm, str) else (EVERY, lm) for lm in given]
+    named = {seat: seating.make(lm, seat=seat) for seat, lm in pairs if seat != EVERY}
+    every = [seating.make(lm) for seat, lm in pairs if seat == EVERY]
+    return every or [dspy.settings.lm or seating.make(None)], named
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
@@ -443,10 +444,19 @@ def _field(
     request: ContestRequest,
     metric: Metric,
     lms: list[Any],
+    named: Mapping[str, Any],
     demos: list[Question],
     seating: Seating,
 ) -> list[Entrant]:
     first, make = lms[0], seating.make
+    own = partial(
+        own_programs,
+        lm=first,
+        named=named,
+        make_lm=make,
+        pass_env=request.pass_env,
+        roles=request.roles,
+    )
     acts = isinstance(metric, Check) and metric.answer_file is None
     if acts and request.field == FAIR:
         # Programs that answer with a text would have to write diffs.
@@ -465,13 +475,17 @@ def _field(
     else:
         # Every field needs the fair opponent, and a reference where none is named.
         standard = default_field(lms, [], request.seed)
-        own = own_programs(request.field, first, make, request.pass_env, request.roles)
-        entrants = [*own, *[each for each in standard if each.fair]]
+        entrants = [*own(request.field), *[each for each in standard if each.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
-    added = own_programs(request.added, first, make, request.pass_env, request.roles)
-    entrants += [replace(entrant, added=True) for entrant in added]
-    baseline = _baseline(request, entrants, first, make)
+    entrants += [replace(entrant, added=True) for entrant in own(request.added)]
+    baseline = _baseline(request, entrants, own)
+    every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
+    if named and not any(entrant.program.metered for entrant in every):
+        raise UserError(
+            f"--lm gives the model {', '.join(named)} its own LM, and no program here is metered: "
+            "add yours with --with, or drop it"
+        )
     return field_of(
         entrants,
         baseline=baseline,
@@ -490,7 +504,9 @@ def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
 
 
 def _baseline(
-    request: ContestRequest, entrants: list[Entrant], lm: Any, make_lm: MakeLM
+    request: ContestRequest,
+    entrants: list[Entrant],
+    own_programs: Callable[[Sequence[Any]], list[Entrant]],
 ) -> str | Entrant | None:
     """The reference: the name of a program of the field, or a program from outside it."""
     baseline = request.baseline
@@ -503,7 +519,7 @@ def _baseline(
             # A misspelt name is a mistake; a spec or a file is a program from outside the field.
             if ":" not in baseline and not Path(baseline).exists():
                 raise
-    (own,) = own_programs([baseline], lm, make_lm, request.pass_env, request.roles)
+    (own,) = own_programs([baseline])
     return own
 
 

@@ -67,7 +67,8 @@ class ContestRequest(
             "--lm",
             metavar="NAME",
             help="LM of all programs, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, else "
-            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel.",
+            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel. "
+            "MODEL=NAME: the LM of a model that your own program names.",
         ),
     ] = None
     field: Annotated[

@@ -29,6 +29,7 @@ from .endpoint import (
     plain_address,
     read_completion,
     read_embeddings,
+    read_passed,
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
@@ -135,13 +136,15 @@ class HttpEndpoint:
         """
         body = {"model": self.model, **payload}
         status, headers, text = await self._post(body, path, sink, headers)
+        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         if status == 200:
+            streams = "event-stream" in headers.get("Content-Type", "")
+            reply = read_passed(text, about, lambda text: read(text, streams))
             self.answered = True
-            return read(text, "event-stream" in headers.get("Content-Type", ""))
+            return reply
         # Servers refuse an unknown path by any of these, and an unknown model by a 404, too.
         if status in (404, 405, 501) and not self.has_path(path) and "model" not in text.casefold():
             raise NoSuchPathError(path)
-        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         raise failure_of(status, text, headers, about)
 
     def has_path(self, path: str) -> bool | None:

@@ -273,6 +273,20 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     return float(f"{math.exp(min(log_probability, 0.0)):.6g}")
 
 
+def read_passed(text: str, endpoint: AskedEndpoint, read: Callable[[str], Reply]) -> Reply:
+    """Read what comes back for a client's own request. Raises as `read_completion` does."""
+    try:
+        reply = read(text)
+        # A failed reply of OpenAI's responses has an error and usage, and is a reply.
+        if reply.body is not None and not reply.body.get("usage"):
+            _raise_error_in(reply.body, endpoint)
+        return reply
+    except _UNREADABLE as problem:
+        if isinstance(problem, CallError):  # some are errors of the user's, too
+            raise
+        raise _unreadable(text, endpoint.name, "a reply") from None
+
+
 def read_embeddings(text: str, name: str) -> Reply:
     """Read embeddings in OpenAI's JSON form. Raises TransientError when `text` has none."""
     try:

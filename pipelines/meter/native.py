@@ -66,7 +66,8 @@ class NativePath:
 
 def events_in(text: str) -> Iterator[Whole]:
     """The JSON objects of a stream of events."""
-    for line in text.splitlines():
+    # only at line feeds: a text may hold other ends of lines, which JSON does not escape
+    for line in text.split("\n"):
         data = line.removeprefix("data:").strip()
         if line.startswith("data:") and data != "[DONE]":
             try:
@@ -146,8 +147,10 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
     calls: dict[int, dict[str, str]] = {}
     for event in events:
         usage = event.get("usage") or usage
-        # Of several choices a transcript shows one; the client has got all of them.
-        for choice in (event.get("choices") or [])[:1]:
+        for choice in event.get("choices") or []:
+            # Of several choices a transcript shows one; the client has got all of them.
+            if choice.get("index"):
+                continue
             delta = choice.get("delta") or {}
             content += delta.get("content") or choice.get("text") or ""
             reason = choice.get("finish_reason") or reason

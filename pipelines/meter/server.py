@@ -274,9 +274,6 @@ class MeteredQuestion:
             self.ended = self.ended or problem
             self.over.set()
             raise
-        except CallError as problem:  # which a framework may swallow
-            self._note(path, body, engine, "", Usage(), said_by(problem))
-            raise
 
     async def _passed(
         self, engine: Engine, path: str, body: Json, number: int, client: Client
@@ -301,7 +298,7 @@ class MeteredQuestion:
         given = client.request.headers
         headers = {name: given[name] for name in HEADERS if name in given}
         reply, usage, came = await engine.forward(path, sent, read, sink, n=number, headers=headers)
-        self._note(path, body, engine, reply.text, usage)
+        self._note(path, body, reply.text, usage)
         whole = dict(reply.body or {})
         stream = whole.get("stream")
         if isinstance(stream, str):
@@ -317,7 +314,7 @@ class MeteredQuestion:
                 asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
             reply, usage = await engine.chat(asked, n=number)
             shown = PATHS[CHAT] if "messages" in asked else PATHS["embeddings"]
-            self._note(path, body, engine, shown.text(reply), usage)
+            self._note(path, body, shown.text(reply), usage)
             return reply
 
         translate = PROTOCOLS[path]
@@ -328,7 +325,6 @@ class MeteredQuestion:
         self,
         path: str,
         body: Json,
-        engine: Engine,
         text: str,
         usage: Usage,
         failed: str | None = None,
@@ -337,11 +333,11 @@ class MeteredQuestion:
         and the reason where it was refused.
         """
         fields = usage.to_dict()  # the very object that its calls are counted in
-        lines = [f"← {given}" for given in PATHS[path].tools(body)]
+        lines = [f"← {given}" for given in PATHS[path].tools(body)] if path in PATHS else []
         if text:
             lines.append(text)
         turn = TurnFields(
-            agent=str(body.get("model") or engine.model),
+            agent=str(body.get("model") or self.model),
             round=len(self.turns) + 1,
             answer=None,
             text="\n".join(lines),
@@ -352,6 +348,13 @@ class MeteredQuestion:
             turn["failed"] = failed
         self.turns.append(turn)
         note_transcribed(fields, usage)
+
+    def refused(self, path: str, body: Json, problem: Exception) -> None:
+        """Add a call that was refused to the transcript, since a framework may pass over it; what
+        ends the run is said by the run.
+        """
+        if not isinstance(problem, FatalCallError):
+            self._note(path, body, "", Usage(), _status_of(problem)[1])
 
     async def settle(self) -> None:
         """Wait for calls in flight, which are paid for anyway, and cancel those that take too
@@ -365,20 +368,30 @@ class MeteredQuestion:
             await asyncio.gather(*waiting, return_exceptions=True)
 
 
-def _fault_of(native: NativePath, body: Json) -> str:
-    """Why a request cannot be sent: what is missing, or its bill could not be foretold; empty for
-    others.
-    """
+def _check(native: NativePath, body: Json) -> None:
+    """Raise BadRequest where something is missing, or the bill could not be foretold."""
     if native.field not in body and not (native.path == "responses" and "prompt" in body):
-        return f"the request has no {native.field!r}"
+        raise BadRequest(f"the request has no {native.field!r}")
     for name in COUNTS:
         value = body.get(name)
         if value is not None and (type(value) is not int or value < 1):
-            return f"{name} is {str(value)[:40]!r}: give a whole number of at least 1"
+            raise BadRequest(f"{name} is {str(value)[:40]!r}: give a whole number of at least 1")
     options = body.get("stream_options")
     if options is not None and not isinstance(options, dict):
-        return "stream_options is no object"
-    return ""
+        raise BadRequest("stream_options is no object")
+
+
+async def _body_of(request: web.Request) -> Json:
+    try:
+        body = json.loads(await request.read())
+    except web.HTTPRequestEntityTooLarge:
+        most = MOST_BYTES >> 20
+        raise BadRequest(f"the request's body has more than {most} MB", 413) from None
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise BadRequest("the request's body is not a JSON object")
+    return body
 
 
 class _Server:
@@ -436,24 +449,22 @@ class _Server:
             # An estimate, four bytes a token: the provider's count would be a request beside the
             # books.
             return web.json_response({"input_tokens": len(await request.read()) // 4})
-        native = PATHS.get(path)
-        if native is None or request.method != "POST":
-            paths = ", ".join(f"/v1/{name}" for name in PATHS)
-            return _problem(404, f"the meter has no /{path} for {request.method}: it has {paths}")
-        try:
-            body = json.loads(await request.read())
-        except (ValueError, RecursionError):
-            body = None
-        if not isinstance(body, dict):
-            return _problem(400, "the request's body is not a JSON object")
-        if fault := _fault_of(native, body):
-            return _problem(400, fault)
+        body: Json = {}
         client = Client(request)
         try:
+            native = PATHS.get(path)
+            if native is None or request.method != "POST":
+                paths = ", ".join(f"/v1/{name}" for name in PATHS)
+                said = f"the meter has no /{path} for {request.method}: it has {paths}"
+                raise BadRequest(said, 404)
+            body = await _body_of(request)
+            _check(native, body)
             answered = await session.ask(path, body, client)
-        except RefusedRequest as problem:
-            return _as_written(problem)
         except Exception as problem:
+            if request.method == "POST":
+                session.refused(path, body, problem)
+            if isinstance(problem, RefusedRequest):
+                return _as_written(problem)
             return _problem(*_status_of(problem))
         if not body.get("stream") or not (client.response or answered.events):
             response: web.StreamResponse = web.json_response(answered.body)
@@ -502,6 +513,8 @@ def passes(engine: Engine, path: str) -> bool:
 def no_such_path(engine: Engine, path: str) -> None:
     """Remember that an endpoint does not serve a path, and say so once."""
     assert engine.native is not None
+    if engine.native.paths.get(path) is False:  # requests in flight at once find it out together
+        return
     engine.native.paths[path] = False
     _LOG.warning("%s has no /%s: requests to it are translated", engine.native.name, path)
 
@@ -525,7 +538,7 @@ def _as_written(problem: RefusedRequest) -> web.Response:
 def _status_of(problem: Exception) -> tuple[int, str]:
     """The HTTP status and the message that a program gets instead of a reply."""
     if isinstance(problem, BadRequest):
-        return 400, str(problem)
+        return problem.status, str(problem)
     if isinstance(problem, FatalCallError):
         return 402 if isinstance(problem, BudgetSpent) else 403, str(problem)
     if isinstance(problem, CallError):

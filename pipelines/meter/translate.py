@@ -27,6 +27,10 @@ Ask: TypeAlias = Callable[[Json], Awaitable[Json]]
 class BadRequest(ValueError):  # noqa: N818
     """A request that the meter cannot answer, with a sentence that says why."""
 
+    def __init__(self, sentence: str, status: int = 400) -> None:
+        super().__init__(sentence)
+        self.status = status
+
 
 @dataclass
 class Conversation:

@@ -306,6 +306,12 @@ def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
     return dict(lms) if isinstance(lms, Mapping) else {EVERY: lms}
 
 
+def seat_in(value: str) -> tuple[str, str]:
+    """The seat and the value of `[SEAT=]VALUE`; `*` stands for every seat."""
+    match = _SEATED.fullmatch(value)
+    return (match[1], match[2]) if match else (EVERY, value)
+
+
 def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
     """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named
     twice.
@@ -317,8 +323,7 @@ def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
                 f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: "
                 "give one LM, or agent → LM, such as {'judge': fm.lm('…')}"
             )
-        match = _SEATED.fullmatch(value)
-        seat, rest = (match[1], match[2]) if match else (EVERY, value)
+        seat, rest = seat_in(value)
         if seated.setdefault(seat, rest) != rest:
             where = "every agent" if seat == EVERY else f"the agent {seat!r}"
             raise UserError(

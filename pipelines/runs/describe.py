@@ -51,12 +51,16 @@ def manifest_of(
 
 
 def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
-    """Seat → identity of its LM; `*` is the LM of all seats without their own, or, for a program
-    without seats, the LM that DSPy is configured with.
+    """Seat → identity of its LM; `*` is the LM of all seats without their own, of other names
+    that a metered program sends, or, for a program without seats, the LM that DSPy is configured
+    with.
     """
     identities: dict[str, LMFields] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
-    for name, own in seated.items() or ([("*", None)] if lm is not None else []):
+    # A metered program may send names of models that have no LM of their own.
+    if lm is not None and (program.metered or not seated):
+        seated = {"*": None, **seated}
+    for name, own in seated.items():
         used = own or lm
         if used is None:
             raise UserError(f"no LM is set for the agent {name!r}: pass lm=fm.lm('…')")

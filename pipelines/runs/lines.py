@@ -95,17 +95,21 @@ def repeats_line(summary: Summary) -> str:
 
 
 def unmetered_line(summary: Summary) -> str:
-    """The number of questions on which a metered program made no call through the meter; empty if
+    """The number of questions on which a metered program made no call through the meter, and of
+    calls that were refused, with the last reason, which the program may have passed over; empty if
     none.
     """
-    silent = summary.report.get("unmetered")
-    if not silent:
-        return ""
-    questions = counted(summary.counts.rows, "question")
-    return (
-        f"no call came through the meter on {silent:,} of {questions}: "
-        "calls around it are not on the bill"
-    )
+    parts = []
+    if silent := summary.report.get("unmetered"):
+        questions = counted(summary.counts.rows, "question")
+        parts.append(
+            f"no call came through the meter on {silent:,} of {questions}: "
+            "calls around it are not on the bill"
+        )
+    if refused := summary.report.get("refused_calls"):
+        last = summary.report["last_refusal"]
+        parts.append(f"{counted(refused, 'call')} got a refusal, the last one: {last}")
+    return "; ".join(parts)
 
 
 def bill_line(summary: Summary, seconds: float | None = None) -> str:

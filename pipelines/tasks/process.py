@@ -116,4 +116,6 @@ async def _stopped(process: asyncio.subprocess.Process) -> None:
 def last_lines(file: IO[bytes], most: int = 1) -> list[str]:
     """The last lines of a file, without empty ones at its end; only its end is read."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
-    return file.read().decode("utf-8", "replace").rstrip().splitlines()[-most:]
+    # as bytes: a text has ends of lines that are none of a terminal's
+    lines = file.read().rstrip().splitlines()[-most:]
+    return [line.decode("utf-8", "replace") for line in lines]

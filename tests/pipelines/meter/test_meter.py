@@ -227,10 +227,16 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
     with pytest.raises(urllib.error.URLError):  # the address went with its question
         post(seen["address"], asked)
     assert server.bodies == []
+    assert result.summary.report["refused_calls"] == len(result.rows[0]["transcript"]) == 5
+    assert "5 calls got a refusal, the last one: embeddings need" in "".join(result.lines())
+    page = fm.report(result, out=tmp_path / "page.html", tracking=False).path.read_text()
+    assert "5 calls got a refusal" in page
+
+
+def test_a_question_without_a_call_is_pointed_out(server: ScriptedServer, tmp_path: Path) -> None:
+    result = run(fm.Command(script(tmp_path, "print('A')")), server, 1)
     assert result.summary.report == {"unmetered": 1}
     assert "no call came through the meter on 1 of 1 question" in "".join(result.lines())
-    page = fm.report(result, out=tmp_path / "page.html", tracking=False).path.read_text()
-    assert "no call came through the meter" in page
 
 
 @pytest.mark.parametrize(
@@ -243,6 +249,7 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
         ("print('A') if os.fork() else time.sleep(60)", None),
         ("print('x' * 3_000_000); print('A')", None),
         ("print(json.dumps({'answer': 'A', 'why': 'so'}))", None),
+        ("print(json.dumps({'answer': 'A', 'why': 'a\\u2028b'}, ensure_ascii=False))", None),
     ],
 )
 def test_a_child_that_misbehaves(
@@ -312,6 +319,43 @@ def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path) -> No
     again = run(command, server, lm=f"replay/{tmp_path / 'record'}")
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
     assert len(server.bodies) == 12
+
+
+def test_the_lm_of_all_other_names_is_a_part_of_the_run(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    """With an LM for one name, that of the others could be exchanged in a run's folder."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        for model in ("theirs", "another"):
+            asked = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
+            said = post(f"{endpoint.base_url}/chat/completions", {**asked, "model": model})
+        return str(said["choices"][0]["message"]["content"])
+
+    theirs = fm.lm("openai/big", api_base=server.url)
+    lms = {"*": fm.lm("openai/m", api_base=server.url), "theirs": theirs}
+    first = run(crew, server, 2, lm=lms, out=tmp_path)
+    assert [lm.name for lm in first.summary.run.lms.values()] == ["openai/m", "openai/big"]
+    with pytest.raises(fm.UserError, match="holds another run"):
+        run(crew, server, 2, lm=lms | {"*": fm.lm("openai/n", api_base=server.url)}, out=tmp_path)
+    again = run(crew, server, 2, lm=f"replay/{tmp_path}")
+    assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
+
+
+def test_a_team_with_several_models_enters_a_contest(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "the-key")
+    server.reply = lambda body: "A"
+    asked: Any = {"lm": ["openai/m", "theirs=openai/big"], "only": ["one prompt"], "confirm": False}
+    command = f"cmd:{BARE} {CREW}"
+    found = fm.contest(questions(12), added=[command], out=tmp_path, tracking=False, **asked)
+    assert {body["model"] for body in server.bodies} == {"m", "big"}
+    (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
+    assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
+    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here is metered"):
+        fm.contest(questions(12), tracking=False, **asked)
 
 
 FAULTY = (

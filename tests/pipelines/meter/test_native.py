@@ -13,7 +13,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsBas
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
 
 import folkmoot as fm
-from folkmoot.pipelines.meter.native import MOST_RETURNED, PATHS
+from folkmoot.pipelines.meter.native import CHAT, MOST_RETURNED, PATHS, events_in
 from folkmoot.pipelines.testing.server import LoopbackServer
 
 QUESTION = [fm.Question(id="a", question="Is it?", choices={"A": "x", "B": "y"}, answer="A")]
@@ -41,6 +41,8 @@ class Provider(LoopbackServer):
         body = await request.json()
         self.bodies.append(body)
         await asyncio.sleep(self.delay)
+        if "answered" in body:  # with status 200, whatever it is
+            return web.json_response(body["answered"])
         if "refused" in body:
             return web.json_response({"error": {"message": "no", "code": "odd"}}, status=422)
         if not body.get("stream"):
@@ -138,6 +140,34 @@ def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
         assert len(provider.bodies) == 2
     assert row["usage"]["calls"] == 1
     assert "422: no" in row["transcript"][1]["failed"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "status", "words", "requests"),
+    [
+        ([1], 502, "answered 200 with something that is not a reply ([1])", 3),
+        ({"error": {"message": "odd", "code": 400}}, 400, "odd", 1),
+    ],
+)
+def test_a_failure_with_status_200_is_no_reply(
+    answered: Any, status: int, words: str, requests: int
+) -> None:
+    said: list[Any] = []
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            asked = {"messages": [{"role": "user", "content": "Is it?"}], "answered": answered}
+            reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=60)
+            said.append((reply.status_code, reply.json()["error"]["message"]))
+        return "A"
+
+    with Provider() as provider:
+        lm = fm.lm("openai/m", api_base=provider.url)
+        result = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False)
+        assert len(provider.bodies) == requests
+    assert said[0][0] == status
+    assert words in said[0][1]
+    assert all(row["usage"]["calls"] == 0 for row in result.rows)
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -441,6 +471,17 @@ def test_a_record_answers_what_was_passed_or_translated(native: bool, tmp_path: 
         assert run(crew, provider, out=tmp_path, cache=False)["answer"] == "A"
     again = fm.evaluate(crew, QUESTION, lm=f"replay/{tmp_path}", tracking=False, progress=False)
     assert (again.rows[0]["answer"], again.rows[0]["error"]) == ("A", None)
+
+
+def test_a_stream_is_read_with_any_text_in_it() -> None:
+    """A text may hold other ends of lines, and other choices come between those of the first."""
+    pieces = [(0, "a\u2028b"), (1, "other"), (0, "\x85c")]
+    events = [
+        json.dumps({"choices": [{"index": number, "delta": {"content": text}}]}, ensure_ascii=False)
+        for number, text in pieces
+    ]
+    text = "".join(f"data: {event}\r\n\r\n" for event in events)
+    assert PATHS[CHAT].text(PATHS[CHAT].joined(events_in(text))) == "a\u2028b\x85c"
 
 
 class Anthropic(LoopbackServer):
