@@ -21,7 +21,7 @@ import dspy
 from dspy.experimental import Choice, Noul
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.saving import get_dependency_versions as versions
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
@@ -191,7 +191,7 @@ class Foreign(Program):
         check_no_pickle(place, save_program, modules_to_serialize)
         check_kept(self.module)
         state = {
-            **without_lms(self.module.dump_state()),
+            **without_lms(_state_of(self.module)),
             "metadata": {"dependency_versions": versions()},
         }
         text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
@@ -307,12 +307,15 @@ class Foreign(Program):
     ) -> dspy.Prediction:
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
         trace = [] if dspy.settings.trace is None else dspy.settings.trace
+        typed = None
         with dspy.context(adapter=self.adapter, trace=trace), metered() as usage:
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
+                if text is None and question.kind in ("span", "open"):
+                    answer, typed = _as_json(decided), decided
                 if not turns and answer is not None and (sure := _probability(decided)) is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
@@ -332,6 +335,7 @@ class Foreign(Program):
                 "transcript": turns,
                 "usage": usage.to_dict(),
                 **({"raw": text} if answer is None and text is not None else {}),
+                **({"answer_typed": typed} if answer is not None and typed is not None else {}),
             }
         )
 
@@ -411,6 +415,17 @@ class Foreign(Program):
     @property
     def _name(self) -> str:
         return self.own_name.rpartition(":")[2]
+
+
+def _state_of(module: Any) -> Any:
+    """The state of a module as DSPy dumps it.
+
+    DSPy (3.4) fails on a module with a `dspy.Retrieve`, which it hands an argument too many; so its
+    parts are asked one by one, unless the class has a way of its own.
+    """
+    if type(module).dump_state is not dspy.Module.dump_state:
+        return module.dump_state()
+    return {name: part.dump_state() for name, part in module.named_parameters()}
 
 
 def without_lms(state: Any) -> Any:
@@ -576,6 +591,16 @@ def _text(value: Any) -> str | None:
     if isinstance(value, Mapping | Sequence | Set | bytes | BaseModel | dspy.Example):
         return None
     return str(value)
+
+
+def _as_json(value: Any) -> str | None:
+    """A list or an object as JSON; None where it is empty, or cannot be written so."""
+    if not value or isinstance(value, bytes):
+        return None
+    try:
+        return TypeAdapter(Any).dump_json(value).decode()
+    except ValueError:
+        return None
 
 
 def _probability(value: Any) -> float | None:

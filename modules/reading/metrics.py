@@ -212,9 +212,12 @@ class Metric:
         correct = bool(value) if self.rate or (self.rate is None and whole) else None
         return Graded(value, correct, feedback)
 
-    def _arguments(self, question: Question, prediction: object, *more: object) -> list[Any]:
+    def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
         example = Question(question, **meta) if meta else question
+        if "answer_typed" in prediction:  # the list or object that the program returned
+            fields = dict(prediction.items())
+            prediction = dspy.Prediction(**fields | {"answer": fields.pop("answer_typed")})
         # GEPA passes five arguments: a metric gets as many of them as it takes.
         count = max(self._least, min(self._most, 2 + len(more)))
         return [example, prediction, *more, None, None, None][:count]

@@ -16,14 +16,14 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import choices_by_label
-from .aliases import squeezed
+from .aliases import naming_all, squeezed
 from .tables import DECODER
 
 _HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")
 _HOLDS_NESTED = re.compile(r"\s*(?:\{\s*[\"']|\[\s*[\"'{\[]|\{\s*\[)")
 _ARRAY = re.compile(r"\barray\((\[[^\[\]]*\])(?:,\s*dtype=[^()]*)?\)")
 _BLANKS = (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT)
-_HOLD_ANSWERS = ("text", "spans", "value", "answer", "label")
+_HOLD_ANSWERS = ("text", "spans", "value", "number", "answer", "label")
 _IN_DOLLARS = re.compile(r"\$\$?([^$]+)\$\$?")
 _INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u00ad]")
 _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
@@ -168,7 +168,7 @@ def _is_titled(passage: Any) -> bool:
     return isinstance(passage, list | tuple) and len(passage) == 2 and isinstance(passage[1], list)
 
 
-_OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-")
+_OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-1.0", "-")
 """Columns of class labels, and what stands in one for a row without a label (GLUE, SNLI)."""
 
 
@@ -186,14 +186,16 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
     rest, words = dict[str, object](), ""
     if isinstance(answer, Mapping):
         rest = {column: answer}
-        held = next((answer[key] for key in _HOLD_ANSWERS if answer.get(key) is not None), None)
-        aliases = answer.get("aliases")
-        if isinstance(held, str) and isinstance(aliases, list):
-            held = [held, *aliases]
-        answer = held
+        answer = _held(answer, column)
         words = f"`{column}` opened"
     if isinstance(answer, list):
-        accepted = list(dict.fromkeys(text for text in answer if text is not None))
+        texts = [_held(text, column) if isinstance(text, Mapping) else text for text in answer]
+        if any(isinstance(text, list | Mapping) for text in texts):
+            raise UserError(
+                f"the answers in {column!r} are lists inside a list, which cannot be compared; "
+                "give one list of all texts that are right"
+            )
+        accepted = list(dict.fromkeys(text for text in texts if text is not None))
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
         return next(iter(accepted), None), rest, words
@@ -202,3 +204,24 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
     if isinstance(answer, str) and (match := _IN_DOLLARS.fullmatch(answer.strip())):
         return match[1].strip(), rest, words
     return answer, rest, words
+
+
+def _held(answer: Mapping[str, Any], column: str) -> Any:
+    """The gold answer in an object, with its aliases; None where all is empty. Raises UserError
+    where something else stands in it.
+    """
+    filled = {key: held for key, held in answer.items() if _is_filled(held)}
+    held = next((filled[key] for key in _HOLD_ANSWERS if key in filled), None)
+    if held is None and filled:
+        likely = {"answer": f"{column}.{next(iter(filled))}"}
+        raise UserError(
+            f"the answer in {column!r} is an object with {', '.join(filled)}; say which of them it "
+            f"is {naming_all(likely)}"
+        )
+    aliases = answer.get("aliases")
+    return [held, *aliases] if isinstance(held, str) and isinstance(aliases, list) else held
+
+
+def _is_filled(held: Any) -> bool:
+    members = held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ()
+    return any(map(_is_filled, members)) if members else held not in (None, "", [], {})

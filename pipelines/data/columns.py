@@ -26,6 +26,7 @@ from .cells import (
 from .shapes import Shapes, options_inside
 from .tables import TableRow
 
+_IMAGE = re.compile(r"data:image/|<image(?: ?\d+)?>")
 _MAY_BE_CHOICE = (None, "choice")
 
 
@@ -278,7 +279,7 @@ class Columns:
                 left[name] = cell
         if left:
             fields["meta"] = left | (fields.get("meta") or {})
-        _check_images(fields)
+        _check_images(fields, cells)
         return fields
 
 
@@ -311,10 +312,15 @@ def _check_rival(rival: str, value: Any, column: str, fields: Mapping[str, Any])
         )
 
 
-def _check_images(fields: Mapping[str, Any]) -> None:
-    """Raises UserError for a picture among what a program would be shown."""
+def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
+    """Raises UserError for a picture among what a program would be shown, or beside it."""
     shown = (fields.get("question"), *(fields.get("choices") or {}).values(), fields.get("context"))
-    if any(isinstance(text, str) and "data:image/" in text for text in shown):
+    inside = any(isinstance(text, str) and _IMAGE.search(text) for text in shown)
+    # as `datasets` holds them
+    beside = any(
+        isinstance(cell, Mapping) and {"bytes", "path"} == set(cell) for cell in cells.values()
+    )
+    if inside or beside:
         raise UserError("the row holds an image, which questions cannot; leave the row out")
 
 

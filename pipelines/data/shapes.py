@@ -25,6 +25,10 @@ _WRONG = re.compile(
 _DRAWN = " in an order drawn for each question"
 _ASSERTED = "__expected"
 _ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)\s*:\s*(.*)", re.S)
+_CHECKED = re.compile(
+    r"(?:not-)?(?:(?:is|contains)-[a-z-]+|latency|cost|[a-z-]+\([\d.]+\).*)", re.S
+)
+"""Assertions of promptfoo without a text: `is-json`, `cost(0.01)`, `similar(0.8): …`."""
 _LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:][ \t]+(\S.*?)[ \t]*$", re.M)
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
@@ -72,9 +76,9 @@ class Shapes:
         if not isinstance(cell, str):
             return cell
         match = _ASSERTION.fullmatch(cell.strip())
-        if match is None:
+        if match is None and _CHECKED.fullmatch(cell.strip()) is None:
             return cell
-        negated, how, text = match.groups()
+        negated, how, text = match.groups() if match else ("", "", "")
         if negated or how not in ("equals", "contains", "icontains"):
             raise UserError(
                 f"the assertion {cell.strip()[:60]!r} names no answer to compare with; write "
@@ -93,7 +97,14 @@ class Shapes:
         if not wrong or not right or not self._may_be_choice or "choices" in cells:
             return cells
         first = min(right, key=lambda name: squeezed(name) == "answer")
-        texts = list(chain.from_iterable(_texts(cells[name]) for name in wrong))
+        # one cell for all wrong options, as in TruthfulQA.csv: "You die; You grow"
+        listed = [
+            cells[name].split(";")
+            if name.endswith("s") and isinstance(cells[name], str)
+            else cells[name]
+            for name in wrong
+        ]
+        texts = list(chain.from_iterable(map(_texts, listed)))
         gold = _texts(cells[first])[:1]
         if not gold or not texts:
             return cells
@@ -154,7 +165,15 @@ def _said_to(messages: Any) -> str:
         raise UserError("messages without a role and a content each; correct them")
     if any(turn["role"] == "assistant" for turn in messages):
         raise UserError("a chat with earlier replies of the LM is not one question; leave it out")
-    return "\n\n".join(str(turn["content"]).strip() for turn in messages)
+    return "\n\n".join(_plain_text(turn["content"]).strip() for turn in messages)
+
+
+def _plain_text(content: Any) -> str:
+    """The text of a message, which may be a list of parts. Raises UserError for any other part."""
+    parts = [part.get("text") if isinstance(part, Mapping) else part for part in as_list(content)]
+    if not all(isinstance(part, str) for part in parts):
+        raise UserError("a message holds more than text, such as an image; leave the row out")
+    return "\n".join(parts)
 
 
 def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | None:

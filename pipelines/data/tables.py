@@ -457,18 +457,22 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
     """An object per line, or one document: an array of objects, or an object that holds them."""
     lines = iter(partial(file.readline, MOST_ROW), b"")
     first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
-    file.seek(0)
     if not re.fullmatch(rb"(\xef\xbb\xbf)?\s*\{.*\}\s*", first, re.S):
+        file.seek(0)
         text = _decoded(Unpacked(name).read_json(file), "line 1")
         yield from _json_rows(text, "line 1") if first else ()
         return
+    alone = not any(map(bytes.strip, lines))  # of several lines, each is a row
+    file.seek(0)
     for where, line in lines_of(file):
         if line.strip():
-            yield from _json_rows(_decoded(line, where), where)
+            yield from _json_rows(_decoded(line, where), where, alone)
 
 
-def _json_rows(text: str, where: str) -> Iterator[TableRow]:
-    """The rows in a text: of an array, of the list of objects that an object holds, or itself."""
+def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
+    """The rows in a text: of an array, of the list of objects that an object holds if it stands
+    `alone`, or itself.
+    """
     try:
         whole = DECODER.decode(text.strip())
     except (ValueError, RecursionError) as error:
@@ -479,7 +483,7 @@ def _json_rows(text: str, where: str) -> Iterator[TableRow]:
         how = "write an object per line, or an array of objects"
         yield TableRow(place, {}, f"not readable as JSON ({why}); {how}")
         return
-    if isinstance(whole, dict) and column_of("question", whole) is None:
+    if alone and isinstance(whole, dict) and column_of("question", whole) is None:
         match list(filter(_is_table, whole.values())):
             case [rows]:
                 whole = rows

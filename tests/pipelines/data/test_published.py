@@ -184,6 +184,14 @@ READ = (
         "span",
         "Rome",
     ),
+    Read("drop's own file", asked({"number": "5", "date": {"day": ""}, "spans": []}), "number",
+         "5"),
+    Read("objects in a list", asked([{"text": "Rome", "start": 3}, {"text": "Roma"}]), "span",
+         "Rome"),
+    Read("parts of a message", [{"input": [{"role": "user", "content": [{"text": Q}]}],
+         "ideal": "Rome"}], "span", "Rome", question=Q),
+    Read("truthfulqa.csv", [{"question": Q, "Best Answer": "x", "Incorrect Answers": "y; z"}],
+         "choice", "x", ["x", "y", "z"]),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read(
         "promptfoo icontains",
@@ -248,7 +256,9 @@ def test_drawn_options_stand_in_every_place() -> None:
     assert {question.answer for question in same} == set("ABC")
 
 
-@pytest.mark.parametrize(("column", "none"), [("label", -1), ("label", "-1"), ("gold_label", "-")])
+@pytest.mark.parametrize(
+    ("column", "none"), [("label", -1), ("label", "-1.0"), ("gold_label", "-")]
+)
 def test_a_class_label_may_say_that_there_is_none(column: str, none: object) -> None:
     rows = [{"question": f"{Q} {n}", "choices": ["x", "y"], column: n} for n in (0, 1)]
     if column == "gold_label":
@@ -325,8 +335,19 @@ REFUSED = (
     ("assertion", [{"question": Q, "__expected": "llm-rubric: is polite"}], "equals:"),
     ("assertion", [{"question": Q, "__expected": "not-contains: x"}], "equals:"),
     ("image", [{"question": "data:image/png;base64,aGk= ?", "answer": "x"}], "image"),
+    ("image of Hugging Face", asked("x", image={"bytes": "aGk=", "path": None}), "image"),
+    ("image beside", [{"question": "What is <image 1>?", "answer": "x"}], "image"),
+    ("image in a chat", [{"input": [{"role": "user", "content": [{"type": "image_url"}]}],
+                          "ideal": "x"}], "image"),
+    ("assertion without a text", [{"question": Q, "__expected": "is-json"}], "equals:"),
+    ("assertion with a number", [{"question": Q, "__expected": "similar(0.8): x"}], "equals:"),
+    ("lists in a list", asked([["Rome", "Roma"], ["Bonn"]]), "lists inside a list"),
+    ("date of DROP", asked({"number": "", "date": {"year": "1990"}, "spans": []}),
+     "--columns answer=answer.date"),
+    ("several lines of chats", [{"messages": [{"role": "user", "content": Q}]}] * 2,
+     "the columns are messages"),
     ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "rows", "says"), REFUSED)

@@ -14,6 +14,7 @@ from typing import Any
 import dspy
 import pytest
 from cli_helpers import folkmoot, isolate
+from pydantic import BaseModel
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -174,6 +175,54 @@ def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str 
     row = next(iter(result.rows))
     assert (row["answer"], row["correct"], row["error"]) == (read, read is not None, None)
     assert result.summary.counts.unreadable == (read is None)
+
+
+class City(BaseModel):
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("returned", "read"),
+    [
+        (["Rome", "Bonn"], '["Rome","Bonn"]'),
+        (("Rome", 0.9), '["Rome",0.9]'),
+        ({"answer": {"city": "Rome"}}, '{"city":"Rome"}'),
+        (dspy.Prediction(answer=City(name="Rome")), '{"name":"Rome"}'),
+        (dspy.Prediction(answer=[City(name="Rome")]), '[{"name":"Rome"}]'),
+    ],
+)
+def test_a_metric_of_ones_own_gets_lists_and_objects_as_they_are(returned: Any, read: str) -> None:
+    got: list[Any] = []
+
+    def metric(example: Any, prediction: Any, trace: Any = None) -> bool:
+        got.append(prediction.answer)
+        return True
+
+    wanted = returned if isinstance(returned, list | tuple) else returned["answer"]
+    (row,) = run(
+        lambda question: returned, questions(1, kind="span", choices=None), metric=metric
+    ).rows
+    assert (row["answer"], row["correct"], row["error"], got) == (read, True, None, [wanted])
+    (row,) = run(lambda question: [], questions(1, kind="span", choices=None), metric=metric).rows
+    assert (row["answer"], row["correct"], len(got)) == (None, False, 1), "nothing is no answer"
+
+
+class WithRetriever(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.retrieve = dspy.Retrieve(k=2)
+        self.answer = dspy.Predict("question -> answer")
+
+    def forward(self, question: str) -> Any:
+        return self.answer(question=question)
+
+
+def test_a_program_with_a_retriever_is_kept(tmp_path: Path, server: ScriptedServer) -> None:
+    fm.evaluate(
+        WithRetriever(), questions(1), lm=fm.lm("openai/any", api_base=server.url), out=tmp_path
+    )
+    loaded = fm.load_program(tmp_path)
+    assert isinstance(loaded, WithRetriever)
 
 
 class MuteError(Exception):
