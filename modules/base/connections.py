@@ -151,12 +151,15 @@ def back_off(
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds, a date as the time until then; None where it is missing or makes no
-    sense.
+    """`Retry-After` in seconds, a date as the time until then, or Azure's header in milliseconds;
+    None where it is missing or makes no sense.
     """
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        if (exact := headers.get(name, "")).isdecimal():
+            return min(int(exact[:12]) / 1000, SENSIBLE_SECONDS)
     value = headers.get("Retry-After") or headers.get("retry-after") or ""
     try:
-        seconds = float(value)
+        seconds = float(value.removesuffix("s"))
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()

@@ -121,6 +121,7 @@ REFUSED = frozenset(
     {
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
         *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
+        "error_toxic",
     }
 )
 """The names that providers have for the end of a reply which they or the LM refused."""

@@ -9,16 +9,20 @@ from .mentions import pattern
 
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think"
 _OPENING = pattern(
-    rf"\s*(?:<(?:{_NAMES})>|\[(?:think|thinking)\]|◁think▷|"
+    rf"\s*(?:<(?:{_NAMES})>|\[(?:think|thinking)\]|◁think▷|<\|channel>thought|"
+    r"<\|(?:start_thinking|begin_of_thought)\|>|"
     r"<\|start\|>assistant<\|channel\|>(?:analysis|commentary)|<\|channel\|>(?:analysis|commentary))",
     re.IGNORECASE,
 )
 _CLOSING = pattern(
-    rf"</(?:{_NAMES})>|\[/(?:think|thinking)\]|◁/think▷|<\|channel\|>final<\|message\|>",
+    rf"</(?:{_NAMES})>|\[/(?:think|thinking)\]|◁/think▷|<channel\|>|"
+    r"<\|(?:end_thinking|end_of_thought)\|>(?:\s*<\|(?:start_response|begin_of_solution)\|>)?|"
+    # the format of the reply may stand between
+    r"<\|channel\|>final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
     re.IGNORECASE,
 )
-_END = pattern(r"<\|(?:return|end)\|>\s*$")
-"""The end of a reply with channels."""
+_END = pattern(r"<\|(?:return|end|end_response|end_of_solution)\|>\s*$", re.IGNORECASE)
+"""The end of a reply that has a mark of its own."""
 
 
 class Spoken(NamedTuple):

@@ -113,13 +113,17 @@ class HttpEndpoint:
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
         about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
+        # A web page in place of an answer comes from another server than the one that was meant.
+        if status == 200 and text.lstrip().startswith("<"):
+            status = 502 if self.answered else 404
         if status == 200:
             reply = read_completion(text, about) if chat else read_embeddings(text, self.name)
             self.answered = True
             return reply
         # A 404 that speaks of the model came from the right path, so the address is right.
-        if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
-            raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
+        wrong = status in (404, 405) and "model" not in text.casefold()
+        if wrong and (meant := self._meant()):
+            raise FatalCallError(f"{status} at /chat/completions: did you mean {meant}?")
         raise failure_of(status, text, headers, about)
 
     async def forward(

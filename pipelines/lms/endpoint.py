@@ -25,11 +25,13 @@ from .failures import (
     TransientError,
     UnusableReplyError,
     error_in,
+    error_instead,
     failure_inside,
     failure_of,
 )
 
 MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
+TICKS = 10**10  # of xAI's unit of cost in a USD
 
 # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 SECRET_CHARS = 12
@@ -50,7 +52,12 @@ TOOL_CALLS = "tool_calls"
 KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", TOOL_CALLS})
 """The finish reasons of replies that were neither cut off nor refused."""
 
-_CUT_OFF = frozenset({"max_tokens", "max_output_tokens", "model_length", "token_limit", "length"})
+_CUT_OFF = frozenset(
+    {
+        *("max_tokens", "max_output_tokens", "model_length", "token_limit", "length"),
+        *("model_context_window_exceeded", "context_length_exceeded", "error_limit"),
+    }
+)
 _FAILED = frozenset(
     {"error", "abort", "aborted", "cancelled", "insufficient_system_resource", "network_error"}
 )
@@ -158,14 +165,14 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
     text = text.removeprefix("\ufeff")
     try:
         body = from_json(text)
-        _raise_error_in(body, endpoint)
+        _raise(error_instead(body), endpoint)
         choices = body["choices"]
         if not choices or choices[0].get("message") is None:
             raise UnusableReplyError(
                 f"{endpoint.name} blocked the reply ({_why_blocked(body)}): it has no choices",
                 body.get("usage"),
             )
-        _raise_error_in(choices[0], endpoint)
+        _raise(choices[0].get("error"), endpoint)
         message = choices[0]["message"]
         reasons = [_reason_of(choice) for choice in choices]
         # of several choices, one that did not end well decides: such a reply is not kept
@@ -189,7 +196,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             probability=answer_probability(_logprobs_in(choices[0])),
             thoughts=thoughts or None,
             model=_name_in(body.get("model")),
-            cost_usd=_cost_in(body.get("usage")),
+            cost_usd=cost_in(body.get("usage")),
             tier=_name_in(body.get("service_tier")),
         )
     except _UNREADABLE as problem:
@@ -198,10 +205,10 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         raise _unreadable(text, endpoint.name, "a chat completion") from None
 
 
-def _raise_error_in(part: object, endpoint: AskedEndpoint) -> None:
-    """Raise the failure that a part of an answer holds, if it holds one."""
-    if isinstance(part, dict) and part.get("error"):
-        status, text = failure_inside(part["error"])
+def _raise(error: object, endpoint: AskedEndpoint) -> None:
+    """Raise the failure that an error inside an answer means, if there is one."""
+    if error:
+        status, text = failure_inside(error)
         raise failure_of(status, text, {}, endpoint)
 
 
@@ -221,7 +228,10 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
 
 def _thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
-    thoughts = message.get("reasoning_content") or message.get("reasoning")
+    thoughts, content = message.get("reasoning_content") or message.get("reasoning"), None
+    if not thoughts and isinstance(content := message.get("content"), list):
+        parts = [part for part in content if isinstance(part, dict)]
+        return "".join(_text(part.get("thinking")) for part in parts)
     return thoughts if isinstance(thoughts, str) else ""
 
 
@@ -243,14 +253,30 @@ def _name_in(value: object) -> str | None:
     return one_line(value)[:200] if isinstance(value, str) and value else None
 
 
-def _cost_in(usage: object) -> float | None:
-    """The cost of a call in USD as the provider states it: a number, or one with its parts."""
-    cost = usage.get("cost") if isinstance(usage, dict) else None
-    if isinstance(cost, dict):
-        cost = cost.get("total_cost")
-    if isinstance(cost, bool) or not isinstance(cost, int | float):
+def cost_in(usage: object) -> float | None:
+    """The cost of a call in USD as the provider states it."""
+    if not isinstance(usage, dict):
         return None
-    return float(cost) if 0 <= cost < math.inf else None
+    cost = usage.get("cost", usage.get("estimated_cost"))
+    if isinstance(cost, dict):  # with its parts
+        cost = cost.get("total_cost")
+    stated, ticks = _dollars(cost), _dollars(usage.get("cost_in_usd_ticks"))
+    if stated is None and ticks is not None:
+        return ticks / TICKS
+    # OpenRouter charges only its fee where the user's own key pays the provider.
+    if stated is not None and usage.get("is_byok"):
+        paid = _dollars((usage.get("cost_details") or {}).get("upstream_inference_cost"))
+        return None if paid is None else stated + paid
+    return stated
+
+
+def _dollars(cost: Any) -> float | None:
+    """An amount, which some providers give as text."""
+    try:
+        amount = math.nan if isinstance(cost, bool) else float(cost)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return amount if 0 <= amount < math.inf else None
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
@@ -314,7 +340,7 @@ def _text(content: object) -> str:
         content = "".join(
             part if isinstance(part, str) else str(part.get("text") or "")
             for part in content
-            if isinstance(part, str) or part.get("type", "text") in ("text", "output_text")
+            if isinstance(part, str) or (part.get("type") or "text") in ("text", "output_text")
         )
     if content is None:
         return ""
@@ -349,6 +375,7 @@ _WRITTEN = (
 )
 
 
+_COUNT = re.compile(r"\d+(?:\.0*)?")
 _APART = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 
 
@@ -361,10 +388,13 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
     prompt, completion = _first(stated, _PROMPT), _first(stated, _COMPLETION)
     cached, written = _first(stated, _CACHED), _first(stated, _WRITTEN)
     reasoning = _first(stated, _REASONING)
+    total, apart = stated.get("total_tokens"), (cached or 0) + (written or 0)
     if "prompt_tokens" not in counts and prompt is not None and counts.keys() & _APART:
-        prompt += (cached or 0) + (written or 0)  # Anthropic counts them beside the input
+        prompt += apart  # Anthropic counts them beside the input
     if prompt is not None and completion is not None:
-        total = stated.get("total_tokens")
+        # as Bedrock does, whose total alone shows it where a proxy gives it other names
+        if apart and total == prompt + apart + completion:
+            prompt += apart
         # xAI and Gemini count thoughts apart: what is missing from the total was completed, too
         if total and total > prompt + completion:
             reasoning = max(reasoning or 0, total - prompt - completion)
@@ -373,7 +403,7 @@ def tokens_in(usage: object, answer: str = "") -> TokenCounts:
             prompt == 0
             or (answer and completion == 0)
             or (reasoning or 0) > completion
-            or (cached or 0) + (written or 0) > prompt
+            or apart > prompt
             # LiteLLM gives 0 where no total was computed
             or total not in (None, 0, prompt + completion)
         ):
@@ -409,9 +439,9 @@ def _first(stated: Mapping[object, int], places: Iterable[object]) -> int | None
 
 def _tokens(count: Any) -> int | None:
     """A count of tokens, which some servers give as text or as a float."""
-    if isinstance(count, str) and count.isdecimal():
+    if isinstance(count, str) and _COUNT.fullmatch(count):
         # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
-        count = int(count[:20])
+        count = int(count.partition(".")[0][:20])
     if isinstance(count, float) and count.is_integer():
         count = int(count)
     # Not isinstance: True is an int, too.

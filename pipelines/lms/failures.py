@@ -95,9 +95,18 @@ class UnusableReplyError(CallError):
         self.usage = usage
 
 
-_QUOTA = ("insufficient_quota", "billing_not_active", "insufficient balance", "credit balance")
+_NO_MONEY = pattern(
+    r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
+    r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
+    r"used all available credits|spending limit|key limit exceeded|余额不足"
+)
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
-_REGION = ("unsupported_country", "not available in your", "location is not supported")
+_NO_ACCESS = pattern(
+    r"api[ _-]?key[ _](?:is )?(?:not[ _]valid|invalid|expired)|login fail|"
+    r"(?:invalid|incorrect|expired)[ _]api[ _-]?key|"
+    r"unsupported_country|not available in your|location is not supported"
+)
+"""What is said where a key is wrong, or its region is not served."""
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
     r"not a valid model|no such model|deploymentnotfound|"
@@ -106,25 +115,31 @@ _NO_MODEL = pattern(
 )
 _TOO_LONG = pattern(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|"
-    r"context (?:length|window|size)|maximum context|prompt is too long|too many (?:input )?tokens|"
+    r"context (?:length|window|size)|maximum context|(?:prompt|input) is too long|"
+    r"too many (?:input )?tokens|longer than the specified maximum|"
     r"input (?:length|token count)\b.{0,80}exceed|reduce the length",
     re.DOTALL,
 )
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
 _STATED_WAIT = pattern(
-    # "m" before "s" belongs to milliseconds, and is no minute
     r"(?:try again|retry|wait)\D{0,30}?(?=\d)"
-    r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)\s*(ms|s\b|sec|seconds?))?(?=\W|$)"
+    r"(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?(?![a-z])(?:\s|,|and)*)?"
+    # "m" before "s" belongs to milliseconds, and is no minute
+    r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
+    r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
 )
 _RETRY_DELAY = pattern(r'"retrydelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 _OF_WORDS: Mapping[str, int] = {
     "rate_limit": 429,
     "too_many_requests": 429,
     "resource_exhausted": 429,
+    "throttling": 429,
     "insufficient_quota": 429,
     "overloaded": 529,
     "timeout": 408,
+    "unavailable": 503,
     "invalid_request": 400,
+    "invalid_argument": 400,
     "context_length_exceeded": 400,
     "content_filter": 403,
     "moderation": 403,
@@ -134,6 +149,11 @@ _OF_WORDS: Mapping[str, int] = {
     "not_found": 404,
 }
 """The status that stands behind a word in an error, where an answer with status 200 has one."""
+_OF_TEXTS = ((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429))
+"""The same for the words of an error without a known code."""
+_WORDS = ("message", "msg", "error", "errors", "detail", "base_resp", "status_msg")
+"""Where providers put the words of an error, or the part that has them."""
+_PAGE = pattern(r"\s*<.*?<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -156,9 +176,11 @@ def failure_of(
     A status whose cause is unclear (403, 404) concerns the account as long as no call was answered,
     and afterwards this request alone.
     """
-    reason, words = error_in(text), text.casefold()
+    reason = error_in(text)
+    words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    if status == 402 or (status == 429 and _out_of_money(words)):
+    broke = status in (400, 403) and _NO_MONEY.search(words)
+    if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return BillingError(
             f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
         )
@@ -167,7 +189,7 @@ def failure_of(
     # 498 is Groq's status for a flex tier without capacity.
     if status >= 500 or status in (408, 409, 425, 429, 498):
         return _of_the_moment(status, reason, words, headers, name)
-    if status == 401 or (status == 403 and any(mark in words for mark in _REGION)):
+    if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
         return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
     if 300 <= status < 400:
         place = _host_of(headers.get("Location") or headers.get("location") or "")
@@ -176,7 +198,7 @@ def failure_of(
             "key and prompt would go there: give that address as --api-base if you trust it"
         )
     refusal = RefusedRequest(f"{name} refused the request ({status}: {reason})", status, text)
-    unknown = status in (404, 410) or (status == 400 and _NO_MODEL.search(words))
+    unknown = status in (404, 405, 410) or (status == 400 and _NO_MODEL.search(words))
     if endpoint.answered or not (unknown or status == 403):
         return refusal
     account: EndpointDown
@@ -204,7 +226,7 @@ def _host_of(location: str) -> str:
 def _out_of_money(words: str) -> bool:
     """Whether a rate limit is one that no waiting ends."""
     # Google's word for a model that a key without billing never gets.
-    if any(mark in words for mark in _QUOTA) or "limit: 0" in words:
+    if _NO_MONEY.search(words) or "limit: 0" in words:
         return True
     # Providers say so of passing limits, too, but then with a limit above 0 or a time to wait.
     return "plan and billing" in words and not (
@@ -236,8 +258,8 @@ def _stated_wait(words: str) -> float | None:
     for stated in _STATED_WAIT.finditer(words):
         hours, minutes, seconds, unit = stated.groups()
         if hours or minutes or seconds:
-            last = float(seconds or 0) / (1000 if unit == "ms" else 1)
-            return 3600 * int(hours or 0) + 60 * int(minutes or 0) + last
+            last = float(seconds or 0) / (1000 if (unit or "").startswith("m") else 1)
+            return 3600 * float(hours or 0) + 60 * float(minutes or 0) + last
     return None
 
 
@@ -252,20 +274,40 @@ def failure_inside(error: object) -> tuple[int, str]:
         for mark, status in _OF_WORDS.items():
             if mark in str(code).casefold():
                 return status, text
-    return 500, text
+    # A code of the provider's own says less than its words.
+    words = text.casefold()
+    return next((status for pattern, status in _OF_TEXTS if pattern.search(words)), 500), text
 
 
 def error_in(text: str) -> str:
     """The endpoint's own words in one short line, for an error message."""
     try:
-        body = json.loads(text)
-        # Google's OpenAI-compatible endpoint answers with a list that holds the error.
-        body = body[0] if isinstance(body, list) and body else body
-        error = body.get("error", body)
-        message = error.get("message", error) if isinstance(error, dict) else error
-    except (ValueError, AttributeError, RecursionError):
-        message = text
-    return one_line(str(message))[:200] or "no message"
+        message = _words_of(json.loads(text))
+    except (ValueError, RecursionError):
+        page = _PAGE.match(text)
+        message = f"a web page: {page[1]}" if page else text
+    return one_line(message)[:200] or "no message"
+
+
+def _words_of(part: object) -> str:
+    if isinstance(part, list) and part:  # as Google's OpenAI-compatible endpoint answers
+        return _words_of(part[0])
+    if not isinstance(part, dict):
+        return str(part)
+    words = next((_words_of(part[name]) for name in _WORDS if part.get(name)), str(part))
+    # A router's own words say only that its provider refused.
+    metadata = part.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    return f"{words}: {error_in(raw)}" if isinstance(raw, str) and raw else words
+
+
+def error_instead(body: Mapping[str, Any]) -> object:
+    """The error that stands in an answer with status 200, under its name or in place of the reply;
+    None where there is none.
+    """
+    if body.get("choices") is None and any(body.get(name) for name in _WORDS):
+        return body.get("error") or body.get("base_resp") or body
+    return body.get("error")
 
 
 OUR_SCHEMA = "reply"

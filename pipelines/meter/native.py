@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.fence import clean, cut
-from ..lms.endpoint import TOOL_CALLS, Reply, tokens_in
+from ..lms.endpoint import TOOL_CALLS, Reply, cost_in, tokens_in
 
 Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
@@ -61,7 +61,15 @@ class NativePath:
         if not self.limit:  # embeddings complete nothing
             prompt = counts["prompt_tokens"]
             return Reply(text, reason, prompt, 0, 0, 0, 0, body=body)
-        return Reply(text, _ENDS.get(reason, reason), **counts, body=body)
+        tier = whole.get("service_tier")
+        return Reply(
+            text,
+            _ENDS.get(reason, reason),
+            **counts,
+            body=body,
+            cost_usd=cost_in(whole.get("usage")),
+            tier=tier if isinstance(tier, str) else None,
+        )
 
 
 def events_in(text: str) -> Iterator[Whole]:
@@ -143,10 +151,11 @@ def _chat_end(whole: Whole) -> str:
 
 def _chat_joined(events: Iterable[Whole]) -> Whole:
     """The first choice of a chat stream."""
-    content, usage, reason = "", None, None
+    content, usage, reason, tier = "", None, None, None
     calls: dict[int, dict[str, str]] = {}
     for event in events:
         usage = event.get("usage") or usage
+        tier = event.get("service_tier") or tier
         for choice in event.get("choices") or []:
             # Of several choices a transcript shows one; the client has got all of them.
             if choice.get("index"):
@@ -162,7 +171,7 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
                     own[name] += function.get(name) or ""
     message = {"content": content, "tool_calls": [{"function": value} for value in calls.values()]}
     choice = {"message": message, "text": content, "finish_reason": reason}
-    return {"choices": [choice], "usage": usage}
+    return {"choices": [choice], "usage": usage, "service_tier": tier}
 
 
 def _completion_text(whole: Whole) -> str:

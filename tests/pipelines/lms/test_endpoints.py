@@ -76,6 +76,11 @@ def once(said: Said, at: int = 1) -> Callable[[dict[str, Any], int], Said]:
     return lambda body, before: said if before == at else says()
 
 
+def after_one(said: Said) -> Callable[[dict[str, Any], int], Said]:
+    """Answer the first request well, and no other."""
+    return lambda body, before: said if before else says()
+
+
 def refusing(name: str, said: Said) -> Callable[[dict[str, Any], int], Said]:
     """Refuse every request that has a field."""
     return lambda body, before: said if name in body else says()
@@ -87,7 +92,13 @@ def without_system(body: dict[str, Any], before: int) -> Said:
     return error(400, "System role not supported") if refused else says()
 
 
+def refused_inside(words: str) -> dict[str, Any]:
+    """MiniMax's answer to a request that it refuses."""
+    return {"choices": None, "base_resp": {"status_code": 1000, "status_msg": words}}
+
+
 BLOCKED = {**completion("x"), "choices": []}
+PAGE = b"<!doctype html><html><title>Log in</title></html>"
 WRONG_KEY = "refused the key"
 NO_MODEL = "does not know the model"
 
@@ -96,6 +107,24 @@ BEHAVIOURS = [
     Behaviour("thoughts", always(says("<think>\nAt first B.\n</think>\n\nA"))),
     Behaviour("a closing mark alone", always(says("At first B.</think>A"))),
     Behaviour("[THINK]", always(says("[THINK]B?[/THINK]A"))),
+    *(
+        Behaviour(f"thoughts: {text[:24]}", always(says(text)), row={"reasoning": "B?"})
+        for text in (
+            "<|channel>thought\nB?<channel|>A",
+            "B?<channel|>A",
+            "<|START_THINKING|>B?<|END_THINKING|><|START_RESPONSE|>A<|END_RESPONSE|>",
+            "<|begin_of_thought|>B?<|end_of_thought|>\n<|begin_of_solution|>A<|end_of_solution|>",
+        )
+    ),
+    Behaviour(
+        "a final channel with its format",
+        always(
+            says(
+                "<|channel|>analysis<|message|>B?<|end|><|start|>assistant"
+                '<|channel|>final <|constrain|>json<|message|>{"answer": "A"}'
+            )
+        ),
+    ),
     Behaviour(
         "thoughts without an end",
         always(says("<think>It is B, since", finish_reason="length")),
@@ -109,19 +138,38 @@ BEHAVIOURS = [
     ),
     Behaviour("an output_text", always(says([{"type": "output_text", "text": "A"}]))),
     Behaviour("a part without a type", always(says([{"text": "A"}]))),
+    Behaviour("a part whose type is null", always(says([{"type": None, "text": "A"}]))),
+    Behaviour(
+        "thoughts in a part",
+        always(
+            says(
+                [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "B?"}]},
+                    {"type": "text", "text": "A"},
+                ]
+            )
+        ),
+        row={"reasoning": "B?"},
+    ),
     Behaviour("a byte order mark", always((200, {}, b"\xef\xbb\xbf" + says()[2]))),
     Behaviour("failed on the way", once(says("B", finish_reason="error")), calls=4),
     Behaviour("an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4),
-    Behaviour(
-        "a filter cuts a text",
-        always(says("B is", finish_reason="content_filter")),
-        (None, None, None),
-        row={"finish_reason": "content_filter"},
+    *(
+        Behaviour(
+            f"a filter cuts a text: {reason}",
+            always(says("B is", finish_reason=reason)),
+            (None, None, None),
+            row={"finish_reason": reason.casefold()},
+        )
+        for reason in ("content_filter", "PROHIBITED_CONTENT", "ERROR_TOXIC")
     ),
-    Behaviour(
-        "cut off in capitals",
-        always(says("A", finish_reason="MAX_TOKENS")),
-        row={"truncated": True, "finish_reason": "length"},
+    *(
+        Behaviour(
+            f"cut off: {reason}",
+            always(says("A", finish_reason=reason)),
+            row={"truncated": True, "finish_reason": "length"},
+        )
+        for reason in ("MAX_TOKENS", "model_context_window_exceeded")
     ),
     Behaviour(
         "no choices", once(http(BLOCKED)), ("A", None, "A"), error="blocked", calls=3, paid=3
@@ -156,7 +204,7 @@ BEHAVIOURS = [
     Behaviour("a wrong key", always(error(401, "bad\nkey")), stopped=WRONG_KEY, calls=1),
     Behaviour(
         "no money",
-        lambda body, before: error(402, "Insufficient Balance") if before else says(),
+        after_one(error(402, "Insufficient Balance")),
         ("A",),
         stopped="no quota left",
         calls=2,
@@ -168,8 +216,34 @@ BEHAVIOURS = [
             ("x", "billing_not_active"),
             ("You exceeded your current quota, please check your plan and billing details.", ""),
             ("Quota exceeded for metric: requests, limit: 0. Please retry in 20s.", ""),
+            ("余额不足或无可用资源包,请充值。", "1113"),
         )
     ),
+    *(
+        Behaviour(
+            f"no money, {status}: {words}",
+            after_one(error(status, words, code=code)),
+            ("A",),
+            stopped="no quota left",
+            calls=2,
+        )
+        for status, words, code in (
+            (400, "Your credit balance is too low to access the API.", ""),
+            (400, "Billing hard limit has been reached", "billing_hard_limit_reached"),
+            (400, "Budget has been exceeded! Current cost: 10", ""),
+            (400, "Access denied, your account is not in good standing.", "Arrearage"),
+            (403, "Sorry, your account balance is insufficient", ""),
+            (403, "Key limit exceeded (total limit).", ""),
+            (403, "Your team has used all available credits.", ""),
+        )
+    ),
+    *(
+        Behaviour(f"a wrong key, 400: {words}", always(error(400, words)), stopped=WRONG_KEY)
+        for words in ("API key not valid. Please pass a valid API key.", "Invalid API key")
+    ),
+    Behaviour("a web page", always(http(PAGE)), stopped="a web page: Log in", calls=1, paid=0),
+    Behaviour("a page once", once(http(PAGE)), calls=4, paid=3),
+    Behaviour("no such method", always(error(405, "No")), stopped="--api-base", calls=1),
     *(
         Behaviour(f"no model: {words}", always(error(status, words, code=code)), stopped=NO_MODEL)
         for status, words, code in (
@@ -193,6 +267,19 @@ BEHAVIOURS = [
         paid=2,
     ),
     *(
+        Behaviour(words, once(http(body, status)), ("A", None, "A"), f"({status}: {words})")
+        for status, words, body in (
+            (413, "a web page: Too Large", b"<html>\n<head><title>Too Large</title></head></html>"),
+            (422, "Field required", {"detail": [{"loc": ["body"], "msg": "Field required"}]}),
+            (500, "Input is too long for it", {"message": "Input is too long for it"}),
+            (
+                400,
+                "Provider refused: odd",
+                {"error": {"message": "Provider refused", "metadata": {"raw": '{"msg": "odd"}'}}},
+            ),
+        )
+    ),
+    *(
         Behaviour(f"{status} for a moment", once(error(status, "busy")), calls=4, paid=3)
         for status in (408, 409, 425, 429, 498, 500, 502, 503, 529)
     ),
@@ -206,11 +293,39 @@ BEHAVIOURS = [
         paid=2,
     ),
     Behaviour(
-        "a long wait in words",
-        once(error(429, "Please try again in 9m38s.")),
-        ("A",),
-        stopped="asks to wait until",
-        calls=2,
+        "an error in place of the reply",
+        once(http({"object": "error", "message": "maximum context length is 4", "code": 40303})),
+        ("A", None, "A"),
+        error="maximum context length",
+        paid=2,
+    ),
+    *(
+        Behaviour(f"inside: {words}", always(http(refused_inside(words))), stopped=stopped, paid=0)
+        for words, stopped in (("insufficient balance", "no quota left"), ("login fail", WRONG_KEY))
+    ),
+    Behaviour("a limit inside", once(http(refused_inside("rate limit"))), calls=4, paid=3),
+    *(
+        Behaviour(
+            f"a long wait: {words} {headers}",
+            once(http({"error": {"message": words}}, 429, **headers)),
+            ("A",),
+            stopped="asks to wait until",
+            calls=2,
+        )
+        for words, headers in (
+            ("Please try again in 9m38s.", {}),
+            ("Please try again in 5 minutes.", {}),
+            ("Retry after 1 hour", {}),
+            ("Try again in 2 hours and 3 minutes.", {}),
+            ("slow", {"Retry_After": "300s"}),
+            ("slow", {"retry_after_ms": "300000"}),
+        )
+    ),
+    Behaviour(
+        "the exact wait wins",
+        once(http({}, 429, Retry_After="300", retry_after_ms="10")),
+        calls=4,
+        paid=3,
     ),
     # The bill
     Behaviour(
@@ -220,7 +335,7 @@ BEHAVIOURS = [
     ),
     Behaviour(
         "counts as text",
-        always(says(usage={"prompt_tokens": "9", "completion_tokens": 2.0})),
+        always(says(usage={"prompt_tokens": "9.0", "completion_tokens": 2.0})),
         row={"usage.prompt_tokens": 9, "usage.completion_tokens": 2},
     ),
     Behaviour(
@@ -228,10 +343,20 @@ BEHAVIOURS = [
         always(says(usage={"input_tokens": 9, "output_tokens": 2, "cached_tokens": 4})),
         row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
     ),
-    Behaviour(
-        "the provider states the cost",
-        always(says(usage={"prompt_tokens": 9, "completion_tokens": 2, "cost": 0.25})),
-        row={"usage.cost_usd": 0.25},
+    *(
+        Behaviour(
+            f"the provider states the cost: {cost}",
+            always(says(usage={"prompt_tokens": 9, "completion_tokens": 2, **cost})),
+            row={"usage.cost_usd": 0.25},
+        )
+        for cost in (
+            {"cost": 0.25},
+            {"cost": "0.25"},
+            {"cost": 0, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.25}},
+            {"cost": 0.25, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.25}},
+            {"cost_in_usd_ticks": 2_500_000_000},
+            {"estimated_cost": 0.25},
+        )
     ),
 ]
 

@@ -123,6 +123,7 @@ UNKNOWN = (None,) * 5
         ({"total_tokens": 13}, UNKNOWN),
         ({"reasoning_tokens": 5}, UNKNOWN),
         ({"prompt_cache_hit_tokens": 11}, UNKNOWN),
+        ({"total_tokens": 25, "cache_read_input_tokens": 11}, (21, 4, 11, None, None)),
         ({"cache_read_input_tokens": 6, "cache_creation_input_tokens": 5}, UNKNOWN),
     ],
 )
