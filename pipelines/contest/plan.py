@@ -53,6 +53,7 @@ from .entrants import (
     FEWEST_FOR_DEMOS,
     FIRST_SAMPLES,
     PAPERS,
+    TALK,
     Entrant,
     default_field,
     entrant_named,
@@ -69,6 +70,9 @@ RUNS = Path("runs")
 FEWEST_QUESTIONS = 4
 CONFIRMED_FROM, CONFIRMED_SHARE, FEWEST_CONFIRMED = 300, 5, 60
 """With at least this many questions, one in five (at least 60) is kept for the confirmation."""
+
+JUDGE = "judge="
+"""What an LM is named after that judges the two who talk."""
 
 MANY, MARGIN, NARROW = 600, 0.05, 0.02
 """The default margin is 5 points, or 2 points with at least this many questions."""
@@ -207,6 +211,12 @@ class ContestPlan:
             f"{expected}{ceiling}; shows about {smallest:.0f} points or more; up to "
             f"{100 * self.margin:g} do not matter",
         ]
+        for each in self.field:
+            # Who sits where matters where LMs differ in what they know and cost.
+            seats = lms_of(each.program, each.lm)
+            if each.name == TALK and len(seats) > 1:
+                named = [f"{seat} {lm.name}" for seat, lm in seats.items()]
+                lines.append(f"{each.name}: {', '.join(named).replace('*', 'others')}")
         lines += [f"so far: {self.so_far}"] if self.so_far else []
         if self.race[0].kind == "task":
             lines.append(where_code_runs(sandbox_of(self.metric), self.request))
@@ -313,13 +323,13 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone = replace(request, lm=None)  # a list of LMs is not assigned to seats
     alone.defaults = request.defaults
     seating = Seating(alone)
-    lms = _lms(request, seating)
+    lms, judge = _lms(request, seating)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
-    field = _field(request, metric, lms, demos, seating)
+    field = _field(request, metric, lms, demos, seating, judge)
     acts = any(runs_on_workers(each.program) for each in field)
     check_cluster(request, acts, questions)
     predictors = chain.from_iterable(entrant.program.predictors() for entrant in field)
@@ -367,14 +377,16 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
     return metric.like(request.visible_check)
 
 
-def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
+def _lms(request: ContestRequest, seating: Seating) -> tuple[list[Any], Any]:
+    """The LMs of the contest, and the judge's where `judge=NAME` names one."""
     lms: Any = request.lm
-    if lms is None:
-        return [dspy.settings.lm or seating.make(None)]
     if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
     names = lms if isinstance(lms, list | tuple) else [lms]
-    return [seating.make(name) for name in names]
+    named = [name for name in names if isinstance(name, str) and name.startswith(JUDGE)]
+    judge = seating.make(named[-1].removeprefix(JUDGE), seat="judge") if named else None
+    rest = [name for name in names if name not in [*named, None]]
+    return [seating.make(name) for name in rest] or [dspy.settings.lm or seating.make(None)], judge
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
@@ -445,6 +457,7 @@ def _field(
     lms: list[Any],
     demos: list[Question],
     seating: Seating,
+    judge: Any,
 ) -> list[Entrant]:
     first, make = lms[0], seating.make
     acts = isinstance(metric, Check) and metric.answer_file is None
@@ -459,7 +472,7 @@ def _field(
     elif isinstance(request.field, str):
         if request.field not in (FAIR, PAPERS):
             raise UserError(f"there is no field {request.field!r}: choose {FAIR} or {PAPERS}")
-        entrants = default_field(lms, demos, request.seed)
+        entrants = default_field(lms, demos, request.seed, judge)
         if request.field == PAPERS:
             entrants += paper_programs(first, make)
     else:

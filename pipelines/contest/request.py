@@ -67,7 +67,8 @@ class ContestRequest(
             "--lm",
             metavar="NAME",
             help="LM of all programs, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, else "
-            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel.",
+            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel. judge=NAME "
+            "judges the two who talk; else the dearest does.",
         ),
     ] = None
     field: Annotated[

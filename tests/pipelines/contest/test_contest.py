@@ -409,6 +409,23 @@ def test_several_lms_race_alone_and_in_a_mixed_panel(tmp_path: Path) -> None:
     assert all(lm.endpoint.calls > 0 for lm in lms)
 
 
+@pytest.mark.parametrize(
+    ("lms", "judge"),
+    [
+        (["openai/gpt-4o-mini", "openai/gpt-4o"], "openai/gpt-4o"),  # the dearest
+        (["openai/gpt-4o", "openai/gpt-4o-mini"], "openai/gpt-4o"),
+        (["openai/gpt-4o", "judge=openai/gpt-4o-mini"], "openai/gpt-4o-mini"),
+    ],
+)
+def test_the_plan_says_which_lm_judges(
+    lms: list[str], judge: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    plan = plan_contest(ContestRequest(ASKED, lm=lms))
+    assert plan.lines()[-1].startswith(f"two who talk: judge {judge}, ")
+    assert len(plan.lms) == sum("=" not in lm for lm in lms)
+
+
 def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
     def mine(question: fm.Question) -> str:
         return "A"
