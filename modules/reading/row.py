@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.keyed import Keyed
-from ..base.usage import Usage, UsageFields
+from ..base.usage import CUT_OFF, Usage, UsageFields
 from .answers import Kind
 
 RowKey = tuple[str, int]
@@ -166,6 +166,19 @@ def row_state(row: ResultRow) -> str:
     if row.correct:
         return "right"
     return "unreadable" if row.answer is None else "wrong"
+
+
+def is_cut_off(row: ResultRow) -> bool:
+    """Whether a reply of an answered question was cut off."""
+    ended: Any = row.truncated or row.finish_reason in CUT_OFF
+    return row.error is None and bool(ended or row.usage.truncated_calls)
+
+
+def is_unreadable(row: ResultRow) -> bool:
+    """Whether an answered question has no answer that could be read; where a check decides, none is
+    needed.
+    """
+    return row.error is None and row.answer is None and row.decided_by != CHECK
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:

@@ -149,6 +149,9 @@ class FieldWatch:
         self.kept, self.stops = frozenset(kept), stops
         self.racing = set(range(len(prices)))
         self.withdrawn: set[int] = set()
+        self.doubted: set[int] = set()
+        """Programs of which nothing is concluded so far."""
+
         self.exits: dict[int, Exit] = {}
         self.seen = 0
         self._covered: dict[int, frozenset[int]] = {}
@@ -163,10 +166,9 @@ class FieldWatch:
     @property
     def states(self) -> dict[Pair, State]:
         """The state of each pair that can be compared."""
+        left_out = self.withdrawn | self.doubted
         return {
-            pair: watch.state
-            for pair, watch in self.pairs.items()
-            if not self.withdrawn & set(pair)
+            pair: watch.state for pair, watch in self.pairs.items() if left_out.isdisjoint(pair)
         }
 
     def withdraw(self, program: int) -> None:

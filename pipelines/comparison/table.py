@@ -25,7 +25,8 @@ class Standing:
         that of the reference; None for the reference itself. price: as a multiple of the
         reference's price; None where it is not known. note: text shown instead of the difference,
         such as `no verdict` or `out: …`. usd: dollars per question; where any row has them, the
-        table has a column of cents.
+        table has a column of cents. failures: how many answers failed or could not be read, which
+        the table has no room for.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Standing:
     price: float | None = None
     note: str = ""
     usd: float | None = None
+    failures: str = ""
 
 
 def table_lines(

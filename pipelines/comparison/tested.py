@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.base.usage import CUT_OFF, Usage, plus, total
+from ...modules.base.usage import Usage, plus, total
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
-from ...modules.reading.row import CHECK, ResultRow, score_in, taken
+from ...modules.reading.row import ResultRow, is_cut_off, is_unreadable, score_in, taken
 from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.controls import gain_part, paired_difference
 from ...modules.statistics.statistics import (
@@ -165,10 +165,7 @@ def asked_in(run: Evaluation) -> dict[str, int]:
 
 def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
     score, failed = score_in(row, least), row.error is not None
-    ended: Any = row.truncated or row.finish_reason in CUT_OFF
-
-    cut_off = not failed and bool(ended or row.usage.truncated_calls)
-    unreadable = not failed and row.answer is None and row.decided_by != CHECK
+    cut_off, unreadable = is_cut_off(row), is_unreadable(row)
     unread = unreadable or cut_off
     usage, takes = Usage.of(row.usage), taken(row)
     if takes == usage:

@@ -20,7 +20,8 @@ from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..comparison.verdict import B
+from ..comparison.comparison import Comparison
+from ..comparison.verdict import A, B
 from ..reporting.contested import RESULT, Place
 from ..runs.describe import save_with_lm
 from ..runs.lines import unmetered_line
@@ -40,7 +41,7 @@ from .plan import ContestPlan, plan_contest
 from .race import PlannedRace, Race
 from .request import ContestRequest
 from .screen import contest_line
-from .standing import free_places, places, race_verdict
+from .standing import RaceVerdict, free_places, places, race_verdict
 
 NAMED = "WINNER.txt"
 """The file in a winner's folder that names a program which no file can hold."""
@@ -242,8 +243,9 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                 chosen = comparison.recommendation.run
                 worth = improvement_words(improved, comparison, chosen, winner.name)
                 entrants |= {entrant.name: entrant for entrant in improved.entrants}
+                if chosen != winner.name:
+                    verdict = _chosen(verdict, comparison, entrants[chosen])
                 winner = entrants[chosen]
-                verdict = replace(verdict, winner=chosen)
             confirmation = confirmation_words(comparison, winner.name)
             # The field of an improved contest has its verdict from the unseen questions already.
             if improved is None and comparison.against[0].outcome == B:
@@ -251,9 +253,10 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                     verdict,
                     outcome="undecided",
                     winner=reference.name,
-                    reason=f"{verdict.reason}, but unseen questions contradict it",
+                    reason=f"{verdict.reason}, but {confirmation}",
+                    advice=" for now: unseen questions contradict the race",
                 )
-                winner = reference
+                winner, confirmation = reference, ""
     looks, plans = _noted(run.folder)
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
@@ -297,6 +300,22 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     again = partial(_again, plan, run.folder)
     taken = ready(winner) if finished else None
     return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)
+
+
+def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> RaceVerdict:
+    """The verdict on another program than the race's winner, which unseen questions chose."""
+    why = f"on unseen questions {chosen.name} is the cheapest that nothing is shown to beat"
+    beats = any(pair.a == chosen.name and pair.outcome == A for pair in comparison.against)
+    # Only the race has the opponent that a team has to beat.
+    better = beats and (verdict.outcome == "better" or not chosen.team)
+    return replace(
+        verdict,
+        outcome="better" if better else "undecided",
+        winner=chosen.name,
+        reason=f"{verdict.reason}; {why}",
+        advice=f" for now: {why}",
+        open="",
+    )
 
 
 def _standings(race: Race) -> list[Place]:

@@ -18,6 +18,7 @@ from ...modules.protocols.short_names import short_name
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
+from ..lms.foreign import billed_as
 from ..programs.build import MakeLM
 from ..programs.resolve import program_of
 from ..programs.seats import program_given
@@ -108,12 +109,14 @@ def lm_alone(lm: Any, name: str = ONE) -> Entrant:
     return Entrant(name, SingleAgent("simple"), lm)
 
 
-def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> list[Entrant]:
+def default_field(
+    lms: Sequence[Any], demos: Sequence[Question], seed: int, judge: Any = None
+) -> list[Entrant]:
     """The six programs of one LM. For several LMs: each one alone, a mixed panel, and two that
-    talk.
+    talk. `judge` is the LM that decides between these two, if it is not the LM or the dearest.
     """
     if len(lms) > 1:
-        return _mixed_field(lms)
+        return _mixed_field(lms, judge)
     (lm,) = lms
     field = [lm_alone(lm), Entrant(STEPS, SingleAgent("cot"), lm)]
     if demos:
@@ -121,7 +124,8 @@ def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> l
         field.append(Entrant(EXAMPLES, shown, lm))
     # Two of its members are also programs of the field; the calls of both are made only once.
     panel = Ensemble(["simple", "cot", "self_ask"])
-    talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind")
+    lms_of_talk = {"judge": judge} if judge is not None else None
+    talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=lms_of_talk)
     return [
         *field,
         fair_opponent(lm_alone(lm), FIRST_SAMPLES),
@@ -130,7 +134,7 @@ def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> l
     ]
 
 
-def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
+def _mixed_field(lms: Sequence[Any], judge: Any) -> list[Entrant]:
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
     names = distinct([lm_title(lm) for lm in lms])
@@ -140,7 +144,7 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
         # They make a panel of three, with the first again: by another strategy, since the same
         # agent would only vote twice.
         members.append(SingleAgent("simple", lm=lms[0]))
-    seats = {"intuitive": lms[0], "reasoner": lms[1], "judge": lms[0]}
+    seats = {"intuitive": lms[0], "reasoner": lms[1], "judge": judge or max(lms, key=_price)}
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=seats)
     return [
         *alone,
@@ -148,6 +152,12 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
         Entrant(MIXED, Ensemble(members), lms[0], team=True),
         Entrant(TALK, talk, lms[0], team=True),
     ]
+
+
+def _price(lm: Any) -> float:
+    """What a token of prompt and one of reply cost; 0 where it is not known."""
+    prices = billed_as(lm).prices
+    return prices.prompt + prices.completion if prices else 0.0
 
 
 def lm_title(lm: Any) -> str:

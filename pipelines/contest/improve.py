@@ -121,10 +121,7 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     )
     if best is None or sum(best.scores.values()) <= own:
         return []
-    other = Deliberation(
-        program.roles, "majority", best.rounds, opening=program.opening, seed=program.seed
-    )
-    return [replace(entrant, name=best.name, program=other)]
+    return [replace(entrant, name=best.name, program=program.voted(best.rounds))]
 
 
 def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:

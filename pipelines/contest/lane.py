@@ -13,7 +13,7 @@ from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.sync import run_sync
 from ...modules.base.usage import price_unit
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow, score_in, taken
+from ...modules.reading.row import ResultRow, is_cut_off, is_unreadable, score_in, taken
 from ..base.budget import BudgetSpent
 from ..base.run_files import Manifest
 from ..evaluation.answering import each_in_turn
@@ -47,7 +47,7 @@ class Answer:
         # The bounds of the watch hold for scores between 0 and 1 alone.
         scale = plan.metric.scale
         score = scale.share(score_in(row, scale.least))
-        unread = row.error is None and row.answer is None
+        unread = is_unreadable(row) or is_cut_off(row)
         return cls(min(1.0, max(0.0, score)), taken(row), row.error, unread, row.answer)
 
     @classmethod

@@ -148,6 +148,10 @@ class Contest(ContestResult, ShownResult):
         lines = [*table, "", *self.sentences]
         if improved := self.result.get("improved"):
             lines.append(improved)
+        failures = [f"{row.name} {row.failures}" for row in self.asked if row.failures]
+        if failures:
+            what = "Failed answers are left out, unreadable ones are wrong"
+            lines.append(f"{what}: {'; '.join(failures)}.")
         commands = {
             **winner_commands(self),
             "report": f"folkmoot report {shlex.quote(str(self.folder))}",

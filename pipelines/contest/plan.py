@@ -52,6 +52,7 @@ from .entrants import (
     FEWEST_FOR_DEMOS,
     FIRST_SAMPLES,
     PAPERS,
+    TALK,
     Entrant,
     default_field,
     entrant_named,
@@ -68,6 +69,9 @@ RUNS = Path("runs")
 FEWEST_QUESTIONS = 4
 CONFIRMED_FROM, CONFIRMED_SHARE, FEWEST_CONFIRMED = 300, 5, 60
 """With at least this many questions, one in five (at least 60) is kept for the confirmation."""
+
+JUDGE = "judge"
+"""The name that `--lm judge=NAME` gives the LM that judges the two who talk."""
 
 MANY, MARGIN, NARROW = 600, 0.05, 0.02
 """The default margin is 5 points, or 2 points with at least this many questions."""
@@ -206,6 +210,12 @@ class ContestPlan:
             f"{expected}{ceiling}; shows about {smallest:.0f} points or more; up to "
             f"{100 * self.margin:g} do not matter",
         ]
+        for each in self.field:
+            # Who sits where matters where LMs differ in what they know and cost.
+            seats = lms_of(each.program, each.lm)
+            if each.name == TALK and len(seats) > 1:
+                named = [f"{seat} {lm.name}" for seat, lm in seats.items()]
+                lines.append(f"{each.name}: {', '.join(named).replace('*', 'others')}")
         lines += [f"so far: {self.so_far}"] if self.so_far else []
         if self.race[0].kind == "task":
             lines.append(where_code_runs(sandbox_of(self.metric), self.request))
@@ -367,7 +377,9 @@ def _visible(request: ContestRequest, metric: Metric) -> Check | None:
 
 
 def _lms(request: ContestRequest, seating: Seating) -> tuple[list[Any], dict[str, Any]]:
-    """The LMs of the field, and those of names of models that the user's own programs send."""
+    """The LMs of the field; and, by name, the judge's, and those of models that the user's own
+    programs name.
+    """
     lms: Any = request.lm
     if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
@@ -449,10 +461,11 @@ def _field(
     seating: Seating,
 ) -> list[Entrant]:
     first, make = lms[0], seating.make
+    models = {name: lm for name, lm in named.items() if name != JUDGE}
     own = partial(
         own_programs,
         lm=first,
-        named=named,
+        named=models,
         make_lm=make,
         pass_env=request.pass_env,
         roles=request.roles,
@@ -469,7 +482,7 @@ def _field(
     elif isinstance(request.field, str):
         if request.field not in (FAIR, PAPERS):
             raise UserError(f"there is no field {request.field!r}: choose {FAIR} or {PAPERS}")
-        entrants = default_field(lms, demos, request.seed)
+        entrants = default_field(lms, demos, request.seed, named.get(JUDGE))
         if request.field == PAPERS:
             entrants += paper_programs(first, make)
     else:
@@ -481,9 +494,9 @@ def _field(
     entrants += [replace(entrant, added=True) for entrant in own(request.added)]
     baseline = _baseline(request, entrants, own)
     every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
-    if named and not any(entrant.program.metered for entrant in every):
+    if models and not any(entrant.program.metered for entrant in every):
         raise UserError(
-            f"--lm gives the model {', '.join(named)} its own LM, and no program here is metered: "
+            f"--lm gives the model {', '.join(models)} its own LM, and no program here is metered: "
             "add yours with --with, or drop it"
         )
     return field_of(

@@ -15,7 +15,7 @@ from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.usage import UNITS
 from ...modules.reading.question import Question
-from ...modules.statistics.field import FEWEST, FieldWatch
+from ...modules.statistics.field import FEWEST, Exit, FieldWatch
 from ..base.budget import BudgetSpent
 from ..base.wording import counted, paused, shortened, too_many_failed
 from ..comparison.matched import samples_for
@@ -115,6 +115,11 @@ class Race:
         """The places of the reference and the fair opponent."""
         return [place for place, lane in enumerate(self.watched) if lane.entrant.kept]
 
+    def cluster_of(self, question: Question) -> str | None:
+        """What the question belongs to, where the data set says so."""
+        cluster = question.meta.get(self.plan.cluster or "")
+        return None if cluster is None else str(cluster)
+
     def _all_answered(self, question: Question) -> bool:
         return all(question.id in lane.answers for lane in self.asked)
 
@@ -147,8 +152,7 @@ class Race:
                 self._round()
             if self.ended == "questions":
                 assert self.watch is not None
-                self.watch.last_look()
-                self._leave()
+                self._leave(self.watch.last_look())
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
@@ -368,25 +372,27 @@ class Race:
             for place, lane in enumerate(self.watched):
                 for answer in lane.given_to([question]).values():
                     answers[place] = answer.score
-            cluster = question.meta.get(self.plan.cluster or "")
-            self.watch.update(answers, None if cluster is None else str(cluster))
+            self.watch.update(answers, self.cluster_of(question))
             if len(set(answers.values())) > 1:
                 self.latest = self._differs(question)
         self.seen = until
         self._withdraw()
         self.course += self._steps()
-        self._leave()
+        self._leave(self.watch.decide())
         self.tell(self)
 
     def _withdraw(self) -> None:
         """Let programs leave of whose questions too many failed; without the reference, the race
-        ends.
+        ends. Of those whose answers too often cannot be read so far, nothing is concluded.
         """
         assert self.watch is not None
         seen = self.questions[: self.seen]
         for place, name in enumerate(self.order):
             lane = self.lanes[name]
             failed = lane.failed(seen)
+            self.watch.doubted.discard(place)
+            if too_many_failed(lane.unread(seen), len(seen)):
+                self.watch.doubted.add(place)
             if self.seen < FEWEST or lane.out or not too_many_failed(failed, len(seen)):
                 continue
             # Failures are no evidence about the program: they neither beat it nor spare it.
@@ -414,14 +420,13 @@ class Race:
                 high=gap.high,
             )
 
-    def _leave(self) -> None:
-        """Let decided programs leave the race, and note why."""
-        assert self.watch is not None
-        for each in self.watch.decide():
+    def _leave(self, exits: Sequence[Exit]) -> None:
+        """Note why decided programs leave the race."""
+        for each in exits:
             by = self.order[each.by]
             why = f"{by} is better"
             if each.why != "beaten":
-                why = f"{by} is within {100 * self.plan.margin:g} points, cheaper"
+                why = f"not {100 * self.plan.margin:g} points better than {by}, no cheaper"
             self.lanes[self.order[each.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
@@ -440,3 +445,9 @@ class Race:
         new = list(takewhile(self._all_answered, self.questions[self.seen :]))
         if new:
             self._look(self.seen + len(new))
+        for place in self.watch.doubted if self.watch else ():
+            lane = self.watched[place]
+            if self.seen >= FEWEST and lane.out is None and not lane.entrant.reference:
+                self.watch.withdraw(place)
+                unread = lane.unread(self.questions[: self.seen])
+                lane.out = f"not compared: {unread} of {self.seen:,} answers could not be read"

@@ -67,8 +67,9 @@ class ContestRequest(
             "--lm",
             metavar="NAME",
             help="LM of all programs, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, else "
-            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel. "
-            "MODEL=NAME: the LM of a model that your own program names.",
+            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel. judge=NAME "
+            "judges the two who talk, else the dearest does; MODEL=NAME is the LM of a model that "
+            "your own program names.",
         ),
     ] = None
     field: Annotated[

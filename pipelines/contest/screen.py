@@ -19,7 +19,7 @@ WIDTH = 80
 
 def contest_line(race: Race) -> ProgressLine:
     """Where a contest stands, as a picture and as a line."""
-    standings = places(race)
+    standings = places(race, so_far=True)
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
     reasons = [f" ({each.reason})" if each.reason else "" for each in standings]

@@ -8,11 +8,12 @@ from statistics import fmean
 from typing import Any
 
 from ...modules.base.usage import UNITS, total
-from ...modules.statistics.anytime import mean_sequence, sampled_interval
+from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
 from ...modules.statistics.statistics import Difference, Estimate, wilson
-from ..base.wording import counted, signed, too_many_failed
+from ..base.wording import counted, rounded_money, signed, too_many_failed
 from ..reporting.contested import Outcome, Place
+from .entrants import TIMES
 from .free import Free
 from .lane import Lane, unit_of
 from .race import Race
@@ -20,15 +21,19 @@ from .race import Race
 FREE_ALPHA = 0.05
 
 
-def places(race: Race) -> list[Place]:
-    """The standings of the programs that were asked, those that are racing first."""
+def places(race: Race, *, so_far: bool = False) -> list[Place]:
+    """The standings of the programs that were asked, those that are racing first; `so_far` with
+    answers to questions that others have not answered yet.
+    """
+    # Beside a difference, scores over other questions would contradict it.
+    questions = race.questions[: None if so_far or not race.seen else race.seen]
     lanes = race.watched or list(race.lanes.values())
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
     unit = unit_of(lanes)
     base = reference.per_question(unit)
     rows = []
     for place, lane in enumerate(lanes):
-        scores = lane.right(race.questions)
+        scores = lane.right(questions)
         share = _rate(scores)
         row = Place(
             name=lane.entrant.name,
@@ -42,7 +47,8 @@ def places(race: Race) -> list[Place]:
             multiple=(lane.per_question(unit) or 0.0) / base if base else None,
             state="racing" if lane.out is None else "out",
             reason=lane.out or "",
-            failed=lane.failed(race.questions),
+            failed=lane.failed(questions),
+            unread=lane.unread(questions),
             reference=lane.entrant.reference,
             fair=lane.entrant.fair,
             team=lane.entrant.team,
@@ -122,58 +128,70 @@ def _rate(scores: Sequence[float]) -> Estimate:
 class RaceVerdict:
     """The verdict: the outcome, the program to take, and why.
 
-    `advice` says why to take the winner. `bound` says how much better the dearest team may be. For
-    an undecided contest, `needed` and `needed_usd` predict how many more questions and dollars
-    would decide it.
+    `advice` follows the name of the program to take. `open` is the program that may still be
+    better, and by how much. For an undecided contest, `needed` and `needed_usd` predict how many
+    more questions and dollars would decide it.
     """
 
     outcome: Outcome
     winner: str
     reason: str
     advice: str = ""
-    bound: str = ""
+    open: str = ""
     needed: int | None = None
     needed_usd: float | None = None
 
 
 def race_verdict(race: Race) -> RaceVerdict:
-    """The verdict of a race as it stands."""
+    """The verdict of a race as it stands, on the program to take: it is better if it is shown to
+    beat the reference and, as a team, one prompt asked as often as its bill allows.
+    """
     watch, names, margin = race.watch, race.order, race.plan.margin
     if watch is None or not watch.seen:
         name = next(iter(names), race.plan.field[0].name)
-        return RaceVerdict("undecided", name, "there are no answers to go by yet")
-    lanes, kept, winner = race.watched, race.kept, watch.recommended
-    seen = counted(watch.seen, "question")
+        return RaceVerdict("undecided", name, "there are no answers to go by yet", " for now")
+    winner, seen = watch.recommended, counted(watch.seen, "question")
+    team = race.watched[winner].entrant.team
+    rivals = [place for place in race.kept if team or place == race.reference]
+    beaten = [place for place in rivals if watch.better(winner, place)]
     others = sorted(watch.racing - {winner})
-    advice = _advice(race, watch, lanes, winner)
-    unread = _unread(race, [lanes[place] for place in {winner, *kept}])
-    beats_all = winner not in kept and all(watch.better(winner, place) for place in kept)
-    if beats_all and not unread:
-        beaten = " and than ".join(names[place] for place in kept)
-        by = _points(watch.against(winner, kept[0]))
-        reason = f"{names[winner]} is better than {beaten} ({by}, {seen})"
-        return RaceVerdict("better", names[winner], reason, advice)
-    bound = _bound(race, watch, lanes, winner)
-    if watch.seen >= FEWEST and all(_not_worth_it(watch, place, margin) for place in others):
+    unread = _unread(race, winner, rivals)
+    advice, reason = _advice(race, winner, beaten), ""
+    if beaten:
+        by = _points(watch.against(winner, beaten[0]))
+        than = " and than ".join(names[place] for place in beaten)
+        reason = f"{names[winner]} is better than {than} ({by}, {seen})"
+    # The money may end before there is a fair opponent: then no team has won.
+    if beaten == rivals and len(rivals) > team and not unread:
+        leads = [place for place in others if watch.against(place, winner).difference > 0]
+        still_open = _open(race, winner, leads) + (", not shown to be better" if leads else "")
+        return RaceVerdict("better", names[winner], reason, f": {advice}", still_open)
+    worth = [place for place in others if not _not_worth_it(watch, place, margin)]
+    if watch.seen >= FEWEST and not (worth or beaten or unread or watch.withdrawn):
         reason = (
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
             f"than {100 * margin:g} points better than a cheaper one ({seen})"
         )
-        return RaceVerdict("not worth it", names[winner], reason, advice, bound)
-    left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
-    reason = f"after {seen}, 1 program is left: {left}"
-    if others:
-        reason = f"after {seen}, {1 + len(others)} programs are left: {left}"
-    if beats_all:
+        return RaceVerdict("not worth it", names[winner], reason, f": {advice}")
+    if beaten:
+        left = [names[place] for place in rivals if place not in beaten]
+        reason += (
+            f", but not shown to be better than {' and '.join(left) or f'one prompt asked {TIMES}'}"
+        )
+    else:
+        left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
+        programs = "1 program is" if not others else f"{1 + len(others)} programs are"
+        reason = f"after {seen}, {programs} left: {left}"
+    if unread:
         reason = f"{unread}, so nothing can be concluded"
-    if race.ended == "decided":
+    elif race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
-    verdict = RaceVerdict("undecided", names[winner], reason, advice, bound)
-    if not others:
+    advice = f" for now: {advice}; nothing is shown to beat it"
+    verdict = RaceVerdict("undecided", names[winner], reason, advice, _open(race, winner, others))
+    if not others or unread:
         return verdict
-    challenger = max(others, key=lambda place: sum(watch.differences(place, winner)))
-    needed = watch.needed(challenger, winner)
-    costs: list[Any] = [lanes[place].per_question("cost_usd") for place in watch.racing]
+    needed = watch.needed(_ahead(watch, winner, others), winner)
+    costs: list[Any] = [lane.per_question("cost_usd") for lane in race.asked]
     if needed is None or None in costs:
         return replace(verdict, needed=needed)
     usd = max(0, needed - watch.seen) * race.plan.request.times * sum(costs)
@@ -185,27 +203,57 @@ def _points(gap: Difference) -> str:
     return f"{by} points, {low} to {high}"
 
 
-def _advice(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
-    """Why to take the winner, to be read after its name."""
-    place = race.reference
-    if winner == place or not watch.better(winner, place):
-        return "it is the cheapest that nothing is shown to beat"
-    both = counted(len(watch.differences(winner, place)), "question")
-    own, other = (fmean(lanes[each].right(race.questions)) for each in (winner, place))
-    return (
-        f"it beats {race.order[place]}, {own:.0%} right against {other:.0%} "
-        f"({_points(watch.against(winner, place))}, {both}), and nothing dearer is shown to beat it"
-    )
+def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
+    """How often the winner is right, and those that it beats; alone, with its price."""
+    lanes, questions = race.watched, race.questions[: race.seen]
+    scores = [lane.right(questions) for lane in lanes]
+    right = [f"{fmean(each or [0.0]):.0%}" for each in scores]
+    if beaten:
+        others = " and ".join(f"{right[place]} for {race.order[place]}" for place in beaten)
+        return f"{right[winner]}, against {others}, on {counted(len(scores[winner]), 'question')}"
+    usd = lanes[winner].per_question("cost_usd")
+    return right[winner] + (f", {rounded_money(1000 * usd)} per 1,000" if usd else "")
 
 
-def _unread(race: Race, lanes: Sequence[Lane]) -> str:
-    """A clause on the program of whose answers too many could not be read; empty without one."""
-    seen = race.questions[: race.seen]
-    for lane in lanes:
-        unread = lane.unread(seen)
+def _ahead(watch: FieldWatch, winner: int, others: Sequence[int]) -> int:
+    """The one of the others that is furthest ahead of the winner."""
+    return max(others, key=lambda place: sum(watch.differences(place, winner)))
+
+
+def _open(race: Race, winner: int, others: Sequence[int]) -> str:
+    """The other program that may be better than the winner, with the difference and its ends."""
+    if race.watch is None or not others:
+        return ""
+    best = _ahead(race.watch, winner, others)
+    by, low, high = (signed(end, decimals=0) for end in race.watch.against(best, winner))
+    return f"{race.order[best]}, {by} [{low}, {high}]"
+
+
+def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
+    """A clause on answers that were cut off or could not be read, where they are too many or may
+    be the whole difference; empty where they do no harm.
+    """
+    assert race.watch is not None
+    seen, lanes = race.questions[: race.seen], race.watched
+    for place in {winner, *rivals}:
+        unread = lanes[place].unread(seen)
         if too_many_failed(unread, len(seen)):
-            answers = counted(len(seen), "answer")
-            return f"{unread} of {answers} of {lane.entrant.name} could not be read"
+            answers = f"{unread} of {counted(len(seen), 'answer')} of {race.order[place]}"
+            return f"{answers} could not be read"
+    for place in rivals:
+        unread = lanes[place].unread(seen) + lanes[winner].unread(seen)
+        if not unread or not race.watch.better(winner, place):
+            continue
+        # The same watch, had the winner's unread answers been wrong and the other's right.
+        again = PairWatch(race.planned or None, race.watch.alpha)
+        own, other = lanes[winner].given_to(seen), lanes[place].given_to(seen)
+        for question in seen:
+            if question.id in own and question.id in other:
+                won, lost = own[question.id], other[question.id]
+                difference = won.score * (not won.unread) - max(lost.score, float(lost.unread))
+                again.update(difference, race.cluster_of(question))
+        if again.state != "a" and again.last_look() != "a":
+            return f"{counted(unread, 'answer')} could not be read, which may be all the difference"
     return ""
 
 
@@ -216,15 +264,3 @@ def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
         (watch.prices[other], other) < rank and watch.at_most(place, other, margin)
         for other in watch.racing
     )
-
-
-def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
-    """A bound on how much better than the program to take any team may be."""
-    teams = [place for place, lane in enumerate(lanes) if lane.entrant.team and place != winner]
-    if not teams:
-        return ""
-    best = max(teams, key=lambda team: watch.interval(team, winner).high)
-    high = watch.interval(best, winner).high
-    if high <= 0:
-        return f"{race.order[best]} is no better than {race.order[winner]}"
-    return f"{race.order[best]} may be up to {100 * high:.0f} points better, not more"

@@ -14,7 +14,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.usage import UsageFields
 from ...modules.statistics.statistics import Estimate
 from ..base.journal import read_object
-from ..base.wording import counted, money
+from ..base.wording import counted, rounded_money
 from ..comparison.table import Standing
 from ..plots.comparison import interval_plot
 from ..runs.manifest import CONTEST
@@ -42,8 +42,8 @@ class Place:
     `listed` ends are for all questions of the contest, equal once all were asked. `usd`, `tokens`
     and `calls` are its cost per question with every call at its price, None where unknown;
     `multiple` is that cost divided by the reference's. `failed` questions are neither right nor
-    wrong, and not among `n`. A program that has left says why in `reason`. A `free` one was never
-    asked: its answers follow from those of others.
+    wrong, and not among `n`; `unread` answers are wrong. A program that has left says why in
+    `reason`. A `free` one was never asked: its answers follow from those of others.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Place:
     state: Literal["racing", "out", "free"] = "racing"
     reason: str = ""
     failed: int = 0
+    unread: int = 0
     reference: bool = False
     fair: bool = False
     team: bool = False
@@ -76,13 +77,11 @@ class Place:
             difference = Estimate(
                 self.difference, self.difference_low or 0.0, self.difference_high or 0.0
             )
-        note = ""
-        if self.reason and not self.reference:
-            note = f"out: {self.reason}"
-        elif self.failed:
-            note = f"{self.failed} failed"
+        note = f"out: {self.reason}" if self.reason and not self.reference else ""
         score = Estimate(self.right, self.low, self.high)
-        return Standing(self.name, score, difference, self.multiple, note, self.usd)
+        counts = {"failed": self.failed, "could not be read": self.unread}
+        failures = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return Standing(self.name, score, difference, self.multiple, note, self.usd, failures)
 
 
 _PLACES, _COURSE = TypeAdapter(list[Place]), TypeAdapter(list[Step])
@@ -161,36 +160,24 @@ def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
     if not result["finished"]:
         yield f"{_capital(str(result['stopped']))}."
         return
-    yield _take(result)
+    name, why = result["winner"], result["advice"]
+    if result["confirmation"]:
+        why = f": {result['confirmation']}"
+    elif result["chosen_on_same"]:
+        why += "; chosen and measured on the same questions: expect 1–3 points less"
+    yield f"Take {name}{why}."
     yield f"{_capital(result['outcome'])}: {result['reason']}."
-    if result["outcome"] == "undecided":
-        yield _prediction(result)
-    elif result["bound"]:
-        yield f"{_capital(result['bound'])}."
+    if result["open"]:
+        yield f"Open: {result['open']}{_prediction(result)}."
 
 
 def _prediction(result: Mapping[str, Any]) -> str:
     needed, usd = result["needed"], result["needed_usd"]
-    parts = []
-    if needed is not None:
-        more = f" ({money(usd)} more)" if usd else ""
-        parts.append(f"about {counted(needed, 'question')}{more} would decide it")
-    if result["bound"]:
-        parts.append(result["bound"])
-    return f"{_capital('; '.join(parts))}." if parts else ""
-
-
-def _take(result: Mapping[str, object]) -> str:
-    name, confirmed = result["winner"], result["confirmation"]
-    advice = result.get("advice") or "it is the cheapest that nothing is shown to beat"
-    if confirmed:
-        return f"Take {name}: {confirmed}."
-    if result["chosen_on_same"]:
-        return (
-            f"Take {name}: {advice}; chosen and measured on the same questions: expect "
-            "1–3 points less."
-        )
-    return f"Take {name}: {advice}."
+    if needed is None:
+        return ""
+    more = max(1, needed - result["questions"])
+    price = f" ({rounded_money(usd)})" if usd else ""
+    return f"; about {counted(more, 'more question')}{price} would decide"
 
 
 def _capital(text: str) -> str:

@@ -85,7 +85,7 @@ def test_train_selector(tmp_path: Path) -> None:
 
 def test_demo(tmp_path: Path, scripted: ScriptedServer) -> None:
     said = asked("demo.py", scripted, "--limit", 6)
-    for name in ("step by step", "panel of three", "two who talk", "Take one prompt: "):
+    for name in ("step by step", "panel of three", "two who talk", "Take one prompt for now: "):
         assert name in said
     assert (tmp_path / "runs/demo/6-scripted/winner/program.json").exists()
     contest = said.partition("Recorded: ")[2]

@@ -157,6 +157,17 @@ class Deliberation(
         if named_here:
             self.refuse_idle_role()
 
+    def voted(self, rounds: int) -> Deliberation:
+        """A copy, with the same prompts and LMs, of so many rounds at most, in which a vote decides
+        instead of a judge.
+        """
+        other: Deliberation = self.deepcopy()
+        other.max_rounds, other.rule = rounds, chosen("majority", self.names, self.seed)
+        other.tie_break, other.ties = other.rule.name, other.rule.ties
+        other.judge = other.picker = None
+        other.own_roles = {name: role for name, role in self.own_roles.items() if name != "judge"}
+        return other
+
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript = await self._blind_round(task) if self.opening == "blind" else []
         rounds = 1 if transcript else 0

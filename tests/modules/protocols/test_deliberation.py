@@ -214,3 +214,26 @@ def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted:
         replay(in_turn, opening="blind")
     with pytest.raises(fm.UserError, match="began blind"):
         replay(blind, opening="in_turn")
+
+
+def test_a_vote_instead_of_the_judge_keeps_prompts_roles_and_lms(scripted: Any) -> None:
+    """An improved contest asked another program: without the user's roles, prompts and LMs."""
+    other = fm.lm("openai/other", api_base=scripted.url)
+    mine = {"instruction": "You bake.", "outputs": {"answer": "the answer"}}
+    talk = fm.Deliberation(
+        ["intuitive", "baker"],
+        own_roles={"baker": mine, "judge": mine},
+        prompts={"intuitive": "Be quick."},
+        lms={"baker": other},
+        opening="blind",
+    )
+    voted = talk.voted(1)
+    roles = {"baker": talk.describe()["own_roles"]["baker"]}
+    assert voted.describe() == {
+        **talk.describe(),
+        "own_roles": roles,
+        "tie_break": "majority",
+        "max_rounds": 1,
+    }
+    assert list(voted.seats()) == ["intuitive", "baker"]
+    assert voted.seats()["baker"].predict.lm.model == other.model
