@@ -305,7 +305,7 @@ def read_passed(text: str, endpoint: AskedEndpoint, read: Callable[[str], Reply]
         reply = read(text)
         # A failed reply of OpenAI's responses has an error and usage, and is a reply.
         if reply.body is not None and not reply.body.get("usage"):
-            _raise_error_in(reply.body, endpoint)
+            _raise(error_instead(reply.body), endpoint)
         return reply
     except _UNREADABLE as problem:
         if isinstance(problem, CallError):  # some are errors of the user's, too
