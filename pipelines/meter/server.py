@@ -12,6 +12,7 @@ import asyncio
 import codecs
 import json
 import logging
+import re
 import secrets
 import socket
 import threading
@@ -57,6 +58,9 @@ HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
 
 COUNTS = (*sorted(LIMITS), "max_output_tokens", "n", "best_of")
 """What a request may say of how much comes back."""
+
+_NO_PART = re.compile("model$|stream")
+"""The request fields that do not make it another request."""
 
 GRACE_SECONDS = 10.0
 """The time that calls may still take which are in flight when their question ends."""
@@ -254,30 +258,32 @@ class MeteredQuestion:
         limited = (LIMITS | {limit}) & body.keys()
         if limit and most is not None and not limited:
             body = {**body, limit: most}
-        # A streamed request is the same sample as one that is not.
-        asked = {key: value for key, value in body.items() if not key.startswith("stream")}
-        same = json.dumps([path, asked], sort_keys=True)
-        self._equal[same] += 1
-        number = self._equal[same]
         try:
             with asking(seat=name or None):
                 if passes(engine, path):
                     try:
-                        return await self._passed(engine, path, body, number, client)
+                        return await self._passed(engine, path, body, client)
                     except NoSuchPathError:
                         no_such_path(engine, path)
                     except NotRecordedError:
                         pass  # unless it was translated when it was recorded
-                return await self._translated(engine, path, body, number)
+                return await self._translated(engine, path, body)
         except FatalCallError as problem:
             # The first one is the cause; later calls fail because of it.
             self.ended = self.ended or problem
             self.over.set()
             raise
 
-    async def _passed(
-        self, engine: Engine, path: str, body: Json, number: int, client: Client
-    ) -> MeterReply:
+    def _number(self, engine: Engine, path: str, body: Json) -> int:
+        """The number of this request among equal ones of the question, which are samples of their
+        own: streamed or not, and by whatever name the program calls the LM.
+        """
+        asked = {name: value for name, value in body.items() if not _NO_PART.match(name)}
+        same = json.dumps([engine.identity, path, asked], sort_keys=True)
+        self._equal[same] += 1
+        return self._equal[same]
+
+    async def _passed(self, engine: Engine, path: str, body: Json, client: Client) -> MeterReply:
         """The reply of an endpoint that serves the path itself, as the provider wrote it."""
         native = PATHS[path]
         sent, hides = body, False
@@ -297,7 +303,8 @@ class MeteredQuestion:
         sink = client.events(hides) if body.get("stream") else None
         given = client.request.headers
         headers = {name: given[name] for name in HEADERS if name in given}
-        reply, usage, came = await engine.forward(path, sent, read, sink, n=number, headers=headers)
+        n = self._number(engine, path, body)
+        reply, usage, came = await engine.forward(path, sent, read, sink, n=n, headers=headers)
         self._note(path, body, reply.text, usage)
         whole = dict(reply.body or {})
         stream = whole.get("stream")
@@ -306,14 +313,16 @@ class MeteredQuestion:
             return MeterReply({}, [] if passed else [stream.encode()])
         return MeterReply(whole, stream_of(path, whole) if body.get("stream") else [])
 
-    async def _translated(self, engine: Engine, path: str, body: Json, number: int) -> MeterReply:
+    async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """The reply of an endpoint that has chat completions alone, in the words of the path."""
 
         async def ask(asked: Json) -> Json:
             if wants_completion_limit(engine) and "max_tokens" in asked:
                 asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
-            reply, usage = await engine.chat(asked, n=number)
             shown = PATHS[CHAT] if "messages" in asked else PATHS["embeddings"]
+            # of what is sent: requests of two paths may be one after translation
+            n = self._number(engine, shown.path, asked)
+            reply, usage = await engine.chat(asked, n=n)
             self._note(path, body, shown.text(reply), usage)
             return reply
 

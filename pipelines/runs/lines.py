@@ -108,7 +108,7 @@ def unmetered_line(summary: Summary) -> str:
         )
     if refused := summary.report.get("refused_calls"):
         last = summary.report["last_refusal"]
-        parts.append(f"{counted(refused, 'call')} got a refusal, the last one: {last}")
+        parts.append(f"{refused:,} refused calls, the last one: {last}")
     return "; ".join(parts)
 
 
