@@ -40,7 +40,7 @@ def test_interval_and_test_agree(wins: int, losses: int, ties: int) -> None:
     assert mirrored.low == pytest.approx(-high, abs=1e-6)
 
 
-@pytest.mark.parametrize("watches", [60, pytest.param(400, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("watches", [30, pytest.param(400, marks=pytest.mark.nightly)])
 def test_error_is_held_however_often_one_looks(watches: int) -> None:
     random = np.random.default_rng(0)
     alarms = {"watched": 0, "last look": 0}

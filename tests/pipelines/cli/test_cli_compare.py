@@ -59,12 +59,11 @@ def price_ratio(two: tuple[str, str]) -> str:
     return f"{pair['token_ratio']:.1f}"
 
 
-def test_tests_are_shown_on_request(two: tuple[str, str]) -> None:
+def test_tests_are_shown_on_request_and_json_has_everything_and_nothing_else(
+    two: tuple[str, str],
+) -> None:
     assert "McNemar" not in folkmoot("compare", *two).stdout
     assert "McNemar's mid-p is 0.062, n = 10" in folkmoot("compare", *two, "--pairs").stdout
-
-
-def test_json_has_everything_and_nothing_else(two: tuple[str, str]) -> None:
     result = folkmoot("compare", *two, "--json", "--names", "one,talk")
     found = json.loads(result.stdout)
     (pair,) = found["pairs"]
@@ -75,15 +74,11 @@ def test_json_has_everything_and_nothing_else(two: tuple[str, str]) -> None:
     assert found["notes"] == []
 
 
-@pytest.mark.parametrize(
-    ("rule", "codes"), [("worse", (0, 0)), ("undecided", (3, 3)), ("not-better", (3, 3))]
-)
-def test_a_verdict_can_fail_a_build(
-    rule: str, codes: tuple[int, int], two: tuple[str, str], scripted: ScriptedServer
-) -> None:
-    results = [folkmoot("compare", *runs, "--fail-if", rule) for runs in (two, two[::-1])]
-    assert tuple(result.exit_code for result in results) == codes
-    assert "undecided" in results[0].stdout
+def test_a_verdict_can_fail_a_build(two: tuple[str, str], scripted: ScriptedServer) -> None:
+    for rule, code in (("worse", 0), ("undecided", 3), ("not-better", 3)):
+        results = [folkmoot("compare", *runs, "--fail-if", rule) for runs in (two, two[::-1])]
+        assert [result.exit_code for result in results] == [code, code], rule
+        assert "undecided" in results[0].stdout
     refused(folkmoot("compare", *two, "--fail-if", "wrose"), "did you mean 'worse'", scripted)
 
 

@@ -55,14 +55,14 @@ def test_help_of_the_program_is_quick() -> None:
         "'optuna', 'rich', 'jinja2', 'sqlite3', 'ssl'};"
         "print(time.process_time() - began, *heavy & set(sys.modules))"
     )
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", look], capture_output=True, text=True, check=True
-        ).stdout.split()
-        for _ in range(3)
-    ]
-    assert [rest for _, *rest in found] == [[], [], []]
-    assert min(float(seconds) for seconds, *_ in found) < 0.6
+    words = [sys.executable, "-c", look]
+    for _ in range(3):  # a machine that does much else takes longer
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        seconds, *heavy = done.stdout.split()
+        assert heavy == []
+        if float(seconds) < 0.6:
+            break
+    assert float(seconds) < 0.6
 
 
 def test_the_help_lists_first_what_most_people_need() -> None:

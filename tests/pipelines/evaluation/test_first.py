@@ -1,9 +1,11 @@
 """What the first call of a process imports: what it needs, and nothing that only others need."""
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,33 +38,54 @@ question = fm.Question(id="q", question="Where?", choices={"A": "here", "B": "th
 lm = fm.lm("openai/scripted", api_base="URL")
 fm.evaluate(fm.SingleAgent(), [question], lm=lm, tracking=False, cache=False)
 """
+PATTERNS = """
+from folkmoot.modules.reading import answers, choices, mentions, numbers
+made = [each for module in (answers, choices, mentions, numbers) for each in vars(module).values()
+        if type(each).__name__ == "_Pattern"]
+assert len(made) > 30, made
+assert sum(len(vars(each)) > 1 for each in made) < 10
+"""
 
 
-def loaded(code: str, folder: Path, names: set[str]) -> list[str]:
-    """Which of the modules a process has imported that has run the code."""
-    look = (
-        f"import folkmoot as fm\n{code}\nimport sys\nprint('loaded', *{names} & {{*sys.modules}})"
-    )
+def imported(folder: Path, *steps: str) -> list[dict[str, str | None]]:
+    """The modules that a process has imported after each of these steps, with their files."""
+    files = "{name: getattr(each, '__file__', None) for name, each in {**sys.modules}.items()}"
+    looks = [f"{step}\nprint(json.dumps({files}))" for step in steps]
+    code = "\n".join(["import json, sys\nimport folkmoot as fm", *looks])
     ended = subprocess.run(
-        [sys.executable, "-c", look], capture_output=True, text=True, cwd=folder, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True
     )
-    return ended.stdout.split()[1:]
+    return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-def test_a_first_evaluation(scripted: ScriptedServer, tmp_path: Path) -> None:
-    code = EVALUATE.replace("URL", scripted.url)
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str | None]]:
+    """What `fm.evaluate` has imported, and then a first evaluation."""
+    with ScriptedServer() as server:
+        steps = ("fm.evaluate", EVALUATE.replace("URL", server.url), PATTERNS)
+        return imported(tmp_path_factory.mktemp("evaluated"), *steps)
+
+
+@pytest.fixture(scope="module")
+def deliberation(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, str | None]]:
+    """What `fm.Deliberation` has imported, then one that is made, then its search space."""
+    made = "fm.Deliberation(['intuitive', 'reasoner'])"
+    asked = "assert fm.Deliberation.protocol.space['max_rounds'].values.high == 3"
+    return imported(tmp_path_factory.mktemp("made"), "fm.Deliberation", made, asked)
+
+
+def test_a_first_evaluation_imports_and_compiles_what_it_needs(evaluated: Any) -> None:
     seen = {"folkmoot.pipelines.evaluation.evaluate", "aiohttp"}
-    assert {*loaded(code, tmp_path, LATER | seen)} == seen
+    assert (LATER | seen) & {*evaluated[1]} == seen
+    assert "folkmoot.modules.reading.numbers" in evaluated[2]  # PATTERNS was run
 
 
-def test_a_deliberation_that_is_not_asked_yet(tmp_path: Path) -> None:
-    code = "fm.Deliberation(['intuitive', 'reasoner'])"
-    assert loaded(code, tmp_path, {*LATER, "aiohttp", "folkmoot.pipelines"}) == []
-
-
-def test_the_distributions_of_a_search_space_are_made_when_asked_for(tmp_path: Path) -> None:
-    code = "assert fm.Deliberation.protocol.space['max_rounds'].values.high == 3"
-    assert "optuna" in loaded(code, tmp_path, LATER)
+def test_a_deliberation_is_made_without_asking_and_its_search_space_on_demand(
+    deliberation: Any,
+) -> None:
+    _, made, asked = deliberation
+    assert not {*LATER, "aiohttp", "folkmoot.pipelines"} & {*made}
+    assert "optuna" in asked
 
 
 def test_two_runs_are_compared_without_what_asks_programs(
@@ -73,31 +96,17 @@ def test_two_runs_are_compared_without_what_asks_programs(
     for name in ("simple", "cot"):
         run = {"lm": lm, "tracking": False, "out": tmp_path / name}
         fm.evaluate(fm.SingleAgent(name), [question], **run)  # type: ignore[arg-type]
-    code = "assert 'level' in fm.compare('simple', 'cot').headline"
-    assert loaded(code, tmp_path, NOT_OF_A_COMPARISON | {"numpy"}) == ["numpy"]
+    (found,) = imported(tmp_path, "assert 'level' in fm.compare('simple', 'cot').headline")
+    assert (NOT_OF_A_COMPARISON | {"numpy"}) & {*found} == {"numpy"}
 
 
-def test_few_regular_expressions_are_compiled(scripted: ScriptedServer, tmp_path: Path) -> None:
-    code = f"""{EVALUATE.replace("URL", scripted.url)}
-from folkmoot.modules.reading import answers, choices, mentions, numbers
-made = [each for module in (answers, choices, mentions, numbers) for each in vars(module).values()
-        if type(each).__name__ == "_Pattern"]
-assert len(made) > 30, made
-assert sum(len(vars(each)) > 1 for each in made) < 10
-"""
-    assert loaded(code, tmp_path, {"folkmoot.modules.reading.numbers"})
-
-
-@pytest.mark.parametrize(("name", "most"), [("evaluate", 10_900), ("Deliberation", 4_350)])
-def test_not_many_statements_of_ours_are_imported(name: str, most: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "most"), [("evaluated", 10_900), ("deliberation", 4_350)])
+def test_not_many_statements_of_ours_are_imported(
+    name: str, most: int, request: pytest.FixtureRequest
+) -> None:
     """Each thousand takes some 20 ms."""
-    code = (
-        f"import folkmoot as fm\nfm.{name}\nimport sys\nfor name, module in sys.modules.items():\n"
-        "    if name.startswith('folkmoot'):\n        print(module.__file__)"
-    )
-    files = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
-    ).stdout.split()
+    first = request.getfixturevalue(name)[0]
+    files = [file for module, file in first.items() if module.startswith("folkmoot")]
     trees = [ast.parse(Path(file).read_text()) for file in files]
     statements = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     documented = [node for node in statements if _is_text(node)]

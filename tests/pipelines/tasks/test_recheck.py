@@ -18,14 +18,15 @@ pytestmark = needs_bwrap
 ASKS = f"{ASK}ask('q')\nopen('add.py', 'w').write({REPAIRED!r})\n"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Any:
-    tasks = tmp_path / "tasks.jsonl"
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("run")
+    tasks = folder / "tasks.jsonl"
     rows = [add_task(f"t{number}").to_row() for number in range(3)]
     tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with fm_server() as lm:
         options: Any = {"lm": lm, "tracking": False, "check": CHECK, "repeats": 2}
-        yield fm.evaluate(command(tmp_path, ASKS), tasks, out=tmp_path / "run", **options)
+        yield fm.evaluate(command(folder, ASKS), tasks, out=folder / "run", **options)
 
 
 def test_answers_are_checked_again_without_a_call(run: fm.Evaluation, tmp_path: Path) -> None:

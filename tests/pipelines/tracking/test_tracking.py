@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_day import some_by_day
 from cli_helpers import free_port
 from dialogue_rows import error_row, row
 from mlflow import MlflowClient, pyfunc
@@ -340,17 +341,17 @@ RUNS_MOVED = "UPDATE runs SET artifact_uri = '{}'"
 ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "experiment": (MOVED, lambda run: {}),
     "experiment by its id": (MOVED, lambda run: {"mlflow_experiment_id": run.info.experiment_id}),
-    "experiment of the run above": (MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
     "run above": (RUNS_MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
-    "run that goes on": (RUNS_MOVED, lambda run: {}),
+    "experiment of the run above": (MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
     "new run": (
         "CREATE TRIGGER t AFTER INSERT ON runs BEGIN UPDATE runs SET artifact_uri = '{}'; END",
         lambda run: {},
     ),
+    "run that goes on": (RUNS_MOVED, lambda run: {}),
 }
 
 
-@pytest.mark.parametrize("what", ELSEWHERE)
+@pytest.mark.parametrize("what", some_by_day(ELSEWHERE))
 def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
     here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -407,13 +408,13 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
     assert MlflowClient().get_run(str(tracking.run_id)).info.status == "FAILED"
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *("no folder", "no database", "a locked database", "an unknown store"),
-        *("no database server", "no server"),
-    ],
+UNUSABLE = (
+    *("no database", "no folder", "a locked database", "an unknown store"),
+    *("no server", "no database server"),
 )
+
+
+@pytest.mark.parametrize("kind", some_by_day(UNUSABLE))
 def test_a_store_that_cannot_be_used_is_told_soon(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str
 ) -> None:
