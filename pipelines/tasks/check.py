@@ -59,8 +59,8 @@ class Check(Metric):
     Args:
         check: a command, not run by a shell, or a function (task, folder) that returns True or
             False, a score, or (score, feedback).
-        answer_file: where the text of an answer goes: its last fenced block, else all of it.
-            Without it a text must be a unified diff.
+        answer_file: where the text of an answer goes: its last fenced block in the file's language,
+            else its last one, else all of it. Without it a text must be a unified diff.
         sandbox: what runs programs and checks: `bwrap` (the default), `docker:IMAGE`,
             `podman:IMAGE` or `none`.
         seconds: that one check may take; after that the answer is wrong.

@@ -38,7 +38,21 @@ MOST_KEPT = 200_000
 """The most bytes of a diff, and those that a row keeps."""
 
 _DIFF = re.compile(r"(?:# left out: .*\n)*diff --git ")
-_FENCED = re.compile(r"^```[^\n]*\n(.*?)^```[ \t]*$", re.M | re.S)
+_FENCED = re.compile(
+    r"^([ \t]*)(`{3,}|~{3,})[ \t]*\{?\.?([\w+#-]*)[^\n`]*\n(.*?)(?:^\1\2[ \t\r]*$|\2?\Z)",
+    re.M | re.S,
+)
+"""Indent, fence, language and inside of a block, which the end of the reply ends, too."""
+_LANGUAGES = {
+    ".py": ("python", "py", "python3"),
+    ".js": ("javascript", "js"),
+    ".ts": ("typescript", "ts"),
+    ".sh": ("bash", "sh", "shell"),
+    ".cpp": ("cpp", "c++"),
+    ".rs": ("rust", "rs"),
+    ".patch": ("diff", "patch"),
+}
+"""What blocks for a file are called, where that is not the file's suffix."""
 _LINK = re.compile(r"^(?:new file mode|new mode) 1[26]0000$", re.M)
 _CUT = "\n… cut: the whole diff has {size:,} bytes\n"
 _IS_CUT = re.compile(r"\n… cut: the whole diff has [\d,]+ bytes\n\Z")
@@ -122,7 +136,7 @@ def lay(files: Mapping[str, str], folder: Path) -> None:
         if file.is_dir():
             shutil.rmtree(file)
         file.unlink(missing_ok=True)
-        file.write_bytes(text.encode())
+        file.write_bytes(text.encode(errors="replace"))  # a reply may hold half a character
 
 
 def left_in_folder(files: Mapping[str, str], folder: Path) -> tuple[str, str]:
@@ -216,21 +230,27 @@ def put(answer: str, folder: Path, answer_file: str | None) -> None:
     if answer_file is None or _DIFF.match(answer):
         _apply(answer, folder)
         return
-    lay({answer_file: fenced(answer)}, folder)
+    lay({answer_file: fenced(answer, Path(answer_file).suffix)}, folder)
 
 
-def fenced(text: str) -> str:
-    """The last fenced block of a text, else all of it."""
-    blocks = _FENCED.findall(text)
-    return str(blocks[-1]) if blocks else f"{text.rstrip()}\n"
+def fenced(text: str, suffix: str) -> str:
+    """The last fenced block in the language of a file with this suffix, else the last of all, else
+    the whole text: how to run it, or what it prints, often follows the code.
+    """
+    wanted = _LANGUAGES.get(suffix, (suffix[1:],))
+    blocks, last = _FENCED.findall(text), f"{text.rstrip()}\n"
+    fitting = [block for block in blocks if block[2].casefold() in wanted]
+    for indent, _, _, inside in (fitting or blocks)[-1:]:
+        last = re.sub(rf"^{indent}", "", inside, flags=re.M)
+    return last
 
 
 def _apply(answer: str, folder: Path) -> None:
-    diff = answer if _DIFF.match(answer) else fenced(answer)
+    diff = answer if _DIFF.match(answer) else fenced(answer, ".patch")
     if _LINK.search(diff):
         raise MetricError("the diff makes a link, which is refused")
     patch = folder.with_name("patch")
-    patch.write_bytes(diff.encode())
+    patch.write_bytes(diff.encode(errors="replace"))
     complaints = []
     for way in _WAYS:
         complaint = _git(folder, "apply", "--whitespace=nowarn", *way, str(patch))

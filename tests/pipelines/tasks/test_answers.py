@@ -67,7 +67,16 @@ def test_a_function_may_work_in_the_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [REPAIRED, f"Here:\n```\nx\n```\nand better:\n```python\n{REPAIRED}```\nDone."]
+    "text",
+    [
+        REPAIRED,
+        f"Here:\n```\nx\n```\nand better:\n```python\n{REPAIRED}```\nDone.",
+        f"Here:\n```py\n{REPAIRED}```\nRun it:\n```bash\npython add.py\n```\n```\n3\n```",
+        f"~~~~Python\n{REPAIRED}~~~~",
+        f"I was cut off:\n```python\n{REPAIRED}",
+        f"1. In a list:\n```python\n{REPAIRED}```".replace("\n", "\n   "),
+        f"```python\n# half a character: \ud83d\n{REPAIRED}```",
+    ],
 )
 def test_a_text_goes_into_the_answer_file(text: str) -> None:
     row = only_row(lambda question: text, answer_file="add.py")
