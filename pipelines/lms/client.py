@@ -113,9 +113,6 @@ class HttpEndpoint:
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
         about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
-        # A web page in place of an answer comes from another server than the one that was meant.
-        if status == 200 and text.lstrip().startswith("<"):
-            status = 502 if self.answered else 404
         if status == 200:
             reply = read_completion(text, about) if chat else read_embeddings(text, self.name)
             self.answered = True

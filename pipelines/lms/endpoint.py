@@ -163,6 +163,9 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
     """
     # JSON has no byte order mark at the beginning.
     text = text.removeprefix("\ufeff")
+    # A web page comes from another server than the one that was meant.
+    if text.lstrip().startswith("<"):
+        raise failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     try:
         body = from_json(text)
         _raise(error_instead(body), endpoint)

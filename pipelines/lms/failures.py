@@ -305,7 +305,9 @@ def error_instead(body: Mapping[str, Any]) -> object:
     """The error that stands in an answer with status 200, under its name or in place of the reply;
     None where there is none.
     """
-    if body.get("choices") is None and any(body.get(name) for name in _WORDS):
+    # Cohere's and Ollama's own replies are messages without choices.
+    reply = body.get("choices") is not None or isinstance(body.get("message"), dict)
+    if not reply and any(body.get(name) for name in _WORDS):
         return body.get("error") or body.get("base_resp") or body
     return body.get("error")
 

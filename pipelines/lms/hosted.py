@@ -175,6 +175,10 @@ class LiteLLMEndpoint:
         if guard.status:  # as the provider sent it, and not as LiteLLM words it
             return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
         if guard.answered:
+            try:  # it may be an error, or a web page
+                read_completion(self._hide(guard.text), self._about)
+            except (TransientError, CallError) as meant:
+                return meant
             unread = f"{self.model} answered with something that is not a chat completion"
             return TransientError(f"{unread} ({reason[:200]})", "unreadable")
         if guard.connected and isinstance(problem, errors.Timeout):
@@ -204,7 +208,8 @@ class CallGuard:
         self.cut_off = False  # after the request was sent
         self.begun = False  # an answer
         self.answered = False  # with a status of success
-        self.status, self.text = 0, ""  # of an answer without success, as the provider sent it
+        self.status = 0  # of an answer without success
+        self.text = ""  # of an answer, as the provider sent it
         self.headers: Mapping[str, str] = {}
 
 
@@ -242,7 +247,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         guard.cut_off, guard.answered = False, response.is_success
         if not response.is_success:
             guard.status, guard.headers = response.status_code, dict(response.headers)
-            guard.text = body.decode("utf-8", "replace")
+        guard.text = body.decode("utf-8", "replace")
         headers = response.headers.copy()
         # The body is already decoded; httpx would decode it once more by these headers.
         for name in ("content-encoding", "content-length", "transfer-encoding"):

@@ -363,6 +363,8 @@ BEHAVIOURS = [
 OWN_CLIENT = {
     *("an output_text", "a part without a type", "failed on the way", "429 inside"),
     *("another name for the limit", "a refusal inside", "another spelling"),
+    *("a part whose type is null", "a filter cuts a text: PROHIBITED_CONTENT"),
+    "a filter cuts a text: ERROR_TOXIC",
 }
 """Behaviours to which LiteLLM answers in its own way before folkmoot sees them."""
 
