@@ -522,7 +522,9 @@ def test_the_store_is_the_one_that_mlflow_would_name(
 
 @pytest.mark.parametrize("on", [True, False])
 @pytest.mark.parametrize("frozen", [True, False])
-def test_the_garbage_collector_rests_only_while_mlflow_is_imported(on: bool, frozen: bool) -> None:
+def test_the_garbage_collector_rests_only_while_mlflow_is_imported(
+    on: bool, frozen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When it goes on, what was imported is old, unless others freeze what is there, as these tests
     do.
     """
@@ -533,6 +535,7 @@ def test_the_garbage_collector_rests_only_while_mlflow_is_imported(on: bool, fro
             gc.freeze()
         with suppress(ValueError), uncollected():
             assert not gc.isenabled()
+            monkeypatch.setitem(sys.modules, "imported_just_now", gc)
             made: list[list[int]] = [[] for _ in range(10_000)]
             raise ValueError
         assert gc.isenabled() is on
