@@ -189,9 +189,10 @@ def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | N
         if match and all(isinstance(text, str | None) for text in texts):
             columns.setdefault(match[1], {})[match[2]] = name
     for labels in columns.values():
-        if len(labels) > 1 and golds <= labels.keys():
-            reading = {"0": ":from0", "1": ":from1"}.get(next(iter(labels)), "")
-            return list(labels.values()), reading
+        places = {str(place) for place in range(len(labels))}
+        if len(labels) > 1 and (golds <= labels.keys() or golds <= places):
+            first = next(iter(labels)) if golds <= labels.keys() else "0"
+            return list(labels.values()), {"0": ":from0", "1": ":from1"}.get(first, "")
     return None
 
 

@@ -99,7 +99,7 @@ class Shapes:
         first = min(right, key=lambda name: squeezed(name) == "answer")
         # one cell for all wrong options, as in TruthfulQA.csv: "You die; You grow"
         listed = [
-            cells[name].split(";")
+            re.split(r"[;|\n]", cells[name])
             if name.endswith("s") and isinstance(cells[name], str)
             else cells[name]
             for name in wrong

@@ -68,6 +68,12 @@ def log_fault(where: str, problem: str) -> UserError:
     return UserError(f"{where}: {problem}")
 
 
+def is_unscored(grade: object) -> bool:
+    """Whether nothing stands where a grade should, or the NaN that pandas writes for a gap."""
+    text = log_text(grade)
+    return text is None or text.strip().casefold() in ("", "nan")
+
+
 def log_left_out(where: str, why: str) -> LogAnswer:
     """What stands in a log in place of an answer, and is left out."""
     return LogAnswer(where, "", "", None, None, left_out=why)

@@ -15,6 +15,7 @@ from ..base.wording import shortened
 from ..data.unpacked import Unpacked
 from .answers import (
     LogAnswer,
+    is_unscored,
     json_document,
     json_object,
     json_value,
@@ -182,7 +183,7 @@ def _sample(
     costs = [log_amount(usage.get("total_cost"), "total_cost", where) for usage in usages]
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     graded = score.get("value")
-    if error is None and isinstance(graded, float) and math.isnan(graded):
+    if error is None and is_unscored(graded):
         return log_left_out(where, "without a score")
     value = None if error else _graded(graded, scorer, where)
     between = value not in (None, 0.0, 1.0)
@@ -227,10 +228,15 @@ def _own_usage(
         named = named.get("model") if isinstance(named, Mapping) else named
         if named not in (None, model):
             continue  # it is not in this model's usage
-        for field, amount in log_object(usage, "role_usage", where).items():
-            if isinstance(amount, int | float) and isinstance(own.get(field), int | float):
-                # A grader that is the same model is counted among its usage, too.
-                own[field] = max(0, own[field] - amount)
+        less = {
+            field: own[field] - amount
+            for field, amount in log_object(usage, "role_usage", where).items()
+            if isinstance(amount, int | float) and isinstance(own.get(field), int | float)
+        }
+        # A grader that is the same model is counted among its usage, too; one that used more than
+        # all of it is another model.
+        if all(amount >= 0 for amount in less.values()):
+            own |= less
     return [own]
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
+    is_unscored,
     json_lines,
     lettered,
     log_fault,
+    log_left_out,
     log_name,
     log_object,
     log_text,
@@ -50,6 +52,9 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
             filtered = "none" if replies[reply] == 1 else f"filter {replies[reply]}"
         doc = log_object(row.get("doc"), "doc", where)
         name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
+        if is_unscored(row[metric]):
+            yield log_left_out(where, "without a score")
+            continue
         answer, options = _answered(row, doc, where)
         target = row.get("target")
         # Of options, the target is often the number of the right one.

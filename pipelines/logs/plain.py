@@ -10,10 +10,12 @@ from ...modules.base.errors import UserError
 from ..data.tables import TableRow, read
 from .answers import (
     LogAnswer,
+    is_unscored,
     lettered,
     log_amount,
     log_count,
     log_fault,
+    log_left_out,
     log_name,
     log_name_if_any,
     log_repeat,
@@ -57,6 +59,9 @@ def plain(path: Path) -> Iterator[LogAnswer]:
                 raise log_fault(
                     where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
                 )
+        if cells["correct"] is not None and is_unscored(cells["correct"]):  # a NaN of pandas
+            yield log_left_out(where, "without a score")
+            continue
         choices = cells.get("choices")
         labelled = isinstance(choices, dict) and all(isinstance(v, str) for v in choices.values())
         yield LogAnswer(

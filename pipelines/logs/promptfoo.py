@@ -10,11 +10,13 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
+    is_unscored,
     json_document,
     json_lines,
     log_amount,
     log_count,
     log_fault,
+    log_left_out,
     log_name,
     log_object,
     log_seconds,
@@ -83,6 +85,9 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
         prompt = row.get("prompt")
         asked = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
         failed = row.get("failureReason") == FAILED_CALL or response.get("error")
+        if not failed and is_unscored(row.get("success")):
+            yield log_left_out(where, "without a score")
+            continue
         number = numbers[_prompt(row)]
         agent = log_name(provider, "provider", where)
         answer = log_text(response.get("output"))

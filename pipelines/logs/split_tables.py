@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .answers import (
     LogAnswer,
+    is_unscored,
     json_document,
     json_value,
     log_amount,
@@ -84,7 +85,7 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"
-        if not failed and log_text(verdict) is None:
+        if not failed and is_unscored(verdict):
             yield log_left_out(where, "without a score")
             continue
         took = log_seconds(row.get("execution_duration"), "execution_duration", where)

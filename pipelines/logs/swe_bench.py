@@ -13,6 +13,7 @@ from .answers import (
     json_document,
     log_amount,
     log_count,
+    log_fault,
     log_left_out,
     log_list,
     log_name,
@@ -64,6 +65,9 @@ def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], lis
             tasks.update(
                 log_name(task, name, where) for task in log_list(document[name], name, where)
             )
+    failed = [*log_list(document.get("unresolved_ids") or [], "unresolved_ids", where)]
+    if both := resolved.intersection(map(str, failed)):
+        raise log_fault(where, f"{min(both)} is resolved and unresolved; make the report again")
     return resolved, sorted(tasks)
 
 

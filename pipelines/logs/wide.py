@@ -17,6 +17,7 @@ from .answers import (
     json_lines,
     log_count,
     log_fault,
+    log_left_out,
     log_list,
     log_name,
     log_name_if_any,
@@ -161,7 +162,10 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
         agent = log_name(fields.get(str(name)), name or "agent", where)
         for task, value in fields.items():
             text = _tried(value)
-            if task == name or text is None:
+            if task == name:
+                continue
+            if text is None:
+                yield log_left_out(where, "that were not tried")
                 continue
             if of_trials := _OF_TRIALS.fullmatch(text):
                 yield from _trials(where, agent, task, int(of_trials[1]), int(of_trials[2]))

@@ -190,7 +190,8 @@ READ = (
          "Rome"),
     Read("parts of a message", [{"input": [{"role": "user", "content": [{"text": Q}]}],
          "ideal": "Rome"}], "span", "Rome", question=Q),
-    Read("truthfulqa.csv", [{"question": Q, "Best Answer": "x", "Incorrect Answers": "y; z"}],
+    Read("truthfulqa.csv", [{"question": Q, "Best Answer": "x", "Incorrect Answers": "y; z"},
+         {"question": "?", "Best Answer": "x", "Incorrect Answers": "y|z"}],
          "choice", "x", ["x", "y", "z"]),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read(
@@ -329,6 +330,8 @@ REFUSED = (
     ),
     ("numbered", NUMBERED, "--columns 'choices=Reply 1,Reply 2,Reply 3,Reply 4,Reply 5'"),
     ("numbered", NUMBERED, "--columns answer=gold:from1"),
+    ("numbered from 0", [row | {"gold": str(n % 5)} for n, row in enumerate(NUMBERED)],
+     "--columns answer=gold:from0"),
     ("list of options", asked(["A", "C"], choices=["x", "y", "z"]), "several options are right"),
     ("letters", asked("AC", choices=["x", "y", "z"]), "several options are right"),
     ("letters", asked("A, C", choices=["x", "y", "z"]), "several options are right"),

@@ -542,6 +542,31 @@ def test_samples_without_a_score_or_cancelled_are_left_out_and_counted(tmp_path:
     assert found.left_out == {"samples without a score": 2, "samples cancelled": 1}
 
 
+NAN = float("nan")
+UNSCORED = {
+    "samples_gsm8k.jsonl": [
+        {"doc_id": n, "doc": {}, "resps": [["4"]], "filtered_resps": ["4"], "exact_match": right}
+        for n, right in enumerate([1.0, NAN, None])
+    ],
+    "table.jsonl": [
+        {"question_id": n, "agent": "a", "answer": "x", "correct": right}
+        for n, right in enumerate([1, NAN, "NaN"])
+    ],
+    "results.jsonl": [
+        {"promptIdx": 0, "testIdx": n, "provider": "a", "vars": {"question": f"{n}?"},
+         "response": {"output": "x"}, "success": right}
+        for n, right in enumerate([True, None, NAN])
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSCORED)
+def test_what_is_not_scored_is_left_out_of_every_log(name: str, tmp_path: Path) -> None:
+    found = fm.import_log(write(tmp_path / name, *UNSCORED[name]), tmp_path / "out")
+    assert found.answers == 1
+    assert found.left_out == {"samples without a score": 2}
+
+
 def test_the_bill_of_a_grader_is_not_the_agents(tmp_path: Path) -> None:
     used = {"openai/m": {"input_tokens": 30, "output_tokens": 5}, "grader": {"input_tokens": 900}}
     roles = {"grader": {"input_tokens": 10, "output_tokens": 1}}

@@ -337,3 +337,16 @@ def test_native_logs_give_the_counts_of_their_harness(native: Path) -> None:
         total = document.get("total_instances", len(document.get("results", [])))
         counts = run.summary.counts
         assert (counts.correct, counts.rows) == (resolved, total), path.name
+
+
+def test_a_report_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
+    ids = {"resolved_ids": ["a__b-1"], "unresolved_ids": ["a__b-1"]}
+    with pytest.raises(fm.UserError, match="a__b-1 is resolved and unresolved"):
+        fm.import_log(write_json(tmp_path / "m.json", REPORT | ids), tmp_path / "out")
+
+
+def test_tasks_that_an_agent_has_not_tried_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("agent,t1,t2\na,1,\nb,0,-\n")
+    found = fm.import_log(path, tmp_path / "out")
+    assert (found.answers, found.left_out) == (2, {"samples that were not tried": 2})
