@@ -48,9 +48,9 @@ NAMED = "WINNER.txt"
 
 _SAME = {
     "field": "programs or LMs differ",
+    "seed": "seed differs",  # which draws the order of the data, too
     "data_fingerprint": "data differs",
     "margin": "margin differs",
-    "seed": "seed differs",
     "metric": "metric differs",
     "early_stop": "rule of early stops differs",
     "repeats": "number of repeats differs",
@@ -254,7 +254,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                     outcome="undecided",
                     winner=reference.name,
                     reason=f"{verdict.reason}, but {confirmation}",
-                    advice=" for now: unseen questions contradict the race",
+                    advice="unseen questions contradict the race",
                 )
                 winner, confirmation = reference, ""
     looks, plans = _noted(run.folder)
@@ -313,7 +313,7 @@ def _chosen(verdict: RaceVerdict, comparison: Comparison, chosen: Entrant) -> Ra
         outcome="better" if better else "undecided",
         winner=chosen.name,
         reason=f"{verdict.reason}; {why}",
-        advice=f" for now: {why}",
+        advice=why,
         open="",
     )
 

@@ -445,9 +445,11 @@ class Race:
         new = list(takewhile(self._all_answered, self.questions[self.seen :]))
         if new:
             self._look(self.seen + len(new))
-        for place in self.watch.doubted if self.watch else ():
+        watch = self.watch
+        if watch is None or self.seen < FEWEST:
+            return
+        for place in watch.doubted & watch.racing - {self.reference}:
+            watch.withdraw(place)
             lane = self.watched[place]
-            if self.seen >= FEWEST and lane.out is None and not lane.entrant.reference:
-                self.watch.withdraw(place)
-                unread = lane.unread(self.questions[: self.seen])
-                lane.out = f"not compared: {unread} of {self.seen:,} answers could not be read"
+            unread = lane.unread(self.questions[: self.seen])
+            lane.out = f"not compared: {unread} of {self.seen:,} answers could not be read"

@@ -13,12 +13,12 @@ from ...modules.statistics.field import FEWEST, FieldWatch
 from ...modules.statistics.statistics import Difference, Estimate, wilson
 from ..base.wording import counted, rounded_money, signed, too_many_failed
 from ..reporting.contested import Outcome, Place
-from .entrants import TIMES
 from .free import Free
 from .lane import Lane, unit_of
 from .race import Race
 
 FREE_ALPHA = 0.05
+FAIR_OPPONENT = "one prompt asked k times"
 
 
 def places(race: Race, *, so_far: bool = False) -> list[Place]:
@@ -128,7 +128,7 @@ def _rate(scores: Sequence[float]) -> Estimate:
 class RaceVerdict:
     """The verdict: the outcome, the program to take, and why.
 
-    `advice` follows the name of the program to take. `open` is the program that may still be
+    `advice` says why to take the winner, after its name. `open` is the program that may still be
     better, and by how much. For an undecided contest, `needed` and `needed_usd` predict how many
     more questions and dollars would decide it.
     """
@@ -149,13 +149,14 @@ def race_verdict(race: Race) -> RaceVerdict:
     watch, names, margin = race.watch, race.order, race.plan.margin
     if watch is None or not watch.seen:
         name = next(iter(names), race.plan.field[0].name)
-        return RaceVerdict("undecided", name, "there are no answers to go by yet", " for now")
+        return RaceVerdict("undecided", name, "there are no answers to go by yet")
     winner, seen = watch.recommended, counted(watch.seen, "question")
     team = race.watched[winner].entrant.team
     rivals = [place for place in race.kept if team or place == race.reference]
     beaten = [place for place in rivals if watch.better(winner, place)]
+    if unread := _unread(race, winner, rivals):  # then the cheapest is not shown to be beaten
+        winner, beaten = min([winner, *rivals], key=watch.prices.__getitem__), []
     others = sorted(watch.racing - {winner})
-    unread = _unread(race, winner, rivals)
     advice, reason = _advice(race, winner, beaten), ""
     if beaten:
         by = _points(watch.against(winner, beaten[0]))
@@ -165,19 +166,17 @@ def race_verdict(race: Race) -> RaceVerdict:
     if beaten == rivals and len(rivals) > team and not unread:
         leads = [place for place in others if watch.against(place, winner).difference > 0]
         still_open = _open(race, winner, leads) + (", not shown to be better" if leads else "")
-        return RaceVerdict("better", names[winner], reason, f": {advice}", still_open)
+        return RaceVerdict("better", names[winner], reason, advice, still_open)
     worth = [place for place in others if not _not_worth_it(watch, place, margin)]
     if watch.seen >= FEWEST and not (worth or beaten or unread or watch.withdrawn):
         reason = (
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
             f"than {100 * margin:g} points better than a cheaper one ({seen})"
         )
-        return RaceVerdict("not worth it", names[winner], reason, f": {advice}")
+        return RaceVerdict("not worth it", names[winner], reason, advice)
     if beaten:
-        left = [names[place] for place in rivals if place not in beaten]
-        reason += (
-            f", but not shown to be better than {' and '.join(left) or f'one prompt asked {TIMES}'}"
-        )
+        missing = [names[place] for place in rivals if place not in beaten]
+        reason += f", but not shown to be better than {' and '.join(missing) or FAIR_OPPONENT}"
     else:
         left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
         programs = "1 program is" if not others else f"{1 + len(others)} programs are"
@@ -186,7 +185,7 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason = f"{unread}, so nothing can be concluded"
     elif race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
-    advice = f" for now: {advice}; nothing is shown to beat it"
+    advice += "; nothing is shown to beat it"
     verdict = RaceVerdict("undecided", names[winner], reason, advice, _open(race, winner, others))
     if not others or unread:
         return verdict

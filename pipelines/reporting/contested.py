@@ -160,15 +160,14 @@ def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
     if not result["finished"]:
         yield f"{_capital(str(result['stopped']))}."
         return
-    name, why = result["winner"], result["advice"]
-    if result["confirmation"]:
-        why = f": {result['confirmation']}"
-    elif result["chosen_on_same"]:
+    why = result["confirmation"] or result.get("advice") or "nothing is shown to beat it"
+    if result["chosen_on_same"]:
         why += "; chosen and measured on the same questions: expect 1–3 points less"
-    yield f"Take {name}{why}."
+    now = " for now" if result["outcome"] == "undecided" else ""
+    yield f"Take {result['winner']}{now}: {why}."
     yield f"{_capital(result['outcome'])}: {result['reason']}."
-    if result["open"]:
-        yield f"Open: {result['open']}{_prediction(result)}."
+    if still_open := result.get("open"):  # which the first contests did not note
+        yield f"Open: {still_open}{_prediction(result)}."
 
 
 def _prediction(result: Mapping[str, Any]) -> str:

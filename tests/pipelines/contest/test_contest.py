@@ -136,6 +136,27 @@ def test_the_outcome_is_about_the_program_to_take(
     assert said.replace("wise", "mine") in contest.reason
 
 
+def test_one_unread_answer_may_be_all_the_difference() -> None:
+    """The reference's answer that could not be read may have been right."""
+    asked = questions(40)
+    field = {"crew": team("crew", 83)}
+    runs = hold(field, asked).runs
+    right = {name: {row.id for row in run.rows if row.correct} for name, run in runs.items()}
+    number = min(right["crew"] - right["one prompt"])[1:].zfill(4)
+    lm = planted_lm(asked)
+    reply = lm.endpoint.reply
+
+    def answered(body: Any) -> str:
+        tagged = "is right in" in str(body["messages"])
+        unread = not tagged and number_in(text_of(body)) == number
+        return "it depends" if unread else str(reply(body))
+
+    lm.endpoint.reply = answered
+    contest = hold(field, asked, lm=lm)
+    assert (contest.outcome, contest.winner_name) == ("undecided", "one prompt")
+    assert "1 answer could not be read, which may be all the difference" in contest.reason
+
+
 def test_a_program_that_leaves_at_the_last_test_has_its_reason() -> None:
     contest = hold({"crew": team("crew", 83)}, questions(40))
     assert contest.outcome == "better"
