@@ -171,9 +171,10 @@ def _said_to(messages: Any) -> str:
 def _plain_text(content: Any) -> str:
     """The text of a message, which may be a list of parts. Raises UserError for any other part."""
     parts = [part.get("text") if isinstance(part, Mapping) else part for part in as_list(content)]
-    if not all(isinstance(part, str) for part in parts):
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
         raise UserError("a message holds more than text, such as an image; leave the row out")
-    return "\n".join(parts)
+    return "\n".join(texts)
 
 
 def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | None:
