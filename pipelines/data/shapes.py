@@ -170,7 +170,9 @@ def _said_to(messages: Any) -> str:
 
 def _plain_text(content: Any) -> str:
     """The text of a message, which may be a list of parts. Raises UserError for any other part."""
-    parts = [part.get("text") if isinstance(part, Mapping) else part for part in as_list(content)]
+    parts: list[Any] = [
+        part.get("text") if isinstance(part, Mapping) else part for part in as_list(content)
+    ]
     if not all(isinstance(part, str) for part in parts):
         raise UserError("a message holds more than text, such as an image; leave the row out")
     return "\n".join(parts)
