@@ -8,6 +8,7 @@ The names below are imported when first used, so that `import folkmoot` stays qu
 
 from __future__ import annotations
 
+import sys
 import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -184,7 +185,9 @@ if not TYPE_CHECKING:  # which then sees misspelt names
         else:
             value = None if name.startswith("_") else _attached().find(name)
         if value is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            # With these two, a traceback also says which name was probably meant.
+            missing = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(missing, name=name, obj=sys.modules[__name__])
         globals()[name] = value
         return value
 

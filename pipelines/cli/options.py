@@ -222,7 +222,7 @@ class LmsRequest(Request):
 
 @dataclass(kw_only=True)
 class DoctorRequest(Seats):
-    """Check packages, LM, data, folders and tracking store, and show a fix for each problem."""
+    """Check extras, data, tracking store, sandbox and LM, and show a fix for each problem."""
 
     example: ClassVar[str] = "doctor --lm openai/my-model --api-base http://localhost:8000/v1"
 

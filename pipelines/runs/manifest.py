@@ -145,9 +145,15 @@ def read_run(folder: Path) -> Manifest:
     """Read the manifest in a run's folder. Raises UserError where it is missing or damaged."""
     manifest = read_object(folder / MANIFEST)
     if manifest is None:
-        raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged)")
+        raise UserError(
+            f"{folder} holds no run ({MANIFEST} is missing or damaged): name the folder of one, as "
+            "folkmoot runs lists them"
+        )
     if wrong := misfit(manifest, _run_as_read()):
-        raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not valid)")
+        raise UserError(
+            f"{folder} holds no run ({wrong} in {MANIFEST} is not valid): name another folder, as "
+            "folkmoot runs lists them"
+        )
     return Manifest.of(manifest)
 
 
