@@ -29,6 +29,7 @@ from .endpoint import (
     plain_address,
     read_completion,
     read_embeddings,
+    read_object,
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
@@ -126,23 +127,25 @@ class HttpEndpoint:
         self,
         path: str,
         payload: Mapping[str, object],
-        read: Callable[[str, bool], Reply],
+        read: Callable[[str | dict[str, Any]], Reply],
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """Pass on a client's own request to a path below `/v1/`, with these headers of it; what
-        comes back is for `read`, which is told whether it is a stream. The events of a stream go to
+        comes back is for `read`: the object, or the text of a stream. The events of a stream go to
         `sink` as they come. Raises as `send` does, and NoSuchPathError.
         """
         body = {"model": self.model, **payload}
         status, headers, text = await self._post(body, path, sink, headers)
+        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         if status == 200:
+            streams = "event-stream" in headers.get("Content-Type", "")
+            reply = read(text if streams else read_object(text, about))
             self.answered = True
-            return read(text, "event-stream" in headers.get("Content-Type", ""))
+            return reply
         # Servers refuse an unknown path by any of these, and an unknown model by a 404, too.
         if status in (404, 405, 501) and not self.has_path(path) and "model" not in text.casefold():
             raise NoSuchPathError(path)
-        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         raise failure_of(status, text, headers, about)
 
     def has_path(self, path: str) -> bool | None:
@@ -204,16 +207,13 @@ class HttpEndpoint:
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
-                begun = True
+                # Some frameworks answer every POST by 201.
+                begun, status = True, 200 if 200 <= response.status < 300 else response.status
                 streams = response.content_type == "text/event-stream"
                 # An error is not passed on: the caller may still make another attempt.
-                passed = sink if response.status == 200 and streams else None
+                passed = sink if status == 200 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
-                return (
-                    response.status,
-                    response.headers,
-                    self._hide(content.decode("utf-8", "replace")),
-                )
+                return status, response.headers, self._hide(content.decode("utf-8", "replace"))
         # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(
