@@ -27,9 +27,9 @@ from .endpoint import (
     hiding,
     origin,
     plain_address,
+    read_answer_body,
     read_completion,
     read_embeddings,
-    read_object,
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
@@ -140,7 +140,7 @@ class HttpEndpoint:
         about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         if status == 200:
             streams = "event-stream" in headers.get("Content-Type", "")
-            reply = read(text if streams else read_object(text, about))
+            reply = read(text if streams else read_answer_body(text, about))
             self.answered = True
             return reply
         # Servers refuse an unknown path by any of these, and an unknown model by a 404, too.

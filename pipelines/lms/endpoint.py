@@ -158,7 +158,7 @@ _ANSWER = re.compile(
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def read_object(text: str, endpoint: AskedEndpoint) -> dict[str, Any]:
+def read_answer_body(text: str, endpoint: AskedEndpoint) -> dict[str, Any]:
     """The JSON object of an answer. Raises TransientError when `text` is none, and what
     `failure_of` gives for an error or a web page in its place.
     """
@@ -177,10 +177,10 @@ def read_object(text: str, endpoint: AskedEndpoint) -> dict[str, Any]:
 
 
 def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
-    """Read a chat completion in OpenAI's JSON form. Raises as `read_object` does, and
+    """Read a chat completion in OpenAI's JSON form. Raises as `read_answer_body` does, and
     UnusableReplyError when it has no choices.
     """
-    body = read_object(text, endpoint)
+    body = read_answer_body(text, endpoint)
     try:
         choices = body["choices"]
         if not choices or choices[0].get("message") is None:
