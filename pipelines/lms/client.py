@@ -27,9 +27,9 @@ from .endpoint import (
     hiding,
     origin,
     plain_address,
+    read_answer_body,
     read_completion,
     read_embeddings,
-    read_passed,
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
@@ -127,12 +127,12 @@ class HttpEndpoint:
         self,
         path: str,
         payload: Mapping[str, object],
-        read: Callable[[str, bool], Reply],
+        read: Callable[[str | dict[str, Any]], Reply],
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """Pass on a client's own request to a path below `/v1/`, with these headers of it; what
-        comes back is for `read`, which is told whether it is a stream. The events of a stream go to
+        comes back is for `read`: the object, or the text of a stream. The events of a stream go to
         `sink` as they come. Raises as `send` does, and NoSuchPathError.
         """
         body = {"model": self.model, **payload}
@@ -140,7 +140,7 @@ class HttpEndpoint:
         about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
         if status == 200:
             streams = "event-stream" in headers.get("Content-Type", "")
-            reply = read_passed(text, about, lambda text: read(text, streams))
+            reply = read(text if streams else read_answer_body(text, about))
             self.answered = True
             return reply
         # Servers refuse an unknown path by any of these, and an unknown model by a 404, too.
@@ -207,16 +207,13 @@ class HttpEndpoint:
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
-                begun = True
+                # Some frameworks answer every POST by 201.
+                begun, status = True, 200 if 200 <= response.status < 300 else response.status
                 streams = response.content_type == "text/event-stream"
                 # An error is not passed on: the caller may still make another attempt.
-                passed = sink if response.status == 200 and streams else None
+                passed = sink if status == 200 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
-                return (
-                    response.status,
-                    response.headers,
-                    self._hide(content.decode("utf-8", "replace")),
-                )
+                return status, response.headers, self._hide(content.decode("utf-8", "replace"))
         # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(

@@ -21,6 +21,7 @@ from ..base.address import read_address
 from ..base.journal import from_json
 from ..base.settings import settings
 from .failures import (
+    PAGE,
     AskedEndpoint,
     TransientError,
     UnusableReplyError,
@@ -154,21 +155,33 @@ _ANSWER = re.compile(
     r'|\A\s*([^\s{"][^\n]*?)\s*\Z',  # the whole reply, if it has one line
     re.MULTILINE,
 )
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
-    """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not one,
-    UnusableReplyError when it has no choices, and what `failure_of` gives for an error inside.
+def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") -> dict[str, Any]:
+    """The JSON object of an answer. Raises TransientError when `text` is none, and what
+    `failure_of` gives for an error or a web page in its place.
     """
     # JSON has no byte order mark at the beginning.
     text = text.removeprefix("\ufeff")
     # A web page comes from another server than the one that was meant.
-    if text.lstrip().startswith("<"):
+    if PAGE.match(text):
         raise failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     try:
-        body = from_json(text)
-        _raise(error_instead(body), endpoint)
+        body: dict[str, Any] = from_json(text)
+        error = error_instead(body)
+    except UNREADABLE:
+        raise _unreadable(text, endpoint.name, what) from None
+    _raise(error, endpoint)
+    return body
+
+
+def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
+    """Read a chat completion in OpenAI's JSON form. Raises as `read_answer_body` does, and
+    UnusableReplyError when it has no choices.
+    """
+    body = read_answer_body(text, endpoint, "a chat completion")
+    try:
         choices = body["choices"]
         if not choices or choices[0].get("message") is None:
             raise UnusableReplyError(
@@ -202,7 +215,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
             cost_usd=cost_in(body.get("usage")),
             tier=_name_in(body.get("service_tier")),
         )
-    except _UNREADABLE as problem:
+    except UNREADABLE as problem:
         if isinstance(problem, CallError):  # some are errors of the user's, too
             raise
         raise _unreadable(text, endpoint.name, "a chat completion") from None
@@ -302,20 +315,6 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     return float(f"{math.exp(min(log_probability, 0.0)):.6g}")
 
 
-def read_passed(text: str, endpoint: AskedEndpoint, read: Callable[[str], Reply]) -> Reply:
-    """Read what comes back for a client's own request. Raises as `read_completion` does."""
-    try:
-        reply = read(text)
-        # A failed reply of OpenAI's responses has an error and usage, and is a reply.
-        if reply.body is not None and not reply.body.get("usage"):
-            _raise(error_instead(reply.body), endpoint)
-        return reply
-    except _UNREADABLE as problem:
-        if isinstance(problem, CallError):  # some are errors of the user's, too
-            raise
-        raise _unreadable(text, endpoint.name, "a reply") from None
-
-
 def read_embeddings(text: str, name: str) -> Reply:
     """Read embeddings in OpenAI's JSON form. Raises TransientError when `text` has none."""
     try:
@@ -323,7 +322,7 @@ def read_embeddings(text: str, name: str) -> Reply:
         number = len(body["data"])
         prompt = _tokens((body.get("usage") or {}).get("prompt_tokens"))
         return Reply(f"{number} embeddings", "stop", prompt, 0, 0, 0, 0, body)
-    except _UNREADABLE:
+    except UNREADABLE:
         raise _unreadable(text, name, "embeddings") from None
 
 

@@ -236,7 +236,7 @@ class Engine:
         self,
         path: str,
         body: Mapping[str, object],
-        read: Callable[[str, bool], Reply],
+        read: Callable[[str | dict[str, Any]], Reply],
         sink: Sink | None = None,
         *,
         n: int = 1,

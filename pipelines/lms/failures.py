@@ -153,7 +153,7 @@ _OF_TEXTS = ((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"),
 """The same for the words of an error without a known code."""
 _WORDS = ("message", "msg", "error", "errors", "detail", "base_resp", "status_msg")
 """Where providers put the words of an error, or the part that has them."""
-_PAGE = pattern(r"\s*<.*?<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
+PAGE = pattern(r"\s*<.*?<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def error_in(text: str) -> str:
     try:
         message = _words_of(json.loads(text))
     except (ValueError, RecursionError):
-        page = _PAGE.match(text)
+        page = PAGE.match(text)
         message = f"a web page: {page[1]}" if page else text
     return one_line(message)[:200] or "no message"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.fence import clean, cut
-from ..lms.endpoint import TOOL_CALLS, Reply, cost_in, tokens_in
+from ..lms.endpoint import TOOL_CALLS, UNREADABLE, Reply, cost_in, tokens_in
 
 Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
@@ -53,10 +53,19 @@ class NativePath:
         texts = [item if isinstance(item, str) else _text_of(item) for item in given]
         return [cut(clean(text), MOST_RETURNED) for text in texts]
 
+    def streamed(self, text: str) -> Whole:
+        """The reply that the events of a stream make; empty where they are of another form."""
+        try:
+            return self.joined(events_in(text))
+        except UNREADABLE:
+            return {}
+
     def reply(self, whole: Whole, body: Mapping[str, object]) -> Reply:
         """A reply with its tokens; `body` is what the client gets."""
-        text = self.text(whole)
-        reason = self.end(whole)
+        try:
+            text, reason = self.text(whole), self.end(whole)
+        except UNREADABLE:  # what passes need not be understood
+            text, reason = "", "stop"
         counts = tokens_in(whole.get("usage"), text)
         if not self.limit:  # embeddings complete nothing
             prompt = counts["prompt_tokens"]

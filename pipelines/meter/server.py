@@ -23,7 +23,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -41,7 +41,7 @@ from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
 from ..tasks.relay import relay
-from .native import CHAT, PATHS, NativePath, events_in, is_usage_only
+from .native import CHAT, PATHS, NativePath, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
 
 _LOG = logging.getLogger("folkmoot")
@@ -293,12 +293,11 @@ class MeteredQuestion:
             # A stream has no usage unless it is asked for, and a call without one has no price.
             sent = {**body, "stream_options": {**options, "include_usage": True}}
 
-        def read(text: str, streams: bool) -> Reply:
-            if streams:
-                shown = "".join(shown_events(text, hides))
-                return native.reply(native.joined(events_in(text)), {"stream": shown})
-            whole = json.loads(text)
-            return native.reply(whole, whole)
+        def read(answer: str | dict[str, Any]) -> Reply:
+            if isinstance(answer, str):
+                shown = "".join(shown_events(answer, hides))
+                return native.reply(native.streamed(answer), {"stream": shown})
+            return native.reply(answer, answer)
 
         sink = client.events(hides) if body.get("stream") else None
         given = client.request.headers
@@ -472,9 +471,15 @@ class _Server:
         except Exception as problem:
             if request.method == "POST":
                 session.refused(path, body, problem)
+            status, sentence = _status_of(problem)
+            if client.response is not None:
+                # A second head within a stream would be noise: clients know an event for this.
+                error = {"type": "error", "error": {"message": sentence, "code": status}}
+                await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
+                return client.response
             if isinstance(problem, RefusedRequest):
                 return _as_written(problem)
-            return _problem(*_status_of(problem))
+            return _problem(status, sentence)
         if not body.get("stream") or not (client.response or answered.events):
             response: web.StreamResponse = web.json_response(answered.body)
         else:

@@ -151,6 +151,7 @@ BEHAVIOURS = [
         ),
         row={"reasoning": "B?"},
     ),
+    Behaviour("a status of 201", always(http(completion("A"), 201)), paid=3),
     Behaviour("a byte order mark", always((200, {}, b"\xef\xbb\xbf" + says()[2]))),
     Behaviour("failed on the way", once(says("B", finish_reason="error")), calls=4),
     Behaviour("an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4),

@@ -11,6 +11,8 @@ from aiohttp import web
 from openai import APIStatusError, AsyncOpenAI
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase
 from openai.types.responses.response_create_params import ResponseCreateParamsBase
+from wire_server import Server
+from wire_server import quick as quick
 
 import folkmoot as fm
 from folkmoot.pipelines.meter.native import CHAT, MOST_RETURNED, PATHS, events_in
@@ -19,6 +21,9 @@ from folkmoot.pipelines.testing.server import LoopbackServer
 QUESTION = [fm.Question(id="a", question="Is it?", choices={"A": "x", "B": "y"}, answer="A")]
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 HEAD = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+JSON, SSE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-stream"}
 
 
 class Provider(LoopbackServer):
@@ -145,7 +150,7 @@ def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
 @pytest.mark.parametrize(
     ("answered", "status", "words", "requests"),
     [
-        ([1], 502, "answered 200 with something that is not a reply ([1])", 3),
+        ([1], 502, "answered 200 with something that is not a reply (1)", 3),
         ({"error": {"message": "odd", "code": 400}}, 400, "odd", 1),
     ],
 )
@@ -258,6 +263,43 @@ def test_a_path_is_found_however_a_client_writes_it(path: str) -> None:
 
     with Provider() as provider:
         assert run(crew, provider)["answer"] == "A"
+
+
+ODD = [{"choices": [{"delta": None}]}, {"choices": {}}]
+REFUSED = {"error": {"message": "slow", "code": 429}}
+WHOLE = {**HEAD, "choices": [], "usage": {**USAGE, "cost": 0.5}}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("said", "status", "paid"),
+    [
+        ((200, JSON, b"\xef\xbb\xbf" + json.dumps(WHOLE).encode()), 200, (1, 0.5)),
+        ((200, JSON, json.dumps({**WHOLE, "choices": ["A"]}).encode()), 200, (1, 0.5)),
+        ((200, JSON, b""), 502, (3, None)),  # each of them may be billed
+        ((200, JSON, json.dumps(REFUSED).encode()), 502, (0, 0.0)),
+        ((200, SSE, b": on its way\n\n" + b"".join(map(_event, [WHOLE]))), 200, (1, 0.5)),
+        ((200, SSE, b"".join(map(_event, ODD))), 200, (1, None)),
+    ],
+)
+def test_odd_answers_pass_or_are_named_and_billed(
+    said: tuple[int, dict[str, str], bytes], status: int, paid: tuple[int, float | None]
+) -> None:
+    got: list[int] = []
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {"model": "x", "messages": [], "stream": said[1] == SSE}
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {endpoint.api_key}"}) as ai:
+            got.append(
+                (await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)).status_code
+            )
+        return "A"
+
+    with Server(lambda _: said) as server:
+        lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
+        given: dict[str, Any] = {"tracking": False, "progress": False, "cache": False}
+        bill = fm.evaluate(crew, QUESTION, lm=lm, **given).summary.paid
+    assert (got, (bill.calls, bill.cost_usd)) == ([status], paid)
 
 
 @pytest.mark.parametrize(
