@@ -62,6 +62,8 @@ class Proposer:
 
     supports_response_schema = False
     supported_params = frozenset(SAMPLING)
+    hands_on = True
+    """Says that calls of the LM with this engine are not booked, since the LM behind it does so."""
 
     def __init__(self, lm: dspy.BaseLM, control: CallControl, kept: Kept) -> None:
         self.lm, self.control, self.kept = lm, control, kept

@@ -55,8 +55,8 @@ class Proposals(Lines):
 
 
 class _ByThread(io.TextIOBase):
-    """A stream that writes what some threads print to logs of theirs, and all else to the stream
-    that it stands for; without one to the latest log, for what DSPy's own threads log.
+    """A stream that writes what some threads print to logs of theirs, what an optimizer prints in
+    threads of its own to the latest log, and all else to the stream that it stands for, if any.
     """
 
     logs: ClassVar[dict[int, TextIO]] = {}
@@ -65,8 +65,10 @@ class _ByThread(io.TextIOBase):
         self.stream = stream
 
     def _target(self) -> TextIO | None:
-        latest = next(reversed(list(self.logs.values())), None)
-        return self.logs.get(threading.get_ident(), self.stream or latest)
+        log = self.logs.get(threading.get_ident())
+        if log is None and (self.stream is None or _in_optimizer()):
+            log = next(reversed(list(self.logs.values())), None)
+        return log or self.stream
 
     def write(self, text: str) -> int:
         target = self._target()
@@ -79,6 +81,17 @@ class _ByThread(io.TextIOBase):
 
 
 _LOGGERS = ("dspy", "optuna", "gepa")
+
+
+def _in_optimizer() -> bool:
+    """Whether this thread runs code that an optimizer called."""
+    frame = sys._getframe()
+    while frame := frame.f_back:  # type: ignore[assignment]
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _LOGGERS:
+            return True
+    return False
+
+
 _ROUTING = threading.Lock()
 _BEFORE: list[Callable[[], None]] = []
 """What undoes the routing, once no compilation is left."""

@@ -216,6 +216,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         """Book the call. Raises RefusedCall where budget or disk do not allow it."""
         if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
             return
+        if getattr(getattr(instance, "engine", None), "hands_on", False):
+            return
         restored = () if books_around().meter is not None else self._enter_run()
         call = _Call(instance, restored=restored)
         ours = engine_of(instance) is not None

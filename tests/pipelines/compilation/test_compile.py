@@ -28,6 +28,7 @@ from planted import (
 import folkmoot as fm
 from folkmoot.modules.protocols.nearest import NearestDemos
 from folkmoot.optimizers.prompts.candidates import prompts_of
+from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.strategies import Simple
 
 WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
@@ -451,6 +452,39 @@ def test_dspys_ensemble_votes_on_our_programs(scripted: Any) -> None:
     team = voting.compile([fm.SingleAgent("simple"), fm.SingleAgent("cot")])
     with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
         assert team(question="Where?", choices={"A": "bank", "B": "mall"}).answer in ("A", "B")
+
+
+class Plain(dspy.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.think = dspy.Predict("question, choices -> answer")
+
+    def forward(self, question: str, choices: dict[str, str]) -> dspy.Prediction:
+        return self.think(question=question, choices=choices)
+
+
+def test_proposals_for_a_program_of_ones_own_are_booked_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What GEPA draws in threads of its own goes to the log, too."""
+    asked = [
+        fm.Question(id=f"q{n}", question=f"Which {n}?", choices={"A": "x", "B": "y"}, answer="A")
+        for n in range(12)
+    ]
+
+    def odd_ones_are_wrong(body: dict[str, Any]) -> str:
+        number = int(re.findall(r"Which (\d+)", str(body["messages"]))[-1])
+        return f"[[ ## answer ## ]]\n{'AB'[number % 2]}\n\n[[ ## completed ## ]]"
+
+    with ScriptedServer(odd_ones_are_wrong) as server:
+        lm = fm.lm("openai/scripted", api_base=server.url)
+        options: dict[str, Any] = {"optimizer": "gepa", "out": tmp_path, "budget": "300 calls"}
+        made = fm.compile(Plain(), asked, lm=lm, tracking=False, **options).compilation
+        assert made.calls_made == len(server.requests)
+    assert made.paid["prompt_tokens"]
+    assert "Average Metric" not in capfd.readouterr().out
+    assert "Average Metric" in (tmp_path / ".folkmoot" / "optimizer.log").read_text()
+    assert (tmp_path / ".folkmoot" / "proposals.jsonl").read_text()
 
 
 def test_two_compilations_at_once_leave_the_process(scripted: Any, tmp_path: Path) -> None:
