@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, overload
 from pydantic import Field
 
 from ...modules.base.errors import UserError
-from ...modules.base.files import MOST_LINE, cut_torn_line, lines_in, open_regular, opened
+from ...modules.base.files import (
+    MOST_LINE,
+    cut_torn_line,
+    lines_in,
+    open_regular,
+    opened,
+    whole_lines,
+)
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, gold_text, golds_of, read_number
 from ...modules.reading.grading import (
@@ -35,7 +42,7 @@ from ...modules.reading.row import (
     row_key,
 )
 from ..base.html import SHOWN_ROWS, html_result, html_table
-from ..base.journal import Journal, parsed, read_object, records
+from ..base.journal import Journal, parsed, read_object
 from ..base.typed import Signed, as_read, misfit
 from ..base.wording import counted
 from .folder import MANIFEST
@@ -208,9 +215,13 @@ class RowFile:
 
     def __iter__(self) -> Iterator[ResultRow]:
         """The rows, which need no check as in `read_rows`: this process wrote them, or checked them
-        when it opened the file.
+        when it opened the file. Raises UserError for a line that was damaged since.
         """
-        return map(ResultRow.of, records(self.path))
+        for number, (_, line) in enumerate(whole_lines(self.path), start=1):
+            row = parsed(line, ("id",))
+            if row is None:
+                raise _no_row(self.path, number, "the whole")
+            yield ResultRow.of(row)
 
     def sort(self, order: Iterable[RowKey]) -> None:
         """Put the rows into this order, once there are no more to append."""
@@ -263,6 +274,13 @@ def _lines_of(path: Path, file: BinaryIO) -> Iterator[bytes]:
         raise _cannot_read(path, problem) from None
 
 
+def _no_row(path: Path, number: int, wrong: str | None) -> UserError:
+    return UserError(
+        f"{path}, line {number}, is not a result row ({wrong} is not valid): delete the line and "
+        "run again"
+    )
+
+
 def _cannot_read(path: Path, problem: OSError) -> UserError:
     return UserError(f"{path} cannot be read ({problem.strerror}): name another run")
 
@@ -296,10 +314,7 @@ class _RowCheck:
         row = parsed(line)
         wrong = misfit(row, _row_as_read())
         if row is None or wrong:
-            raise UserError(
-                f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
-                "the line and run again"
-            )
+            raise _no_row(self.path, number, wrong)
         row = ResultRow.of(row)
         row.setdefault("repeat", 0)
         if self._run is not None:  # without a manifest, the metric is unknown

@@ -10,6 +10,8 @@ from mortal import Constant, questions
 from repeats import row
 
 import folkmoot as fm
+from folkmoot.modules.base.errors import UserError
+from folkmoot.pipelines.runs.rows import RESULTS, RowFile
 from folkmoot.pipelines.runs.summary import summarise
 
 
@@ -81,3 +83,13 @@ def test_grades_are_grouped_in_the_two_bands_of_scienceqa() -> None:
         "1-6": (2 / 3, 3),
         "7-12": (0.0, 2),
     }
+
+
+def test_a_row_that_is_damaged_while_a_run_goes_on_is_named(tmp_path: Path) -> None:
+    file = RowFile(tmp_path, lambda row: None)
+    (tmp_path / RESULTS).write_text('{"id": "q1"}\nnot a row\n')
+    rows = iter(file)
+    assert next(rows).id == "q1"
+    with pytest.raises(UserError, match="line 2, is not a result row"):
+        next(rows)
+    file.close()
