@@ -13,6 +13,7 @@ from .mentions import (
     ANSWER_NOUN,
     Mention,
     find_mentions,
+    one_option,
     pattern,
     same_text,
     tokens,
@@ -195,7 +196,7 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
         ]
         if same:
             # Different options that this fold makes equal: the text does not say which is meant.
-            return same[0] if all(same_text(same[0], label, choices) for label in same) else None
+            return one_option(same, choices)
     return None
 
 
@@ -267,8 +268,9 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
 def _alone_on_line(text: str, m: Mention) -> bool:
     line_start = text.rfind("\n", 0, m.start) + 1
     line_end = text.find("\n", m.end)
-    rest = text[line_start : m.start] + text[m.end : line_end if line_end >= 0 else len(text)]
-    return not re.search(r"[\w?]", rest)
+    if line_end < 0:
+        line_end = len(text)
+    return not re.search(r"[\w?]", text[line_start : m.start] + text[m.end : line_end])
 
 
 def _leads(text: str, m: Mention) -> bool:
@@ -277,13 +279,11 @@ def _leads(text: str, m: Mention) -> bool:
     """
     if m.denied or m.numbering or text[: m.start].strip("\"'([{ "):
         return False
-    return (m.by_label and m.explicit) or bool(
-        (_ENDED if m.by_label else _SENTENCE_END).match(text, m.end)
-    )
+    if not m.by_label:
+        return _SENTENCE_END.match(text, m.end) is not None
+    return m.explicit or _ENDED.match(text, m.end) is not None
 
 
 def _only(mentions: list[Mention], choices: Mapping[str, str]) -> str | None:
     """The option that all the mentions agree on, else None."""
-    if not mentions or not all(same_text(mentions[0].label, m.label, choices) for m in mentions):
-        return None
-    return mentions[0].label
+    return one_option([mention.label for mention in mentions], choices)

@@ -108,7 +108,9 @@ class Scale(NamedTuple):
                 f", less than a question without an answer scores ({self.least:g}): give its "
                 "lowest score by fm.Metric(function, low=…)"
             )
-        return ": it must be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
+        if self.rate and value not in (0, 1):
+            return ": it must be right (1) or wrong (0)"
+        return ""
 
 
 def metric_name(run: Mapping[str, Any]) -> str:
@@ -140,8 +142,11 @@ def _exact(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | Non
 
 
 def _contains(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    text, *wanted = (" ".join(words.casefold().split()) for words in (answer, *golds_of(gold)))
-    return any(words in text for words in wanted)
+    def folded(text: str) -> str:
+        return " ".join(text.casefold().split())
+
+    text = folded(answer)
+    return any(folded(accepted) in text for accepted in golds_of(gold))
 
 
 GRADERS: dict[str, Grader] = {
@@ -217,17 +222,17 @@ def row_fault(
         if row.strict and not row.correct:
             return f"{_called(row)} is called right in the strict form, and not right"
         if row.correct not in (None, value):
-            return (
-                f"{_called(row)} scores {value:g} and is called "
-                f"{'right' if row.correct else 'wrong'}"
-            )
+            verdict = "right" if row.correct else "wrong"
+            return f"{_called(row)} scores {value:g} and is called {verdict}"
         # A file from elsewhere could claim an answer that nobody gave.
         said = {turn.answer for turn in row.transcript} - {None}
         if measured and said and answer is not None and answer not in said:
             return f"{_called(row)} has the answer {_shown(answer)}, which no turn of it gave"
         if measured:
-            expected = scale.least if answer is None else value
-            if grader is not None and answer is not None:
+            expected = value
+            if answer is None:
+                expected = scale.least
+            elif grader is not None:
                 if gold is None:
                     return f"{_called(row)} has no gold answer that its score could come from"
                 try:
