@@ -71,11 +71,12 @@ class Setting(NamedTuple):
         """How a study varies it, if at all."""
         for mark in self.marks:
             # Optuna's own are known by what they can do: to import it takes long.
-            drawn = isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr")
-            parameter = Parameter(mark) if drawn else mark
-            if isinstance(parameter, Parameter):
-                usual = parameter.default is None and Said.CHANGED in self.marks
-                return replace(parameter, default=self.default) if usual else parameter
+            if isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr"):
+                mark = Parameter(mark)
+            if isinstance(mark, Parameter):
+                if mark.default is None and Said.CHANGED in self.marks:
+                    return replace(mark, default=self.default)
+                return mark
         return None
 
     def read(self, part: str) -> object:
@@ -130,11 +131,14 @@ class Declared(Program):
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
             cls.__init__ = _constructor(seat, cls.settings)  # type: ignore[method-assign]
-        varied = {setting.name: setting.tuned() for setting in cls.settings}
-        tuned = {name: how for name, how in varied.items() if how is not None} | dict(space)
+        tuned: dict[str, Parameter] = {}
+        for setting in cls.settings:
+            if (parameter := setting.tuned()) is not None:
+                tuned[setting.name] = parameter
+        tuned |= space
         ordered = {drawn: tuned[drawn] for drawn in (*order, *tuned)}
         name = name or cls.__name__.lower()
-        facts = {"example": name, "read": partial(_read, cls.settings), **facts}
+        facts = {"example": name, "read": partial(_read, cls.settings)} | facts
         cls.protocol = Protocol(name, space=ordered, **facts)
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -271,5 +275,6 @@ def _check_settings(program: Declared, settings: Iterable[str]) -> None:
 
 def _modules(value: object) -> list[dspy.Module]:
     """The module that a value is, or those that it holds."""
-    parts = value if isinstance(value, list | tuple) else [value]
-    return [part for part in parts if isinstance(part, dspy.Module)]
+    if not isinstance(value, list | tuple):
+        value = [value]
+    return [part for part in value if isinstance(part, dspy.Module)]

@@ -146,14 +146,15 @@ class Foreign(Program):
         return self.module
 
     def describe(self) -> Described:
-        return {
-            "program": self.protocol.name,
-            "class": self.own_name,
-            "code": _code(self.module),
-            **({"inputs": self.inputs} if self.inputs else {}),
-            **({} if self.adapter is None else {"adapter": type(self.adapter).__name__}),
-            **({"spec": self.spec} if self.spec else {}),
-        }
+        described: Described = {"program": self.protocol.name, "class": self.own_name}
+        described["code"] = _code(self.module)
+        if self.inputs:
+            described["inputs"] = self.inputs
+        if self.adapter is not None:
+            described["adapter"] = type(self.adapter).__name__
+        if self.spec:
+            described["spec"] = self.spec
+        return described
 
     def seats(self) -> dict[str, Any]:
         """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
@@ -287,17 +288,15 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
+        asked["choices"] = asked["choices"] or None
         self._miss_options(asked["choices"])
-        held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
-        question = Question(
-            {"meta": {}, **asked, **held, "choices": asked["choices"] or None},
-            id=ASKER.get().question or "asked",
-        )
+        if asked["kind"] == "task":
+            asked["files"] = ASKER.get().files
+        question = Question(asked, id=ASKER.get().question or "asked", meta={})
         if self.fields is None:
             return await self.answer(question)
-        return await self._predict(
-            question, [], self._arguments({**fields, **self._values(question)})
-        )
+        values = fields | self._values(question)
+        return await self._predict(question, [], self._arguments(values))
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))
@@ -322,22 +321,23 @@ class Foreign(Program):
             except AdapterParseError as problem:
                 # The LM returned something, but no field of the type: an unreadable answer.
                 returned, text, answer, turns = None, problem.lm_response, None, []
-        several = isinstance(returned, dspy.Example | dspy.Prediction | Mapping)
-        held = {str(name): value for name, value in returned.items()} if several else {}
-        return dspy.Prediction(
-            **{
-                **held,
-                "answer": answer,
-                "decided_by": None,
-                "rounds": 0,
-                "consensus_round": None,
-                "kind": question.kind,
-                "transcript": turns,
-                "usage": usage.to_dict(),
-                **({"raw": text} if answer is None and text is not None else {}),
-                **({"answer_typed": typed} if answer is not None and typed is not None else {}),
-            }
-        )
+        held: dict[str, Any] = {}
+        if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
+            held = {str(name): value for name, value in returned.items()}
+        held |= {
+            "answer": answer,
+            "decided_by": None,
+            "rounds": 0,
+            "consensus_round": None,
+            "kind": question.kind,
+            "transcript": turns,
+            "usage": usage.to_dict(),
+        }
+        if answer is None and text is not None:
+            held["raw"] = text
+        if answer is not None and typed is not None:
+            held["answer_typed"] = typed
+        return dspy.Prediction(**held)
 
     async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         """The result of the program, and its turns, which are unknown here."""
@@ -436,7 +436,7 @@ def without_lms(state: Any) -> Any:
         return state
     # The state of a predictor; all else is a mapping of names to such states.
     if "signature" in state and "demos" in state:
-        return {**state, "lm": None, "traces": [], "train": []}
+        return dict(state) | {"lm": None, "traces": [], "train": []}
     return {name: without_lms(part) for name, part in state.items()}
 
 
@@ -463,7 +463,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     own = isinstance(module, dspy.Module)
     call = module
     if own:
-        call = _method(module, "aforward" if _runs_async(module) else "forward")
+        way = "aforward" if _runs_async(module) else "forward"
+        call = _method(module, way)
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
@@ -543,8 +544,11 @@ def _signature(module: Any) -> Any:
     own = getattr(module, "signature", None)
     if isinstance(own, type) and issubclass(own, dspy.Signature):
         return own
-    predictors = list(predictors_of(module).values()) if isinstance(module, dspy.Module) else []
-    return predictors[0].signature if len(predictors) == 1 else None
+    if isinstance(module, dspy.Module):
+        predictors = list(predictors_of(module).values())
+        if len(predictors) == 1:
+            return predictors[0].signature
+    return None
 
 
 def _called(module: Any) -> str:
@@ -644,7 +648,8 @@ def _said_of(thing: Any) -> Any:
         for name, value in getattr(thing, "__dict__", {}).items()
         if not name.startswith("_") and name not in _UNSAID
     }
-    return [kind.__qualname__, None if _of_library(kind) else source_of(kind), settings]
+    source = None if _of_library(kind) else source_of(kind)
+    return [kind.__qualname__, source, settings]
 
 
 def _of_library(kind: type) -> bool:

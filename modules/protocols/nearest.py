@@ -58,11 +58,10 @@ class NearestDemos(Program):
         self.pool = _Pool(Shown(*shown) for shown in pool)
 
     def describe(self) -> Described:
-        pool = [
-            [shown.question, {name: dict(demo) for name, demo in shown.demos.items()}]
-            for shown in self.pool
-        ]
-        return {**self.named(), "of": self.program.describe(), "k": self.k, "pool": pool}
+        pool = []
+        for question, demos in self.pool:
+            pool.append([question, {name: dict(demo) for name, demo in demos.items()}])
+        return self.named() | {"of": self.program.describe(), "k": self.k, "pool": pool}
 
     def turns(self) -> list[SeatTurns]:
         return self.program.turns()
@@ -95,10 +94,9 @@ class _Pool(tuple[Shown, ...]):
         import bm25s  # brings half of SciPy
 
         numbers: dict[str, int] = {}
-        rows = [
-            [numbers.setdefault(word, len(numbers)) for word in _words(shown.question)]
-            for shown in self
-        ]
+        rows = []
+        for shown in self:
+            rows.append([numbers.setdefault(w, len(numbers)) for w in _words(shown.question)])
         index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
         index.index((rows, numbers), show_progress=False)
         return index, numbers
@@ -107,7 +105,9 @@ class _Pool(tuple[Shown, ...]):
         """The k likest, the likest first."""
         index, numbers = self._index
         numbers_of = [numbers[word] for word in _words(question) if word in numbers]
-        alike = index.get_scores_from_ids(numbers_of) if numbers_of else np.zeros(len(self))
+        alike = np.zeros(len(self))
+        if numbers_of:
+            alike = index.get_scores_from_ids(numbers_of)
         order = (self[int(place)] for place in np.argsort(-alike, kind="stable"))
         return [shown for shown in order if shown.question != question][:k]
 

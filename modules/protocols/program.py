@@ -129,7 +129,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             prediction = await self.solve(task)
         # as an attribute, DSPy would look at every name of the class
         prediction["usage"] = usage.to_dict()
-        prediction["transcript"] = [TurnFields.of(turn) for turn in prediction["transcript"]]
+        prediction["transcript"] = list(map(TurnFields.of, prediction["transcript"]))
         # The answer stands last, where `dspy.majority` looks for it.
         answer = prediction["answer"]
         del prediction["answer"]
@@ -180,16 +180,23 @@ class Program(dspy.Module):  # type: ignore[misc]
         the user's own roles.
         """
         kind = type(self)
-        inherited = "protocol" not in vars(kind)
-        own = {"class": f"{kind.__module__}:{kind.__qualname__}"} if inherited else {}
-        roles = {name: role.describe() for name, role in self.own_roles.items()}
-        more = {"own_roles": roles} if roles else {}
-        return {"program": self.protocol.name, **own, **self.wording(), **more}
+        described: dict[str, Any] = {"program": self.protocol.name}
+        if "protocol" not in vars(kind):
+            described["class"] = f"{kind.__module__}:{kind.__qualname__}"
+        described |= self.wording()
+        if self.own_roles:
+            roles = {name: role.describe() for name, role in self.own_roles.items()}
+            described["own_roles"] = roles
+        return described
 
     def wording(self) -> dict[str, Any]:
         """The arguments of `word`, as constructor parameters."""
-        layout = {} if self.prompt_layout == ROLE_LAST else {"prompt_layout": self.prompt_layout}
-        return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
+        wording: dict[str, Any] = {}
+        if self.prompt_layout != ROLE_LAST:
+            wording["prompt_layout"] = self.prompt_layout
+        if self.prompts:
+            wording["prompts"] = dict(self.prompts)
+        return wording
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """The protocol's figures about its evaluated rows."""
@@ -286,9 +293,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         if prompt_layout is not None:
             checked_among("prompt layout", prompt_layout, LAYOUTS)
         instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
-        worded_before = {
-            id(seat) for part in parts if part.verbatim for seat in part.seats().values()
-        }
+        worded_before = set[int]()
+        for part in parts:
+            if part.verbatim:
+                worded_before.update(map(id, part.seats().values()))
         used = set()
         for key, seat in self.seats().items():
             signature, name = seat.predict.signature, meant_for(key, instructions)
@@ -388,9 +396,11 @@ def prediction_of(
     """The prediction that every protocol returns; `answers` holds each agent's answer per round.
     Without an answer, `decided_by` is `none`.
     """
+    if answer is None:
+        decided_by = "none"
     return dspy.Prediction(
         answer=answer,
-        decided_by="none" if answer is None else decided_by,
+        decided_by=decided_by,
         rounds=rounds,
         consensus_round=consensus_round,
         kind=task.kind,
@@ -403,7 +413,6 @@ def prediction_of(
 def answers_by_agent(transcript: Iterable[Turn]) -> dict[str, list[str | None]]:
     answers: dict[str, list[str | None]] = {}
     for turn in transcript:
-        if turn.step is not None:
-            continue
-        answers.setdefault(turn.agent, []).append(turn.answer)
+        if turn.step is None:
+            answers.setdefault(turn.agent, []).append(turn.answer)
     return answers

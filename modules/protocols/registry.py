@@ -30,10 +30,10 @@ def declared(name: str, made_by: Any) -> Protocol:
         raise UserError(
             f"{name} is not a program: name a dspy.Module, a class, or a function of a question"
         )
-    if not isinstance(made_by, type) or not issubclass(made_by, Program):
-        return Protocol(
-            name, name, program=made_by if isinstance(made_by, type) else lambda: made_by
-        )
+    if not isinstance(made_by, type):
+        return Protocol(name, name, program=lambda: made_by)
+    if not issubclass(made_by, Program):
+        return Protocol(name, name, program=made_by)
     own: Protocol = vars(made_by).get("protocol", Protocol(name, name))
     return replace(own, name=name, example=own.example or name, program=own.program or made_by)
 

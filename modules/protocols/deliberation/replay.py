@@ -114,13 +114,18 @@ def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repl
     wanted = {"tie_break": "judge", "max_rounds": MAX_ROUNDS, **parameters}
     if wanted["tie_break"] in DECIDERS:
         return None
-    how = {name: wanted.get(name) for name in ("max_rounds", "tie_break", "opening")}
     outcomes: list[Replayed | None] = []
     for row in map(ResultRow.of, rows):
         if row.error:
             outcomes.append(None)
             continue
-        found = replay(row, seed=wanted.get("seed", 0), **how)
+        found = replay(
+            row,
+            max_rounds=wanted["max_rounds"],
+            tie_break=wanted["tie_break"],
+            opening=wanted.get("opening"),
+            seed=wanted.get("seed", 0),
+        )
         calls = found.usage["calls"]
         outcomes.append(Replayed(found.answer, found.decided_by, found.rounds, calls))
     return outcomes
