@@ -204,12 +204,12 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     for (start, end), named in groups.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):
             continue  # "department store" is not "store"
-        label = one_option(named, choices)
-        if label is None:
+        meant = one_option(named, choices)
+        if meant is None:
             written = tokens(text[start:end], case=True, articles=True)
             exact = [k for k in named if tokens(choices[k], case=True, articles=True) == written]
-            label = one_option(exact, choices)
-        mentions.append(Mention(start, end, label, by_label=False))
+            meant = one_option(exact, choices)
+        mentions.append(Mention(start, end, meant, by_label=False))
     return sorted(mentions, key=attrgetter("start"))
 
 

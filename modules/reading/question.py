@@ -218,7 +218,8 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     kind = store.get("kind")
     if kind is None:
         # Accepted answers of different kinds can only be compared as texts.
-        kinds = {infer_kind(text, choices) for text in accepted or [None]}
+        forms: Sequence[str | None] = accepted or [None]
+        kinds = {infer_kind(form, choices) for form in forms}
         kind = kinds.pop() if len(kinds) == 1 else "span"
     elif kind not in KINDS:
         raise UserError(f"{name} has kind {kind!r}; the kinds are {', '.join(KINDS)}")

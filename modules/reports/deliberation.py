@@ -90,13 +90,13 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
         figures.mean(reading.agreed(turn.answer for turn in last), "agreement", "all")
     for one, other in combinations(last, 2):
         same = reading.same(one.answer, other.answer)
-        figures.mean(same, "agreement", f"{one['agent']}-{other.agent}")
+        figures.mean(same, "agreement", f"{one.agent}-{other.agent}")
     for role, own in by_role.items():
-        figures.mean(reading.right(own[0]["answer"]), "role", role, "accuracy_first")
-        figures.mean(reading.right(own[-1]["answer"]), "role", role, "accuracy_last")
+        figures.mean(reading.right(own[0].answer), "role", role, "accuracy_first")
+        figures.mean(reading.right(own[-1].answer), "role", role, "accuracy_last")
         for before, after in pairwise(own):
-            revised = _revision(before["answer"], after["answer"], reading)
-            by_round = ("revisions", "round", str(after["round"]))
+            revised = _revision(before.answer, after.answer, reading)
+            by_round = ("revisions", "round", str(after.round))
             for path in (("revisions",), by_round, ("role", role, "revisions")):
                 figures.mean(revised is not None, *path, "rate")
                 if revised is not None:

@@ -123,7 +123,8 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
         title="Done within a number of steps",
     )
     # The labels of more steps would run into each other.
-    curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
+    between = len(steps) // 5 if len(steps) > 10 else 1
+    curve.set_xticks(steps[::between])
     curve.legend(frameon=False)
     return saved(figure, path)
 
@@ -142,5 +143,5 @@ def _bars_in_pairs(
 
 
 def _consensus_bars(axes: Any, counts: Mapping[str, int]) -> None:
-    colours = [GREY if name == "never" else BLUE for name in counts]
+    colours = [{"never": GREY}.get(name, BLUE) for name in counts]
     axes.bar_label(axes.bar(list(counts), list(counts.values()), color=colours))
