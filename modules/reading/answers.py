@@ -50,8 +50,8 @@ _STATED_TRUTH = pattern(
     r"(?:(?<![a-z])(?:answer|verdict|conclusion|prediction|response|label)"
     r"(?:[\"']?\s*[:=]|\s+(?:is|would be|should be|must be)\b)|"
     r"####|\bthe (?:statement|claim|sentence|assertion|proposition) is\b|"
-    r"\b(?:so|therefore|thus|hence|actually|wait|overall|finally),?(?: (?:it|this|that)(?:'s| "
-    r"is))?)"
+    r"\b(?:so|therefore|thus|hence|actually|wait|overall|finally),?"
+    r"(?: (?:it|this|that)(?:'s| is))?)"
     rf"[\s:\"'(\[{{,]*(?:(?:therefore|thus|clearly|definitely|probably|a|an|indeed|simply)\s+)*{_FLIP}\"?\b{_TRUTH}\b{_TRUTH_END}",
     re.I,
 )
