@@ -58,16 +58,16 @@ def gain_part(
 
 
 def paired_difference(
-    before: Sequence[float], after: Sequence[float], unit: float = 1.0
+    before: Sequence[float], after: Sequence[float], unit: float = 1.0, confidence: float = 0.95
 ) -> Estimate:
     """The mean of the scores `after` minus `before`, with Tango's interval where every question is
     right or wrong, else with that of `gain_part`, which raises the same errors.
     """
     if unit != 1 or not {*before, *after} <= {0, 1}:
-        return gain_part(before, after, unit)
+        return gain_part(before, after, unit, confidence)
     both = list(zip(before, after, strict=True))
     won, lost = both.count((0, 1)), both.count((1, 0))
-    return Estimate(*tango(won, lost, len(both)))
+    return Estimate(*tango(won, lost, len(both), confidence))
 
 
 def half_width(n: int) -> float:
