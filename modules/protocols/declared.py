@@ -81,6 +81,7 @@ class Setting(NamedTuple):
 
     def read(self, part: str) -> object:
         """A part of a short spec as the annotation has it. Raises UserError for another."""
+        # Of `Sequence[str] | None`, one part of the type is the list.
         kinds = [get_origin(kind) or kind for kind in (self.kind, *get_args(self.kind))]
         if Sequence in kinds or list in kinds:
             return comma_items([part])
@@ -193,7 +194,7 @@ def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:
 
 def _settings_of(seat: Callable[..., None]) -> list[Setting]:
     hints, kinds = get_type_hints(seat, include_extras=True), get_type_hints(seat)
-    _self, *parameters = inspect.signature(seat).parameters.values()
+    _self, *parameters = _taken(seat)
     return [
         Setting(
             parameter.name,
@@ -202,8 +203,13 @@ def _settings_of(seat: Callable[..., None]) -> list[Setting]:
             get_args(hints.get(parameter.name))[1:],
         )
         for parameter in parameters
-        if parameter.kind is not parameter.VAR_KEYWORD
     ]
+
+
+def _taken(seat: Callable[..., None]) -> list[inspect.Parameter]:
+    """The parameters of `seat`, the program first, without the `**shared` of type checkers."""
+    parameters = inspect.signature(seat).parameters.values()
+    return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
 
 def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object]:
@@ -214,10 +220,7 @@ def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object
 
 def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
     """The constructor around `seat`, whose signature shows all that such a program takes."""
-    parameters = inspect.signature(seat).parameters.values()
-    own = inspect.Signature(
-        [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
-    )
+    own = inspect.Signature(_taken(seat))
 
     def built(
         self: Declared,
@@ -228,6 +231,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         prompts: Mapping[str, str] | str | Path | None = None,
         **named: Any,
     ) -> None:
+        # That of `Declared` itself is there for a class without `seat`, and raises.
         super(Declared, self).__init__()
         try:
             bound = own.bind(self, *given, **named)

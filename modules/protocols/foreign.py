@@ -36,7 +36,7 @@ from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
-from .program import Program, SeatTurns, distinct
+from .program import Program, SeatTurns, by_name
 from .saved import check_kept, check_no_pickle, predictors_of
 
 STATE = "state.json"
@@ -92,9 +92,11 @@ class Field:
         wanted = [kind for kind in get_args(self.annotation) if kind is not type(None)]
         if get_origin(self.annotation) in (Union, UnionType) and len(wanted) == 1:
             return Field(self.needed, wanted[0]).fitted(value)
-        if self.annotation is str and isinstance(value, Mapping):
+        # An annotation that could not be resolved is still a text.
+        is_text = self.annotation in (str, "str")
+        if is_text and isinstance(value, Mapping):
             return choice_lines(value)
-        if self.annotation is str and isinstance(value, list):
+        if is_text and isinstance(value, list):
             return "\n\n".join(map(str, value))
         if list in (self.annotation, get_origin(self.annotation)):
             if isinstance(value, str):
@@ -165,8 +167,7 @@ class Foreign(Program):
             for name, predictor in predictors_of(self).items()
             if id(predictor) not in seated
         ]
-        every = [*inner, *own]
-        return dict(zip(distinct([seat.name for seat in every]), every, strict=True))
+        return by_name([*inner, *own])
 
     def turns(self) -> list[SeatTurns]:
         """The number of turns is not known before it has run."""
@@ -469,28 +470,20 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
         return None
-    named = {
-        parameter.name: parameter
-        for parameter in parameters
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and parameter.name not in (ENDPOINT, FOLDER)
-    }
-    needed = [name for name, taken in named.items() if taken.default is taken.empty]
+    fields: dict[str, Field] = {}
+    for taken in parameters:
+        by_keyword = taken.kind in (taken.POSITIONAL_OR_KEYWORD, taken.KEYWORD_ONLY)
+        if by_keyword and taken.name not in (ENDPOINT, FOLDER):
+            fields[taken.name] = Field(taken.default is taken.empty, taken.annotation)
+    needed = [field for field in fields.values() if field.needed]
     # A function of one parameter gets the whole question, unless it says that it takes a text.
     if not own and not inputs and len(needed) < 2:
         if not parameters:
             raise UserError(
                 f"{_called(module)} takes no question: give it a parameter for the fm.Question"
             )
-        if not needed or named[needed[0]].annotation is not str:
+        if not needed or needed[0].annotation is not str:
             return None
-    # An annotation that could not be resolved is still a text.
-    fields = {
-        name: Field(
-            taken.default is taken.empty, str if taken.annotation == "str" else taken.annotation
-        )
-        for name, taken in named.items()
-    }
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
         if needed or (signature := _signature(module)) is None:
             fields |= {name: Field(True, Any) for name in inputs if name not in fields}

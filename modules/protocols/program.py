@@ -226,8 +226,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def seats(self) -> dict[str, Seat]:
         """Every agent by name; equal names become `NAME.0`, `NAME.1`, …."""
-        seats = [seat for _, seat in self.parts(Seat)]
-        return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
+        return by_name([seat for _, seat in self.parts(Seat)])
 
     def parts(self, kind: type[T]) -> list[tuple[str, T]]:
         """Its own modules of that kind by name: not those of the candidates that an optimizer hangs
@@ -363,6 +362,11 @@ class Program(dspy.Module):  # type: ignore[misc]
                 )
             for seat in meant:
                 seat.predict.lm = lm
+
+
+def by_name(seats: Sequence[Any]) -> dict[str, Any]:
+    """Seats by their names, of which equal ones are numbered."""
+    return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
 
 LAYOUT = Parameter(choice(*LAYOUTS), default=ROLE_LAST)

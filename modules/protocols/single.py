@@ -111,6 +111,7 @@ class SingleAgent(
             cast = cast_of("role", [role], own, "name a role")
             name, acting = role, cast[role]
             self.plan = Strategy(acting.signature)
+            # A role of several agents is here one agent who is asked as often.
             if samples is None and acting.repeats > 1:
                 samples = acting.repeats
         if samples is not None:

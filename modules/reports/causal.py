@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..reading.mentions import same_text
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, answering
 from .counting import CHANGES, Figures, Reading, by_number, change, whole
 
 
@@ -45,8 +45,7 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
             figures.mean(taken, "rounds_mean")
         # Under 0 are those that never reached one.
         consensus[whole(row.consensus_round)] += 1
-        turns = [turn for turn in row.transcript or () if not turn.step]
-        reading = Reading(row)
+        turns, reading = answering(row.transcript), Reading(row)
         for turn in turns:
             if not turn.examined:
                 figures.mean(reading.right(turn.answer), "reasoner", "accuracy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..reading.row import DECIDERS, ResultRow, TurnFields
+from ..reading.row import DECIDERS, ResultRow, TurnFields, answering
 from ..reading.voting import majority
 from .counting import STATES, Figures, Reading
 
@@ -110,10 +110,9 @@ class ForensicTally:
         self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
-        turns = [] if row.error else row.transcript or ()
-        spoken = [turn for turn in turns if not turn.step]
+        spoken = answering(row.transcript)
         answers_by_agent = answers_of(spoken)
-        if not answers_by_agent:
+        if row.error or not answers_by_agent:
             return
         figures, reading, final = self._figures, Reading(row), bool(row.correct)
         # Whether anybody answered more than once, or what somebody had answered.

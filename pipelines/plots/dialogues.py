@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...modules.reading.answers import golds_of, same_answer
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, answering
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -32,9 +32,7 @@ def most_informative(rows: Iterable[ResultRow], most: int = MOST_DIALOGUES) -> l
 
 
 def _interest(row: ResultRow) -> tuple[int, bool, int]:
-    kind = row.kind
-    # Turns with a step, such as a supervisor's, give no answer of their own.
-    turns = [turn for turn in row.transcript if not turn.step]
+    kind, turns = row.kind, answering(row.transcript)
     answers = [turn.answer for turn in turns]
     argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
     had_it = not row.correct and any(

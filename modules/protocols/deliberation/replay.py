@@ -74,6 +74,7 @@ def replay(
     verdicts = [turn for turn in verdicts if turn.agent == rule.name]
     judged, heard = None, kept
     if rule.asks_lm:
+        # The recorded verdict is about the whole dialogue, and no other can be had without asking.
         if limit < recorded or (not verdicts and tie_break == rule.name):
             raise UserError(
                 f"no {rule.name} was asked after round {limit}: choose majority or "

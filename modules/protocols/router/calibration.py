@@ -23,7 +23,7 @@ from ...base.usage import Usage
 from ...reading.answers import Kind, same_answer, score
 from ...reading.handover import fewest_kept, share_never, threshold_for
 from ...reading.question import Question
-from ...reading.row import ResultRow, TurnFields, taken
+from ...reading.row import ResultRow, TurnFields, answering, taken
 from ..program import Program
 from ..saved import hashes
 
@@ -194,7 +194,7 @@ def sureness(
     """
     if answer is None:
         return -1.0
-    turns = [turn for turn in transcript if not turn.step]
+    turns = answering(transcript)
     last: dict[str, int] = {}
     for turn in turns:
         last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
@@ -332,10 +332,9 @@ def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dic
                 "fitted on these questions would break the promise; take rows of other questions"
             )
         if row.error is None and row.gold is not None:
-            for turn in row.transcript:
-                if not turn.step:
-                    graded = score(turn.answer, row.gold, row.kind, row.choices)
-                    marks[turn.agent].append(graded.correct)
+            for turn in answering(row.transcript):
+                graded = score(turn.answer, row.gold, row.kind, row.choices)
+                marks[turn.agent].append(graded.correct)
     if not marks:
         raise UserError("weights_from has no finished row with an answer of a member: give a run's")
     return {agent: sum(right) / len(right) for agent, right in marks.items()}

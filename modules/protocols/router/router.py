@@ -16,7 +16,7 @@ from ...base.errors import UserError
 from ...reading.answers import same_answer
 from ...reading.handover import DriftWatch
 from ...reading.question import Question
-from ...reading.row import ResultRow, TurnFields
+from ...reading.row import ResultRow, TurnFields, answering
 from ..declared import Declared, Said, Shared
 from ..program import Program, SeatTurns, solved_by
 from ..single import member
@@ -117,6 +117,7 @@ class Router(
         self._warned: set[str] = set()
 
     def turns(self) -> list[SeatTurns]:
+        # Whether a second part is asked depends on what the first one answers.
         first, *after = self._asked().values()
         turns = list(first.turns())
         for part in after:
@@ -288,7 +289,7 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
     transcript = list(map(TurnFields.of, transcript))
-    answers = [turn.answer for turn in transcript if not turn.step]
+    answers = [turn.answer for turn in answering(transcript)]
     agreement = float(answer is not None)
     if answers:
         same = sum(same_answer(given, answer, task.kind) for given in answers)
