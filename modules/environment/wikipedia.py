@@ -183,7 +183,8 @@ class WikipediaEnvironment(Environment):
         """The answer as `read` reads it: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
         place = key_of_texts(self._client.address, key)
-        if self._pages is not None and (kept := self._pages.get(place)) is not None:
+        kept = None if self._pages is None else self._pages.get(place)
+        if kept is not None:
             return json.loads(kept)  # type: ignore[no-any-return]
 
         async def ask() -> T:

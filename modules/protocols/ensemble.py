@@ -205,6 +205,7 @@ class Ensemble(
         members.
         """
         self.weights = member_weights(self.names, rows)
+        # Whoever fits weights wants them to count.
         if not self.weighs:
             self.vote = "weighted"
         return self.weights
@@ -243,6 +244,7 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
         return Turn(name, 1, prediction.answer, "", usage=usage)
     last = TurnFields.of(prediction.transcript[-1])
     details = TurnDetails()
+    # The probability of another answer says nothing of this one.
     if last.probability is not None and last.answer == prediction.answer:
         details["probability"] = last.probability
     return Turn(name, 1, prediction.answer, str(last.text), usage=usage, details=details)

@@ -316,7 +316,8 @@ class Foreign(Program):
                 answer = read_vote(text, question.kind, question.choices)
                 if text is None and question.kind in ("span", "open"):
                     answer, typed = _as_json(decided), decided
-                if not turns and answer is not None and (sure := _probability(decided)) is not None:
+                sure = _probability(decided)
+                if not turns and answer is not None and sure is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
             except AdapterParseError as problem:
@@ -485,7 +486,9 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         if not needed or needed[0].annotation is not str:
             return None
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
-        if needed or (signature := _signature(module)) is None:
+        # Where `forward` names fields that it needs, the signature says nothing of the others.
+        signature = None if needed else _signature(module)
+        if signature is None:
             fields |= {name: Field(True, Any) for name in inputs if name not in fields}
         else:
             # What its one predictor needs, a module of the user's own may find itself.

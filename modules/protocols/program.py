@@ -117,9 +117,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         task = Task.of(question, choices, context, kind)
         self._miss_options(task.choices)
         check_passage(task.context or "", "the question")
+        # A run knows the question's id; a call without a run goes by the question's words.
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
         lm = self.lm_of_its_own()
+        # None would hide the LM that DSPy is set to.
         own = {} if lm is None else {"lm": lm}
         with (
             dspy.context(adapter=adapter, warn_on_type_mismatch=False, **own),
@@ -321,6 +323,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""
+        # Ties that are computed, as an ensemble's are, follow the seed themselves.
         own = self.__dict__
         ties = own.get("ties")
         if "seed" in own:

@@ -196,6 +196,7 @@ def hashes(program: Saveable) -> dict[str, str]:
     prompts: dict[str, list[Any]] = {}
     for name, predictor in predictors_of(program).items():
         prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
+        # An adapter of the agent's own lays the same words out as another prompt.
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
     return _hashes(program.describe(), prompts)

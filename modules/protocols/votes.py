@@ -55,6 +55,7 @@ def count_ballots(
     names = [ballot.agent for ballot in ballots]
     answers = [ballot.answer for ballot in ballots]
     decide_tie = ties.decider(question, names, weights)
+    # A majority has weights for its ties alone.
     counted = None if vote == "majority" else weights
     return vote_among(answers, kind, counted, decide_tie)
 

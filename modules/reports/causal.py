@@ -50,6 +50,7 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
             if not turn.examined:
                 figures.mean(reading.right(turn.answer), "reasoner", "accuracy")
                 figures.mean(turn.answer is None, "reasoner", "abstention_rate")
+        # What never happens is reported as 0.
         for name in ("evaluations", "unreadable", "changed", *CHANGES):
             figures.count(0, "evaluator", name)
         for turn in turns:

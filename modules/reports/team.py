@@ -61,6 +61,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
             retried = sum(len(turns) - 1 for turns in attempts.values())
             retries[retried] += 1
             figures.mean(retried, "retries_mean")
+            # A change that never happens is reported as 0.
             for name in (*CHANGES, "right_to_right"):
                 figures.count(0, "retry", name)
             last = [reading.em_f1(turns[-1].answer) for turns in attempts.values()]

@@ -189,7 +189,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
         raise ValueError("every p value must lie between 0 and 1")
     adjusted = [0.0] * len(p_values)
     largest = 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         adjusted[i] = largest
     return adjusted

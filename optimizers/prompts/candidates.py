@@ -120,11 +120,14 @@ class Candidates:
             key=lambda candidate: (len(str(prompts_of(candidate.program))), candidate.name),
         )
         for candidate in others:
-            if self.complete(candidate) and (score := self.selected(candidate).score) > at:
+            score = self.selected(candidate).score
+            if self.complete(candidate) and score > at:
                 best, at = candidate, score
         for candidate in others:
-            if candidate.scores and not self.complete(candidate) and candidate.estimate().low > at:
-                best, at = candidate, candidate.estimate().low
+            if candidate.scores and not self.complete(candidate):
+                low = candidate.estimate().low
+                if low > at:
+                    best, at = candidate, low
         return best
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:

@@ -146,6 +146,7 @@ def _register(
         for key, values in settings.items():
             for preset, value in zip(PRESETS, values, strict=True):
                 presets[preset][key] = value
+        # The only flag that is on where an optimizer of somebody else's says nothing.
         flags = {"learns": False} | dict.fromkeys(does.split(), True)
         OPTIMIZERS[run.__name__] = PromptOptimizer(
             run.__name__, summary, presets, run, work, **flags
@@ -324,6 +325,7 @@ def knn(bench: Bench) -> list[Student]:
 def copro(bench: Bench) -> list[Student]:
     proposer = bench.proposer.as_lm(at_once=bench.settings["breadth"] - 1)
     made = dspy.COPRO(prompt_model=proposer, metric=bench.metric, **bench.settings)
+    # COPRO scores instructions on the questions that it calls its training set.
     quiet = {"num_threads": bench.threads, "display_progress": False, "display_table": 0}
     return [bench.compiled(made, selecting=False, trainset=list(bench.select), eval_kwargs=quiet)]
 

@@ -250,6 +250,7 @@ def calibrated(
                 sure.append(sureness(*said, question.kind, own))
         scores = np.array(sure)
         right = np.array([given.right for given in answers], dtype=bool)
+        # Drift shows in the questions that reach the first part: all of them.
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
@@ -265,6 +266,7 @@ def calibrated(
             never=never,
             weights=own,
         )
+        # Without a threshold no answer stands, and all questions go on to the next part.
         if cut is not None:
             below = (scores < cut.score).tolist()
             left = list(compress(left, below))

@@ -175,6 +175,7 @@ class SupervisedTeam(
             # Nothing is left that it could accept, and a retry is no longer possible.
             if last and all(turn.answer is None for turn in latest.values()):
                 break
+            # The last word can only accept: nobody is sent back any more.
             seat = self.last_word if last or self.supervisor is None else self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
@@ -209,6 +210,7 @@ class SupervisedTeam(
             reply = await seat.fill(task, notes=notes)
             decision = read_decision(reply, answers)
             if decision is None:
+                # No optimizer may learn from a reply that could not be read.
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(reply, answers)
@@ -295,6 +297,7 @@ class SupervisedTeam(
     def exchange(self) -> Exchange:
         """Workers read the supervisor's suggestions, which carry what it read of the others."""
         steps: list[SeatTurns] = []
+        # Each retry goes to one of the workers, and nobody knows to which.
         share = self.max_retries / len(self.workers)
         for worker in self.workers:
             steps += [(worker.act, 0, share * self.max_steps), (worker.conclude, 0, share)]
