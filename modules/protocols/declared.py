@@ -139,7 +139,7 @@ class Declared(Program):
         tuned |= space
         ordered = {drawn: tuned[drawn] for drawn in (*order, *tuned)}
         name = name or cls.__name__.lower()
-        facts = {"example": name, "read": partial(_read, cls.settings)} | facts
+        facts = {"example": name, "read": partial(_read, cls.settings), **facts}
         cls.protocol = Protocol(name, space=ordered, **facts)
 
     def __init__(self, *given: Any, **named: Any) -> None:

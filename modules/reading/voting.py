@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError
@@ -162,10 +163,7 @@ def vote_among(
     decide_tie: DecideTie | None = None,
 ) -> Vote:
     """The vote among answers of a kind, with equal weights (None) or by their sum."""
-
-    def key(answer: str) -> str:
-        return answer_key(answer, kind)
-
+    key = partial(answer_key, kind=kind)
     if weights is None:
         return majority(answers, key=key, decide_tie=decide_tie)
     return weighted(answers, weights, key=key, decide_tie=decide_tie)

@@ -38,8 +38,7 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         figures.mean(correct, "accuracy")
         if not figures.finished(row):
             continue
-        figures.count(1, "decided_by", str(row.decided_by), "count")
-        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
+        figures.decided(row, correct)
         if taken := whole(row.rounds):
             rounds[taken] += 1
             figures.mean(taken, "rounds_mean")

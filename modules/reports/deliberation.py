@@ -56,8 +56,7 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.mean(first is None, "tie_break", "rate")
         if first is None:
             figures.mean(correct, "tie_break", "accuracy")
-        figures.count(1, "decided_by", str(row.decided_by), "count")
-        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
+        figures.decided(row, correct)
         _dialogue(figures, row)
         figures.usage(row)
     report = figures.report()

@@ -51,8 +51,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
             continue
         figures.mean(em, "em_excluding_errors")
         figures.mean(f1, "f1_excluding_errors")
-        figures.count(1, "decided_by", str(row.decided_by), "count")
-        figures.mean(em, "decided_by", str(row.decided_by), "em")
+        figures.decided(row, em, "em")
         attempts: dict[str, list[TurnFields]] = {}
         for turn in row.transcript:
             if "trace" in turn:

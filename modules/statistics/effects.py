@@ -100,7 +100,7 @@ def _effect(
             after[question].append(score or 0.0)
     if not after:
         return Effect(name, value, against)
-    means = [list(map(fmean, side.values())) for side in (before, after)]
+    means = list(map(fmean, before.values())), list(map(fmean, after.values()))
     estimate = paired_difference(*means, unit)
     rival_cost = fmean(rival.cost for _, rival in pairs)
     ratio = fmean(trial.cost for trial, _ in pairs) / rival_cost if rival_cost else None

@@ -171,7 +171,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             return dict(super().parse(signature, completion))
         except AdapterParseError:
             fields = signature.output_fields
-            empty = dict.fromkeys(fields, "")
+            empty: dict[str, object] = dict.fromkeys(fields, "")
             # A plan or a list cannot be guessed from prose, as a text can.
             typed = [name for name, field in fields.items() if field.annotation is not str]
             if typed:

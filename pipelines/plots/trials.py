@@ -46,7 +46,7 @@ def as_optuna(report: StudyReport) -> optuna.Study:
             choices.setdefault(name, {})[value] = None
     study = optuna.create_study(direction="maximize")
     for entry, setting in zip(done, settings, strict=True):
-        drawn = {
+        drawn: dict[str, optuna.distributions.BaseDistribution] = {
             name: optuna.distributions.CategoricalDistribution(list(choices[name]))
             for name in setting
         }
