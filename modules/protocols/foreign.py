@@ -160,14 +160,13 @@ class Foreign(Program):
 
     def seats(self) -> dict[str, Any]:
         """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
-        inner: list[Any] = [seat for _, seat in self.parts(Seat)]
-        seated = {id(seat.predict) for seat in inner}
-        own = [
-            PredictorSeat(name.removeprefix("module").lstrip(".") or "predict", predictor)
-            for name, predictor in predictors_of(self).items()
-            if id(predictor) not in seated
-        ]
-        return by_name([*inner, *own])
+        seats: list[Any] = [seat for _, seat in self.parts(Seat)]
+        seated = {id(seat.predict) for seat in seats}
+        for name, predictor in predictors_of(self).items():
+            if id(predictor) not in seated:
+                name = name.removeprefix("module").lstrip(".") or "predict"
+                seats.append(PredictorSeat(name, predictor))
+        return by_name(seats)
 
     def turns(self) -> list[SeatTurns]:
         """The number of turns is not known before it has run."""
@@ -273,9 +272,9 @@ class Foreign(Program):
         }
         last = list(predictors_of(self).values())[-1].signature.output_fields
         # Its answer may have any name; an optimizer learns from the gold under that one.
-        names = [name for name in last if name not in THOUGHTS]
+        names = last.keys() - THOUGHTS
         if "answer" not in names and len(names) == 1:
-            shown[names[0]] = question.answer
+            shown[names.pop()] = question.answer
         taken = {self.inputs.get(name, name) for name in fields}
         others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)

@@ -77,9 +77,10 @@ class NearestDemos(Program):
         # A copy for this question: others are answered at the same time, with other demonstrations.
         shown: Program = self.program.deepcopy()
         for name, predictor in shown.named_predictors():
-            own = [solved.demos[name] for solved in reversed(near) if name in solved.demos]
-            if own:
-                predictor.demos = [dspy.Example(**fields) for fields in own]
+            # The likest last, where an LM reads it just before the question.
+            likest = [solved.demos[name] for solved in reversed(near) if name in solved.demos]
+            if likest:
+                predictor.demos = list(map(dspy.Example, map(dict, likest)))
         return await shown.solve(task)
 
 
@@ -108,7 +109,7 @@ class _Pool(tuple[Shown, ...]):
         alike = np.zeros(len(self))
         if numbers_of:
             alike = index.get_scores_from_ids(numbers_of)
-        order = (self[int(place)] for place in np.argsort(-alike, kind="stable"))
+        order = map(self.__getitem__, np.argsort(-alike, kind="stable").tolist())
         return [shown for shown in order if shown.question != question][:k]
 
 

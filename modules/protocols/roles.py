@@ -153,7 +153,8 @@ def _written(name: str, written: Mapping[str, Any]) -> Role:
                 f"the role {name!r} has no {key!r}{did_you_mean(key, KEYS)}: it has "
                 f"{', '.join(KEYS)}"
             )
-    instruction, outputs = written.get("instruction"), written.get("outputs")
+    more = dict(written)
+    instruction, outputs = more.pop("instruction", None), more.pop("outputs", None)
     if not isinstance(instruction, str) or not instruction.strip():
         raise UserError(f"the role {name!r} has no instruction: write a text that says what it is")
     if not isinstance(outputs, Mapping):
@@ -169,7 +170,6 @@ def _written(name: str, written: Mapping[str, Any]) -> Role:
                 "for: write another word, and a text that describes it"
             )
         fields[output] = str, dspy.OutputField(desc=desc or f"${{{output}}}")
-    more = {key: written[key] for key in ("tools", "lm", "repeats") if key in written}
     return Role(dspy.Signature({**_INPUTS, **fields}, instruction.strip()), **more)
 
 

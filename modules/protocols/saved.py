@@ -204,12 +204,12 @@ def hashes(program: Saveable) -> dict[str, str]:
 
 def state_of(program: Saveable) -> SavedProgram:
     """The program as it is to be written. Raises UserError for what JSON cannot hold."""
-    replaced = [name for name in ("forward", "aforward", "solve") if name in vars(program)]
-    if replaced:
-        raise UserError(
-            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, "
-            "and code is not saved: save the program before that, or choose another optimizer"
-        )
+    for name in ("forward", "aforward", "solve"):
+        if name in vars(program):
+            raise UserError(
+                f"the program's {name} was replaced, as DSPy's KNNFewShot does, and code is not "
+                "saved: save the program before that, or choose another optimizer"
+            )
     for _, part in program.parts(dspy.Module):
         if (check := getattr(part, "check_saved", None)) is not None:
             check()
