@@ -23,10 +23,9 @@ def declared(name: str, made_by: Any) -> Protocol:
     """
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
-    makes = isinstance(made_by, type) and not any(
-        "__call__" in vars(kind) for kind in made_by.__mro__
-    )
-    if makes or not callable(made_by):
+    # Of a class, what it makes has to be callable: the class itself always is.
+    called = made_by if isinstance(made_by, type) else type(made_by)
+    if not any("__call__" in vars(kind) for kind in called.__mro__):
         raise UserError(
             f"{name} is not a program: name a dspy.Module, a class, or a function of a question"
         )

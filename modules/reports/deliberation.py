@@ -87,9 +87,9 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
             figures.count(1, "blind")
     if last:
         figures.mean(reading.agreed(turn.answer for turn in last), "agreement", "all")
-    for one, other in combinations(last, 2):
-        same = reading.same(one.answer, other.answer)
-        figures.mean(same, "agreement", f"{one.agent}-{other.agent}")
+    for first, second in combinations(last, 2):
+        same = reading.same(first.answer, second.answer)
+        figures.mean(same, "agreement", f"{first.agent}-{second.agent}")
     for role, own in by_role.items():
         figures.mean(reading.right(own[0].answer), "role", role, "accuracy_first")
         figures.mean(reading.right(own[-1].answer), "role", role, "accuracy_last")

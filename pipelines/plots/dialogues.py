@@ -34,7 +34,7 @@ def most_informative(rows: Iterable[ResultRow], most: int = MOST_DIALOGUES) -> l
 def _interest(row: ResultRow) -> tuple[int, bool, int]:
     kind, turns = row.kind, answering(row.transcript)
     answers = [turn.answer for turn in turns]
-    argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
+    argued = any(not same_answer(said, then, kind) for said, then in pairwise(answers))
     had_it = not row.correct and any(
         same_answer(answer, gold, kind) for answer in answers for gold in golds_of(row.gold)
     )

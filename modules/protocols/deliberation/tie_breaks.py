@@ -133,24 +133,25 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
         name = TIE_BREAKS.adopted(tie_break)
         return Chosen(name, _own(name, tie_break), agents)
     name, found, more = named(str(tie_break))
-    if found is not None and found.votes and more:
-        ties = Ties.of(more, agents, seed, allowed=_TIED)
-        written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
-        return Chosen(written, found, agents, ties=ties)
-    if found is not None and found.names_agent and not more:
-        raise UserError(f"{name} needs an agent: write {name}:AGENT, such as {name}:{agents[0]}")
-    if found is None or found.names_agent != bool(more):
+    if found is None or (more and not found.votes and not found.names_agent):
         raise UserError(
             f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "
             f"{', '.join(_written())}, a function of yours, or one that a package registers "
             "(entry point folkmoot.tie_breaks)"
         )
-    if more and more not in agents:
+    if found.votes and more:
+        ties = Ties.of(more, agents, seed, allowed=_TIED)
+        written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
+        return Chosen(written, found, agents, ties=ties)
+    if not found.names_agent:
+        return Chosen(name, found, agents)
+    if not more:
+        raise UserError(f"{name} needs an agent: write {name}:AGENT, such as {name}:{agents[0]}")
+    if more not in agents:
         raise UserError(
             f"the {name} agent {more!r} does not take part: choose among {', '.join(agents)}"
         )
-    written = f"{name}:{more}" if more else name
-    return Chosen(written, found, agents, more)
+    return Chosen(f"{name}:{more}", found, agents, more)
 
 
 def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
