@@ -139,18 +139,16 @@ class Metric:
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
         """The score of a prediction. Raises MetricError where there is none."""
-        if prediction.get("answer") is None:
-            return self.lost
-        if self.builtin:
-            return self.graded(lambda: self.function(question, prediction))
-        arguments = self._arguments(question, prediction)
+        # Ours are quick, and a question without an answer asks nobody: neither needs a thread.
+        if self.builtin or prediction.get("answer") is None:
+            return self.grade_now(question, prediction)
         if not self._async:
-            return await in_thread(self.graded, partial(self.function, *arguments))
+            return await in_thread(self.grade_now, question, prediction)
         try:
             with ends_alone():
-                returned = await self.function(*arguments)
+                returned = await self.function(*self._arguments(question, prediction))
         except Exception as problem:
-            return self.graded(partial(_raise, problem))
+            return self.graded(_raise, problem)
         return self.graded(lambda: returned)
 
     def grade_now(self, question: Question, prediction: Any, *more: Any) -> Graded:
@@ -158,10 +156,10 @@ class Metric:
         if prediction is None or prediction.get("answer") is None:
             return self.lost
         if self.builtin:
-            return self.graded(lambda: self.function(question, prediction))
+            return self.graded(self.function, question, prediction)
         if self._async:
             return run_sync(self.grade, question, prediction)
-        return self.graded(partial(self.function, *self._arguments(question, prediction, *more)))
+        return self.graded(self.function, *self._arguments(question, prediction, *more))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
@@ -174,15 +172,15 @@ class Metric:
             kind=row.kind,
             choices=row.choices,
         )
-        return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
+        return self.graded(self.function, asked, dspy.Prediction(answer=answer))
 
     def ended(self, rows: int) -> None:
         """Called once a run has so many rows. Raises UserError where none could be scored."""
 
-    def graded(self, scored: Callable[[], Any]) -> Graded:
-        """Checks what a metric returned. Raises MetricError, and whatever ends a run."""
+    def graded(self, scored: Callable[..., Any], *arguments: Any) -> Graded:
+        """Checks what a metric returns. Raises MetricError, and whatever ends a run."""
         try:
-            returned, feedback = scored(), None
+            returned, feedback = scored(*arguments), None
             if (
                 isinstance(returned, dspy.Prediction | dspy.Example | Mapping)
                 and "score" in returned
