@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.fence import clean, cut
-from ..lms.endpoint import TOOL_CALLS, UNREADABLE, Reply, cost_in, tokens_in
+from ..lms.endpoint import (
+    TOOL_CALLS,
+    UNREADABLE,
+    Reply,
+    cost_in,
+    error_of_event,
+    events_in,
+    tokens_in,
+)
 
 Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
@@ -81,24 +89,15 @@ class NativePath:
         )
 
 
-def events_in(text: str) -> Iterator[Whole]:
-    """The JSON objects of a stream of events."""
-    # only at line feeds: a text may hold other ends of lines, which JSON does not escape
-    for line in text.split("\n"):
-        data = line.removeprefix("data:").strip()
-        if line.startswith("data:") and data != "[DONE]":
-            try:
-                event = json.loads(data)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
-
-
 def is_usage_only(event: str) -> bool:
     """Whether an event of a chat stream holds its usage and nothing else."""
-    whole = next(iter(events_in(event)), {})
-    return whole.get("choices") == [] and bool(whole.get("usage"))
+    whole = next(events_in(event), {})
+    return not whole.get("choices") and bool(whole.get("usage"))
+
+
+def is_error(event: str) -> bool:
+    """Whether an event tells of an error."""
+    return "error" in event and any(map(error_of_event, events_in(event)))
 
 
 def _text_of(content: object) -> str:
@@ -163,7 +162,8 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
     content, usage, reason, tier = "", None, None, None
     calls: dict[int, dict[str, str]] = {}
     for event in events:
-        usage = event.get("usage") or usage
+        # Groq and Moonshot have had places of their own for it.
+        usage = event.get("usage") or (event.get("x_groq") or {}).get("usage") or usage
         tier = event.get("service_tier") or tier
         for choice in event.get("choices") or []:
             # Of several choices a transcript shows one; the client has got all of them.
@@ -172,6 +172,7 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
             delta = choice.get("delta") or {}
             content += delta.get("content") or choice.get("text") or ""
             reason = choice.get("finish_reason") or reason
+            usage = choice.get("usage") or usage
             for call in delta.get("tool_calls") or ():
                 # Name and arguments of a call come in pieces, of several calls in turn.
                 own = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})

@@ -12,9 +12,11 @@ import asyncio
 import codecs
 import json
 import logging
+import os
 import re
 import secrets
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -30,7 +32,14 @@ from weakref import WeakKeyDictionary
 import dspy
 from aiohttp import web
 
-from ...modules.base.calls import CallError, FatalCallError, Usage, asking, note_transcribed
+from ...modules.base.calls import (
+    BillingError,
+    CallError,
+    FatalCallError,
+    Usage,
+    asking,
+    note_transcribed,
+)
 from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError, said_by
 from ...modules.reading.row import TurnFields
@@ -41,7 +50,7 @@ from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
 from ..tasks.relay import relay
-from .native import CHAT, PATHS, NativePath, is_usage_only
+from .native import CHAT, PATHS, NativePath, is_error, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
 
 _LOG = logging.getLogger("folkmoot")
@@ -52,6 +61,10 @@ MOST_BYTES = 64 * 2**20
 
 LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
 """The request fields that limit the length of a reply."""
+
+VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
+MODULE_ADDRESSES = (("openai", "base_url"), ("litellm", "api_base"))
+"""Where clients look for their address, by variable and by module."""
 
 HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
 """The headers of a request that are passed on with it, since they change what its fields mean."""
@@ -125,6 +138,8 @@ class Client:
     response: web.StreamResponse | None = None
     rest: str = ""
     """The beginning of an event whose end has not come yet."""
+    told: bool = False
+    """Whether the provider has told it of an error in the stream."""
 
     @property
     def gone(self) -> bool:
@@ -149,6 +164,7 @@ class Client:
             for event in whole:
                 if not (hides and is_usage_only(event)):
                     await self.write(f"{event}\n\n")
+                self.told = self.told or is_error(event)
 
         return sink
 
@@ -259,6 +275,7 @@ class MeteredQuestion:
         if limit and most is not None and not limited:
             body = {**body, limit: most}
         try:
+            refuse_shared_address()
             with asking(seat=name or None):
                 if passes(engine, path):
                     try:
@@ -376,6 +393,25 @@ class MeteredQuestion:
             await asyncio.gather(*waiting, return_exceptions=True)
 
 
+def refuse_shared_address() -> None:
+    """Raise FatalCallError where a program has set the address of a question for its whole process
+    while others are under way, which would ask there, too.
+    """
+    under_way = {token for server in list(_SERVERS.values()) for token in server.sessions}
+    if len(under_way) == 1:
+        return
+    places = {name: os.environ.get(name) for name in VARIABLES}
+    for module, name in MODULE_ADDRESSES:
+        places[f"{module}.{name}"] = getattr(sys.modules.get(module), name, None)
+    for place, address in places.items():
+        if under_way & set(str(address).split("/")):
+            raise FatalCallError(
+                f"the program sets {place} for its whole process, so that questions under way at "
+                "once would get each other's calls: give endpoint.base_url to its client, or "
+                "--concurrency 1"
+            )
+
+
 def _check(native: NativePath, body: Json) -> None:
     """Raise BadRequest where something is missing, or the bill could not be foretold."""
     if native.field not in body and not (native.path == "responses" and "prompt" in body):
@@ -475,7 +511,8 @@ class _Server:
             if client.response is not None:
                 # A second head within a stream would be noise: clients know an event for this.
                 error = {"type": "error", "error": {"message": sentence, "code": status}}
-                await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
+                if not client.told:
+                    await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
                 return client.response
             if isinstance(problem, RefusedRequest):
                 return _as_written(problem)
@@ -554,7 +591,7 @@ def _status_of(problem: Exception) -> tuple[int, str]:
     if isinstance(problem, BadRequest):
         return problem.status, str(problem)
     if isinstance(problem, FatalCallError):
-        return 402 if isinstance(problem, BudgetSpent) else 403, str(problem)
+        return 402 if isinstance(problem, BudgetSpent | BillingError) else 403, str(problem)
     if isinstance(problem, CallError):
         return 502, said_by(problem)
     # from a translator that gets a request of another form

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 import pytest
 from children import BARE
 from completions import completion
@@ -63,6 +64,30 @@ def test_a_command_is_asked_scored_and_billed(server: ScriptedServer, tmp_path: 
     assert [turn["text"] for turn in result.rows[1]["transcript"]] == ["B", "B"]
     assert {body["model"] for body in server.bodies} == {"m"}
     assert totals(tmp_path).calls == 12
+
+
+@pytest.mark.parametrize("place", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "openai.base_url"])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_an_address_for_the_whole_process_serves_one_question_at_a_time(
+    place: str, concurrency: int, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All six calls came to one question, and five passed for free."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        module, _, name = place.rpartition(".")
+        if module:
+            monkeypatch.setattr(openai, name, endpoint.base_url)
+        else:
+            monkeypatch.setenv(name, endpoint.base_url)
+        asked = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
+        said = httpx.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=30)
+        return str(said.json()["choices"][0]["message"]["content"])
+
+    if concurrency == 1:
+        assert run(crew, server, concurrency=1).score == 1.0
+        return
+    with pytest.raises(fm.UserError, match=f"sets {place} for its whole process"):
+        run(crew, server, concurrency=concurrency)
 
 
 @pytest.mark.parametrize("count", [64])
