@@ -490,11 +490,14 @@ def _plausible(usage: Mapping[str, object]) -> dict[object, int]:
 
 
 def _first(stated: Mapping[object, int], places: Iterable[object]) -> int | None:
-    """The count at the first of these places that has one."""
+    """The count at the first of these places that has one above 0: a proxy may fill a place that
+    its provider left empty by 0.
+    """
+    count = None
     for place in places:
-        if place in stated:
-            return stated[place]
-    return None
+        if place in stated and (count := stated[place]):
+            break
+    return count
 
 
 def _tokens(count: Any) -> int | None:

@@ -320,7 +320,7 @@ def failure_inside(error: object) -> tuple[int, str]:
     """The status and text of an error that an answer with status 200 holds, by its own code."""
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
-    for name in ("code", "status", "type"):
+    for name in ("code", "status", "status_code", "type"):
         code = fields.get(name)
         if str(code).isdigit() and 300 <= int(str(code)) < 600:
             return int(str(code)), text

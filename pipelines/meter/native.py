@@ -160,7 +160,8 @@ def _chat_end(whole: Whole) -> str:
 def _chat_joined(events: Iterable[Whole]) -> Whole:
     """The first choice of a chat stream."""
     content, usage, reason, tier = "", None, None, None
-    calls: dict[int, dict[str, str]] = {}
+    ids: dict[int, object] = {}
+    calls: dict[object, dict[str, str]] = {}
     for event in events:
         # Groq and Moonshot have had places of their own for it.
         usage = event.get("usage") or (event.get("x_groq") or {}).get("usage") or usage
@@ -174,8 +175,11 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
             reason = choice.get("finish_reason") or reason
             usage = choice.get("usage") or usage
             for call in delta.get("tool_calls") or ():
-                # Name and arguments of a call come in pieces, of several calls in turn.
-                own = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
+                # Name and arguments of a call come in pieces, of several calls in turn. Some
+                # servers number all calls alike.
+                place = call.get("index") or 0
+                ids[place] = call.get("id") or ids.get(place)
+                own = calls.setdefault((place, ids[place]), {"name": "", "arguments": ""})
                 function = call.get("function") or {}
                 for name in own:
                     own[name] += function.get(name) or ""

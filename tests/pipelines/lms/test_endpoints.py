@@ -417,6 +417,20 @@ BEHAVIOURS = [
         always(says(usage={"input_tokens": 9, "output_tokens": 2, "cached_tokens": 4})),
         row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
     ),
+    Behaviour(
+        "0 in one place, and a count in another",
+        always(
+            says(
+                usage={
+                    "prompt_tokens": 9,
+                    "completion_tokens": 2,
+                    "prompt_tokens_details": {"cached_tokens": 0},
+                    "cache_read_input_tokens": 4,
+                }
+            )
+        ),
+        row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
+    ),
     *(
         Behaviour(
             f"the provider states the cost: {cost}",

@@ -570,6 +570,16 @@ def test_a_stream_is_read_with_any_text_in_it() -> None:
     assert PATHS[CHAT].text(PATHS[CHAT].joined(events_in(text))) == "a\u2028b\x85c"
 
 
+def test_calls_of_tools_are_told_apart_where_all_have_one_number() -> None:
+    called = [("c1", "look", "{"), (None, None, "}"), ("c2", "read", "{}")]
+    calls = [
+        {"index": 0, "id": number, "function": {"name": name, "arguments": arguments}}
+        for number, name, arguments in called
+    ]
+    events = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
+    assert PATHS[CHAT].text(PATHS[CHAT].joined(events)) == "look({})\nread({})"
+
+
 class Anthropic(LoopbackServer):
     """Anthropic's API, as far as it goes."""
 
