@@ -25,6 +25,8 @@ Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
 
 CHAT = "chat/completions"
+UNFINISHED = "unfinished"
+"""How a stream ended that gave no reason: perhaps it broke, so that no cache keeps it."""
 MOST_RETURNED = 1000
 """Characters of what a tool gave back that a transcript keeps."""
 _ENDS = {
@@ -184,7 +186,7 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
                 for name in own:
                     own[name] += function.get(name) or ""
     message = {"content": content, "tool_calls": [{"function": value} for value in calls.values()]}
-    choice = {"message": message, "text": content, "finish_reason": reason}
+    choice = {"message": message, "text": content, "finish_reason": reason or UNFINISHED}
     return {"choices": [choice], "usage": usage, "service_tier": tier}
 
 
@@ -241,7 +243,7 @@ def _message_joined(events: Iterable[Whole]) -> Whole:
         part["text"] = (part.get("text") or "") + (delta.get("text") or "")
         if "partial_json" in delta:
             part["input"] = (part.get("input") or "") + delta["partial_json"]
-    return {"content": list(content.values()), "usage": usage, "stop_reason": reason}
+    return {"content": list(content.values()), "usage": usage, "stop_reason": reason or UNFINISHED}
 
 
 def _embedded(whole: Whole) -> str:

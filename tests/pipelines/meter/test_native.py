@@ -16,6 +16,7 @@ from wire_server import quick as quick
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.endpoint import events_in
+from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.meter.native import CHAT, MOST_RETURNED, PATHS
 from folkmoot.pipelines.testing.server import LoopbackServer
 
@@ -344,6 +345,24 @@ def test_odd_answers_pass_or_are_named_and_billed(
     bill = summary.paid
     assert summary.lost.calls == (3 if not said[2] else 0)
     assert (got, (bill.calls, bill.cost_usd)) == ([status], pytest.approx(paid))
+
+
+@pytest.mark.parametrize(("ended", "kept"), [(None, False), ("stop", True)])
+def test_a_stream_without_an_end_is_kept_by_no_cache(
+    ended: str | None, kept: bool, tmp_path: Path
+) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {"model": "x", "messages": [], "stream": True}
+        async with httpx.AsyncClient() as ai:
+            await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        return "A"
+
+    choice = {**PART["choices"][0], "finish_reason": ended}
+    with Server(lambda _: (200, SSE, _event({**PART, "choices": [choice]}))) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False, out=tmp_path)
+    (entry,) = read_ledger(tmp_path)
+    assert entry["kept"] is kept
 
 
 @pytest.mark.parametrize(
