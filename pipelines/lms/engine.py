@@ -61,7 +61,7 @@ from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import Seen, watch
-from .store import Booking, CallCache, CallStore, books_around
+from .store import Booking, CallCache, CallStore, at_meter, books_around
 
 DEFAULT_LM = "local/gemma-3-270m"
 CHAT_PATH = "chat/completions"
@@ -334,6 +334,11 @@ class Engine:
             raise UserError(
                 f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
                 f"openai/gpt-4o-mini or {DEFAULT_LM}"
+            )
+        if at_meter(api_base):
+            raise UserError(
+                f"{name} books its calls itself, and this run's meter would book them again: make "
+                "it by dspy.LM, or give it an address of its own"
             )
         if provider == "local":
             if api_base or api_key:

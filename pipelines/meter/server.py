@@ -49,6 +49,7 @@ from ..lms.endpoint import Reply
 from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
+from ..lms.store import METERS, at_meter
 from ..tasks.relay import relay
 from .native import CHAT, PATHS, NativePath, is_error, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
@@ -397,14 +398,13 @@ def refuse_shared_address() -> None:
     """Raise FatalCallError where a program has set the address of a question for its whole process
     while others are under way, which would ask there, too.
     """
-    under_way = {token for server in list(_SERVERS.values()) for token in server.sessions}
-    if len(under_way) == 1:
+    if len(METERS) == 1:
         return
     places = {name: os.environ.get(name) for name in VARIABLES}
     for module, name in MODULE_ADDRESSES:
         places[f"{module}.{name}"] = getattr(sys.modules.get(module), name, None)
     for place, address in places.items():
-        if under_way & set(str(address).split("/")):
+        if at_meter(address):
             raise FatalCallError(
                 f"the program sets {place} for its whole process, so that questions under way at "
                 "once would get each other's calls: give endpoint.base_url to its client, or "
@@ -632,12 +632,15 @@ async def metered_endpoint(
     session = MeteredQuestion(lms, rest)
     token = await server.open(session, host)
     address = f"http://{host}:{server.ports[host]}/q/{token}/v1"
+    endpoint = Endpoint(address, token, session.model, server.socket)
+    METERS.add(endpoint.anthropic_url)
     try:
-        yield Endpoint(address, token, session.model, server.socket), session
+        yield endpoint, session
     except Exception as problem:
         # Even if the program caught the error, the spent budget is what ended its question.
         raise (session.ended or problem) from None
     finally:
+        METERS.discard(endpoint.anthropic_url)
         # Sent calls are billed, even if the question is cancelled here.
         closing = loop.create_task(server.close(token))
         try:
