@@ -24,6 +24,7 @@ from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import (
     Reply,
+    decoded,
     hiding,
     not_connected,
     origin,
@@ -33,7 +34,6 @@ from .endpoint import (
     read_completion,
     read_embeddings,
     read_events,
-    text_of,
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of, lacks_path
@@ -204,7 +204,7 @@ class HttpEndpoint:
                 # An error is not passed on: the caller may still make another attempt.
                 passed = sink if response.status < 300 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
-                return response.status, response.headers, self._hide(text_of(content))
+                return response.status, response.headers, self._hide(decoded(content))
         # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(

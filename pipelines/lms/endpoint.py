@@ -172,7 +172,7 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
     return body
 
 
-def text_of(content: bytes) -> str:
+def decoded(content: bytes) -> str:
     """The text of an answer, which is in the encoding of JSON that it begins with."""
     return content.decode(json.detect_encoding(content), "replace")
 
@@ -245,13 +245,13 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         reason = next((ended for ended in reasons if ended not in KEEPABLE), reasons[0])
         if reason in _FAILED:
             raise TransientError(f"{endpoint.name} ended a reply by {reason!r}", "failed")
-        spoken = without_thoughts(_text(message.get("content")))
-        answer, thoughts = spoken.text, _thoughts_of(message) or spoken.thoughts
+        spoken = without_thoughts(text_in(message.get("content")))
+        answer, thoughts = spoken.text, thoughts_of(message) or spoken.thoughts
         # Thoughts without an end met a token limit, though some servers say "stop".
         if spoken.unfinished:
             reason = "length"
         if not answer and message.get("refusal"):
-            answer, reason = _text(message["refusal"]), "refusal"
+            answer, reason = text_in(message["refusal"]), "refusal"
         elif reason in REFUSED:
             answer = ""
         return Reply(
@@ -292,12 +292,12 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
     return "length" if reason in _CUT_OFF else reason
 
 
-def _thoughts_of(message: Mapping[str, object]) -> str:
+def thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
     thoughts, content = message.get("reasoning_content") or message.get("reasoning"), None
     if not thoughts and isinstance(content := message.get("content"), list):
         parts = [part for part in content if isinstance(part, dict)]
-        return "".join(_text(part.get("thinking")) for part in parts)
+        return "".join(text_in(part.get("thinking")) for part in parts)
     return thoughts if isinstance(thoughts, str) else ""
 
 
@@ -392,7 +392,7 @@ def _unreadable(
     )
 
 
-def _text(content: object) -> str:
+def text_in(content: object) -> str:
     """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything
     else.
     """

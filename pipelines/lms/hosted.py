@@ -22,13 +22,13 @@ from ..base.settings import settings
 from .client import HttpEndpoint
 from .endpoint import (
     Reply,
+    decoded,
     hiding,
     not_connected,
     origin,
     packed_otherwise,
     plain_address,
     read_completion,
-    text_of,
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
@@ -260,7 +260,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         finally:
             await response.aclose()
         guard.cut_off, guard.answered = False, response.is_success
-        guard.text = text_of(body)
+        guard.text = decoded(body)
         headers = response.headers.copy()
         # The body is already decoded; httpx would decode it once more by these headers.
         for name in ("content-encoding", "content-length", "transfer-encoding"):

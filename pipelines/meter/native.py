@@ -18,6 +18,7 @@ from ..lms.endpoint import (
     cost_in,
     error_of_event,
     events_in,
+    text_in,
     tokens_in,
 )
 
@@ -148,7 +149,7 @@ def _called(name: object, arguments: object) -> str:
 def _chat_text(whole: Whole) -> str:
     message = (whole.get("choices") or [{}])[0].get("message") or {}
     content = message.get("content") or message.get("refusal") or ""
-    parts = [content if isinstance(content, str) else json.dumps(content)]
+    parts = [text_in(content)]
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
         parts.append(_called(function.get("name"), function.get("arguments")))

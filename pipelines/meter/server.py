@@ -45,7 +45,7 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.reading.row import TurnFields
 from ..base.budget import BudgetSpent
 from ..lms.client import NoSuchPathError, Sink
-from ..lms.endpoint import Reply
+from ..lms.endpoint import UNREADABLE, Reply
 from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
@@ -333,6 +333,8 @@ class MeteredQuestion:
     async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """The reply of an endpoint that has chat completions alone, in the words of the path."""
 
+        replies: list[Json] = []
+
         async def ask(asked: Json) -> Json:
             if wants_completion_limit(engine) and "max_tokens" in asked:
                 asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
@@ -341,10 +343,18 @@ class MeteredQuestion:
             n = self._number(engine, shown.path, asked)
             reply, usage = await engine.chat(asked, n=n)
             self._note(path, body, shown.text(reply), usage)
+            replies.append(reply)
             return reply
 
         translate = PROTOCOLS[path]
-        whole, events = await translate({**body, "model": engine.model}, ask, self.state)
+        try:
+            whole, events = await translate({**body, "model": engine.model}, ask, self.state)
+        except UNREADABLE as problem:
+            if not replies:
+                raise
+            # The request was right, and its answer is paid for.
+            said = f"the reply of {engine.model} cannot be translated: {said_by(problem)}"
+            raise CallError(said) from None
         return MeterReply(whole, list(events) if body.get("stream") else [])
 
     def _note(

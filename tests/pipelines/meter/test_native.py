@@ -483,6 +483,48 @@ def test_a_strict_endpoint_takes_translated_requests(path: str, body: dict[str, 
     assert [message["role"] for message in sent["messages"][-2:]] == ["assistant", "tool"]
 
 
+PARTS = [{"type": "thinking", "thinking": [{"text": "B?"}]}, {"type": "text", "text": "A"}]
+BAD_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{bad"}}
+
+
+@pytest.mark.parametrize("path", ["responses", "messages"])
+@pytest.mark.parametrize(
+    ("odd", "message", "status"),
+    [
+        ({"usage": None}, {}, 200),
+        ({"created": 1.5, "system_fingerprint": 5}, {}, 200),
+        ({}, {"content": PARTS}, 200),
+        ({}, {"reasoning_content": 5}, 200),
+        ({}, {"content": None, "tool_calls": [BAD_CALL]}, {"responses": 200, "messages": 502}),
+    ],
+)
+def test_odd_answers_are_translated_or_named(
+    path: str, odd: dict[str, Any], message: dict[str, Any], status: Any
+) -> None:
+    """They were paid for, and the client was told that its request could not be read."""
+    choice = {"message": {"role": "assistant", "content": "A", **message}, "finish_reason": "stop"}
+    whole = {**HEAD, "choices": [choice], "usage": USAGE, **odd}
+    said = {
+        f"/v1/{CHAT}": (200, JSON, json.dumps(whole).encode()),
+        f"/v1/{path}": (404, JSON, b"{}"),
+    }
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = RESPONSES if path == "responses" else MESSAGES
+        async with httpx.AsyncClient() as ai:
+            reply = await ai.post(f"{endpoint.base_url}/{path}", json=asked, timeout=60)
+        wanted = status if isinstance(status, int) else status[path]
+        assert reply.status_code == wanted, reply.text
+        assert ('"A"' in reply.text) or message.get("tool_calls")
+        assert wanted == 200 or "the reply of openai/m cannot be translated" in reply.text
+        return "A"
+
+    with Server(lambda asked: said[asked.path]) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+    assert (row["error"], row["usage"]["calls"]) == (None, 1)
+
+
 # Of the package `anthropic` 2.14, whose clients have other requirements than LiteLLM.
 OF_MESSAGES = {
     *("billing_policy", "cache_control", "compaction", "container", "context_management"),
