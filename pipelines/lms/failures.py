@@ -219,19 +219,18 @@ def failure_of(
             "key and prompt would go there: give that address as --api-base if you trust it"
         )
     refusal = RefusedRequest(refused, status, text)
-    # A web page does not come from what checks keys.
-    page = status == 403 and is_page(text)
-    no_model = _NO_MODEL.search(words)
-    unknown = status in (404, 405, 410) or page or (status in (400, 403) and no_model)
+    # A web page does not come from what checks keys and models.
+    page, no_model = is_page(text), _NO_MODEL.search(words)
+    unknown = status in (404, 405, 410) or (status in (400, 403) and (no_model or page))
     if endpoint.answered or not (unknown or status == 403):
         return refusal
+    meant = _meant(name) if page or (lacks_path(status, text) and not no_model) else None
     account: EndpointDown
     if not unknown:
         account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
-    elif not no_model and (page or lacks_path(status, text)) and (meant := _meant(name)):
-        account = EndpointDown(
-            f"{name} has no LM at this address ({reason}): did you mean --api-base {meant}?"
-        )
+    elif page or meant:
+        advice = f"did you mean --api-base {meant}?" if meant else "check --api-base"
+        account = EndpointDown(f"{name} has no LM at this address ({reason}): {advice}")
     else:
         account = UnsupportedModelError(
             f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"

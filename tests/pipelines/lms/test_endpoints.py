@@ -300,7 +300,16 @@ BEHAVIOURS = [
         Behaviour(f"a wrong key, 400: {words}", always(error(400, words)), stopped=WRONG_KEY)
         for words in ("API key not valid. Please pass a valid API key.", "Invalid API key")
     ),
-    Behaviour("a web page", always(http(PAGE)), stopped="a web page: Log in", calls=1, paid=0),
+    *(
+        Behaviour(
+            f"a web page with {status}",
+            always(http(PAGE, status)),
+            stopped="has no LM at this address (a web page: Log in): check --api-base",
+            calls=1,
+            paid=0,
+        )
+        for status in (200, 400, 403, 404)
+    ),
     Behaviour("a page once", once(http(PAGE)), calls=4, paid=3),
     Behaviour("no such method", always(error(405, "No")), stopped="--api-base", calls=1),
     *(
