@@ -30,7 +30,7 @@ from ..base.calls import ASKER, CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
-from ..base.sync import ends_alone, in_thread, run_sync
+from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
@@ -348,12 +348,14 @@ class Foreign(Program):
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             is_module = isinstance(self.module, dspy.Module)
             if self._async and not is_module:
-                return await self.module(*args, **fields)
+                return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
-                return await self.module.acall(*args, **fields)
+                return await on_own_loop(self.module.acall, *args, **fields)
             # It may be a function that returns a coroutine without being one.
             returned = await self._in_thread(*args, **fields)
-            return await returned if inspect.isawaitable(returned) else returned
+            if inspect.isawaitable(returned):
+                return await on_own_loop(lambda: returned)
+            return returned
 
     async def _in_thread(self, *args: Any, **fields: Any) -> Any:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.

@@ -18,7 +18,7 @@ import dspy
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry, names_from
-from ..base.sync import ends_alone, in_thread, run_ending, run_sync
+from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
 from .answers import golds_of
 from .grading import (
     ACCURACY,
@@ -145,8 +145,7 @@ class Metric:
         if not self._async:
             return await in_thread(self.graded, partial(self.function, *arguments))
         try:
-            with ends_alone():
-                returned = await self.function(*arguments)
+            returned = await on_own_loop(self.function, *arguments)
         except Exception as problem:
             return self.graded(partial(_raise, problem))
         return self.graded(lambda: returned)

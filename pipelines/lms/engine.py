@@ -38,7 +38,7 @@ from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.context import WATCHED
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
-from ...modules.base.sync import finishing, run_sync
+from ...modules.base.sync import finishing, on_shared_loop, run_sync
 from ..base.budget import POLL_SECONDS, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
@@ -178,7 +178,7 @@ class Engine:
         return partial(Engine.load_state, self.dump_state(), **self.reached), ()
 
     async def complete(self, request: Request) -> Response:
-        reply = await self._reply(*self.payload(request))
+        reply = await on_shared_loop(self._reply, *self.payload(request))
         return Response(
             id=None,
             model=self.model,
