@@ -308,10 +308,14 @@ class Foreign(Program):
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
         trace = [] if dspy.settings.trace is None else dspy.settings.trace
         typed = None
-        with dspy.context(adapter=self.adapter, trace=trace), metered() as usage:
+        meter = metered()
+        with dspy.context(adapter=self.adapter, trace=trace), meter as usage:
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
+                # as `dspy.Parallel` returns it for what failed: the question did, too
+                if decided is None and meter.failure is not None:
+                    raise meter.failure
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if text is None and question.kind in ("span", "open"):
@@ -636,11 +640,10 @@ def _said_of(thing: Any) -> Any:
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
-    if isinstance(thing, Program) or (
-        isinstance(thing, dspy.Module) and hasattr(thing, "describe")
-    ):
-        return thing.describe()
     kind = type(thing)
+    # a module of a user's own may mean anything by this name
+    if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
+        return thing.describe()
     settings = {
         name: _setting(value)
         for name, value in getattr(thing, "__dict__", {}).items()

@@ -32,6 +32,7 @@ from ...modules.base.calls import (
     Usage,
     metered,
     record_call,
+    record_failure,
     refused,
 )
 from ...modules.base.connections import SingleFlight, back_off
@@ -492,6 +493,9 @@ class Engine:
             raise refused(problem) from None
         except UserError as problem:  # DSPy would treat it as a failure of this one call
             raise refused(FatalCallError(str(problem))) from None
+        except CallError as problem:
+            record_failure(problem)
+            raise
         said: dict[str, Any] = {
             "finish_reason": reply.finish_reason,
             "truncated_calls": int(reply.truncated),

@@ -73,6 +73,18 @@ class AForward(dspy.Module):  # type: ignore[misc]
         return await self.predict.acall(question=question)
 
 
+class NamedLikeOurs(dspy.Module):  # type: ignore[misc]
+    """Its settings have the names of what folkmoot's programs do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+        self.describe, self.turns, self.seats, self.usage = 1, 2, 3, 4
+
+    def forward(self, question: str) -> Any:
+        return self.predict(question=question)
+
+
 class Majority(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
@@ -122,6 +134,7 @@ MODULES: dict[str, Callable[[], Any]] = {
     "**kwargs": TakesAnything,
     "async forward": AsyncForward,
     "aforward": AForward,
+    "settings named like ours": NamedLikeOurs,
     "majority": Majority,
     "Parallel": InParallel,
     "MultiChainComparison": Chains,
