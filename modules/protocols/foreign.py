@@ -467,6 +467,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     question.
     """
     own = isinstance(module, dspy.Module)
+    if isinstance(module, dspy.BestOfN | dspy.Refine):  # which pass on what they are given
+        return _fields(module.module, inputs)
     call = module
     if own:
         call = _method(module, "aforward" if _runs_async(module) else "forward")
