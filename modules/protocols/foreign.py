@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from pydantic import BaseModel, TypeAdapter
 from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
-from ..base.calls import ASKER, CARRIED, metered
+from ..base.calls import ASKER, CARRIED, bound, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
@@ -308,8 +308,14 @@ class Foreign(Program):
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
         trace = [] if dspy.settings.trace is None else dspy.settings.trace
         typed = None
-        meter = metered()
-        with dspy.context(adapter=self.adapter, trace=trace), meter as usage:
+        meter, asker = metered(), ASKER.get()
+        if asker.requests is None:  # while it is compiled: equal requests of one call are counted
+            asker = replace(asker, requests=set())
+        with (
+            dspy.context(adapter=self.adapter, trace=trace),
+            bound(ASKER, asker),
+            meter as usage,
+        ):
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
