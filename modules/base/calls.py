@@ -47,6 +47,7 @@ __all__ = [
     "note_transcribed",
     "plus",
     "record_call",
+    "record_failure",
     "refusals",
     "refused",
     "tokens_of",
@@ -154,6 +155,8 @@ class metered:  # noqa: N801
     def __init__(self, *, each: bool = False) -> None:
         self.usage, self.each = Usage(), each
         self.calls: list[Usage] = []
+        self.failure: BaseException | None = None
+        """The last call that failed, also where a program went on without it."""
 
     def __enter__(self) -> Usage:
         self.outer: metered | None = METER.get()
@@ -164,6 +167,7 @@ class metered:  # noqa: N801
         METER.reset(self._token)
         if self.outer is not None:
             self.outer.usage.add(self.usage)
+            self.outer.failure = self.failure or self.outer.failure
 
 
 async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
@@ -203,6 +207,13 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
         meter = meter.outer
     if meter is not None:
         meter.calls.append(worth or usage)
+
+
+def record_failure(problem: BaseException) -> None:
+    """Note on the innermost meter that a call failed."""
+    meter: metered | None = METER.get()
+    if meter is not None:
+        meter.failure = problem
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -26,11 +26,11 @@ from pydantic import BaseModel, TypeAdapter
 from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
-from ..base.calls import ASKER, CARRIED, metered
+from ..base.calls import ASKER, CARRIED, bound, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
-from ..base.sync import ends_alone, in_thread, run_sync
+from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
@@ -308,10 +308,20 @@ class Foreign(Program):
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
         trace = [] if dspy.settings.trace is None else dspy.settings.trace
         typed = None
-        with dspy.context(adapter=self.adapter, trace=trace), metered() as usage:
+        meter, asker = metered(), ASKER.get()
+        if asker.requests is None:  # while it is compiled: equal requests of one call are counted
+            asker = replace(asker, requests=set())
+        with (
+            dspy.context(adapter=self.adapter, trace=trace),
+            bound(ASKER, asker),
+            meter as usage,
+        ):
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
+                # as `dspy.Parallel` returns it for what failed: the question did, too
+                if decided is None and meter.failure is not None:
+                    raise meter.failure
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
                 if text is None and question.kind in ("span", "open"):
@@ -348,12 +358,14 @@ class Foreign(Program):
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             is_module = isinstance(self.module, dspy.Module)
             if self._async and not is_module:
-                return await self.module(*args, **fields)
+                return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
-                return await self.module.acall(*args, **fields)
+                return await on_own_loop(self.module.acall, *args, **fields)
             # It may be a function that returns a coroutine without being one.
             returned = await self._in_thread(*args, **fields)
-            return await returned if inspect.isawaitable(returned) else returned
+            if inspect.isawaitable(returned):
+                return await on_own_loop(lambda: returned)
+            return returned
 
     async def _in_thread(self, *args: Any, **fields: Any) -> Any:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.
@@ -461,6 +473,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     question.
     """
     own = isinstance(module, dspy.Module)
+    if isinstance(module, dspy.BestOfN | dspy.Refine):  # which pass on what they are given
+        return _fields(module.module, inputs)
     call = module
     if own:
         call = _method(module, "aforward" if _runs_async(module) else "forward")
@@ -634,11 +648,10 @@ def _said_of(thing: Any) -> Any:
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
-    if isinstance(thing, Program) or (
-        isinstance(thing, dspy.Module) and hasattr(thing, "describe")
-    ):
-        return thing.describe()
     kind = type(thing)
+    # a module of a user's own may mean anything by this name
+    if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
+        return thing.describe()
     settings = {
         name: _setting(value)
         for name, value in getattr(thing, "__dict__", {}).items()
