@@ -25,8 +25,8 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
     """
     if path.suffix.casefold() in ROWS:
         raise UserError(
-            f"{path} holds rows, as of questions, and a {what} is wanted here: name a YAML file with "
-            f"a line such as {such!r}, and give the questions as data"
+            f"{path} holds rows, as of questions, and a {what} is wanted here: name a YAML file "
+            f"with a line such as {such!r}, and give the questions as data"
         )
     try:
         content = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)

@@ -28,6 +28,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--set", "max_rounds"], "KEY=VALUE"),
     ([*ONE, "--lm", "jugde=openai/x"], "no agent 'jugde'"),
     ([*ONE, "--lm", "cot=openai/x", "--lm", "cot=openai/y"], "twice"),
+    ([*ONE, "--lm", "cot=openia/gpt-4o"], "did you mean 'openai/gpt-4o'"),
     ([*ONE, "--lm", "cot=gpt"], "'gpt' is not an LM name"),
     ([*ONE, "--lm", "cot=replay/none"], "not a recorded run"),
     ([*ONE, "--api-base", "cot=nowhere"], "not a usable address"),
