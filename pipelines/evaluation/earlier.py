@@ -295,7 +295,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     summary.requests = written.get("requests") or []
     summary.stopped, summary.spent = written.get("stopped"), written.get("spent")
     if not summary.counts.rows:
-        raise UserError(f"{folder} has no finished row yet: run its evaluation first")
+        raise UserError(f"{folder} has no finished row yet: give its command again")
     return Evaluation(folder, summary)
 
 

@@ -63,7 +63,9 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
     for name, own in seated.items():
         used = own or lm
         if used is None:
-            raise UserError(f"no LM is set for the agent {name!r}: pass lm=fm.lm('…')")
+            raise UserError(
+                f"no LM is set for the agent {name!r}: give --lm NAME, in Python lm=fm.lm('…')"
+            )
         if not isinstance(used, dspy.BaseLM):
             named = isinstance(used, str) and len(used) < 80
             what = repr(used) if named else f"a {type(used).__name__}"
