@@ -268,6 +268,11 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
             f"question {task!r} is a task, which a check decides: give --check 'python -m pytest "
             "-q' (check=…)"
         )
+    other = next((question.id for question in questions if question.kind != "task"), None)
+    if other is not None and metric.name == CHECK:
+        raise UserError(
+            f"question {other!r} is no task, and only tasks have a check: drop --check (check=…)"
+        )
     if open_one is not None and metric.default:
         raise UserError(
             f"question {open_one!r} is open, and a right answer is not defined: give a metric, "

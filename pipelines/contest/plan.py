@@ -28,7 +28,7 @@ from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences, total_cost
+from ..base.wording import counted, rounded_money, shortened, smallest_differences, total_cost
 from ..data import catalogue
 from ..data import questions as data
 from ..evaluation.check import check_writable, checked
@@ -308,7 +308,7 @@ def such_as(sample: Question) -> str:
     example = f"{sample.question} {options} → {gold}"
     if sample.kind == "task":
         example = sample.question
-    return f"such as: {' '.join(example.split())[:140]}"
+    return f"such as: {shortened(example, 140)}"
 
 
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:

@@ -367,10 +367,15 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
         place, equals, text = value.partition("=")
         seat, _, key = place.strip().rpartition(".")
         settings = seated.setdefault(seat or EVERY, {})
-        if not equals or key not in _SETTINGS or key in settings:
+        if equals and key not in _SETTINGS:
             raise UserError(
-                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice"
-                f"{did_you_mean(key, _SETTINGS)}: the settings are {', '.join(_SETTINGS)}"
+                f"--lm-set {value!r} names no setting of an LM{did_you_mean(key, _SETTINGS)}: the "
+                f"settings are {', '.join(_SETTINGS)}"
+            )
+        if not equals or key in settings:
+            raise UserError(
+                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice: write "
+                "for example reasoning_effort=low"
             )
         try:
             settings[key] = json.loads(text)

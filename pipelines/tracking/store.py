@@ -68,9 +68,14 @@ def open_client() -> MlflowClient:
             return MlflowClient(tracking_uri=uri)
 
 
+def store_file() -> Path | None:
+    """The SQLite file of the tracking store; None if the store is not a file."""
+    return _sqlite_file(store_uri())
+
+
 def missing_store() -> Path | None:
     """The SQLite file that `open_client` would create; None if it exists or is not a file."""
-    path = _sqlite_file(store_uri())
+    path = store_file()
     return path if path is not None and not path.exists() else None
 
 

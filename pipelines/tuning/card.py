@@ -23,7 +23,7 @@ from ..base.cards import (
 )
 from ..base.journal import read_object
 from ..base.run_files import StudyReport
-from ..evaluation.card import costs_of
+from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
@@ -47,7 +47,9 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     document = read_object(folder / STUDY) or {}
     settings = document.get("settings") or {}
     space = settings.get("space")
-    card = Card(f"study of {space or 'programs'}", program=space, data=settings.get("data"))
+    data = settings.get("validation") or settings.get("data")  # what the scores are about
+    title = f"study of {space or 'programs'}"
+    card = Card(title, program=space, lm=names_of_lms(run), data=data)
     card.run, card.begun = partial(dict, run), "best" not in document
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
