@@ -243,6 +243,10 @@ def _check(uri: str) -> None:
     path, url = _sqlite_file(uri), _url(uri)
     if urlsplit(uri).scheme in ("http", "https"):
         read_address(uri, ("http", "https"), "MLFLOW_TRACKING_URI as http://HOST:PORT")
+    if path is None and url is not None and url.get_backend_name() == "sqlite":
+        raise UserError(
+            f"{uri} ends with this process: set MLFLOW_TRACKING_URI to a file or server"
+        )
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as database:
