@@ -576,13 +576,33 @@ def test_the_bill_of_a_grader_is_not_the_agents(tmp_path: Path) -> None:
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (20, 4)
 
 
+CACHED = {"input_tokens": 20, "input_tokens_cache_read": 900, "input_tokens_cache_write": 30}
+
+
+@pytest.mark.parametrize(
+    ("total", "asked"),
+    [(955, 950), (960, 950), (25, 20), (None, 20)],
+    ids=["counted apart", "with reasoning apart", "among the others", "unknown"],
+)
+def test_tokens_that_a_cache_held_are_tokens_of_the_prompt(
+    total: int | None, asked: int, tmp_path: Path
+) -> None:
+    used = {"openai/m": {**CACHED, "output_tokens": 5, "total_tokens": total}}
+    (run,) = fm.import_log(
+        inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})
+    ).runs.values()
+    assert run.summary.usage["prompt_tokens"] == asked
+
+
 def test_a_score_is_named_and_the_newest_log_of_a_task_counts(tmp_path: Path) -> None:
     scores = {"exact": {"value": "I", "answer": "B"}, "loose": {"value": "C", "answer": "B"}}
     inspect(tmp_path / "old.json", {"scores": scores}, {"scores": scores})
-    inspect(tmp_path / "new.json", {"scores": scores}, created="2026-02-01")
+    # In UTC it is the later one.
+    inspect(tmp_path / "new.json", {"scores": scores}, created="2026-02-01T01:00:00-09:00")
+    inspect(tmp_path / "other.json", {"scores": {}}, created="2026-02-01T09:00:00+00:00")
     found = fm.import_log(tmp_path, score="loose")
     assert [run.score for run in found.runs.values()] == [1.0]
-    assert found.left_out == {"logs that a newer one of the task replaces": 1}
+    assert found.left_out == {"logs that a newer one of the task replaces": 2}
     with pytest.raises(fm.UserError, match="its scores are exact, loose"):
         fm.import_log(tmp_path, score="length")
 
