@@ -9,9 +9,11 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
+    is_unscored,
     json_lines,
     lettered,
     log_count,
+    log_left_out,
     log_list,
     log_name,
     log_name_if_any,
@@ -65,12 +67,15 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         said = [message.get("content") for message in talk if message.get("role") == "assistant"]
         text = log_text(_end_of(output.get("raw") or said, -1))
         error = log_text(row.get("error"))
+        if error is None and is_unscored(judged.get("is_correct")):
+            yield log_left_out(where, "without a score")
+            continue
         yield LogAnswer(
             where,
             log_name(row.get("sample_id"), "sample_id", where),
             log_name(row.get("model_id"), "model_id", where),
             log_text(final[-1].get("extracted_value")) if final else text,
-            right(judged.get("is_correct"), "is_correct", where) and error is None,
+            error is None and right(judged.get("is_correct"), "is_correct", where),
             question=log_text(asked.get("raw")),
             gold=log_text(_end_of(asked.get("reference"), 0)),
             choices=lettered(asked.get("choices")),

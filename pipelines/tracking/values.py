@@ -80,7 +80,8 @@ def problem_line(problem: Exception) -> str:
     """An error in one line, without passwords in URLs and the store's credentials. Of a failed
     request it has what the server said, or why it was not reached.
     """
-    text = one_line(str(problem)).strip() or type(problem).__name__
+    # SQLAlchemy adds the whole statement, with its values.
+    text = one_line(str(problem)).partition(" [SQL: ")[0] or type(problem).__name__
     if refused := _REFUSED.search(text):
         status, body = refused.groups()
         text = f"the server answers {status}: {body}{_LOGIN if status in ('401', '403') else ''}"

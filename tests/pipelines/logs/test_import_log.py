@@ -110,7 +110,7 @@ def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ({"correct": 0.5}, "line 2: 'correct' is 0.5, neither right nor wrong"),
-        ({"correct": None}, "line 2: 'correct' is missing"),
+        ({"correct": "so so"}, "line 2: 'correct' is 'so so', neither right nor wrong"),
         ({"agent": ""}, "line 2: 'agent' is ''"),
         ({"agent": "a\x1b[2Jb"}, "control characters"),
         ({"question": "other"}, "another text"),
@@ -543,6 +543,7 @@ def test_samples_without_a_score_or_cancelled_are_left_out_and_counted(tmp_path:
 
 
 NAN = float("nan")
+OF_EVERY = {"model_id": "a", "evaluation_name": "e"}
 UNSCORED = {
     "samples_gsm8k.jsonl": [
         {"doc_id": n, "doc": {}, "resps": [["4"]], "filtered_resps": ["4"], "exact_match": right}
@@ -550,7 +551,18 @@ UNSCORED = {
     ],
     "table.jsonl": [
         {"question_id": n, "agent": "a", "answer": "x", "correct": right}
-        for n, right in enumerate([1, NAN, "NaN"])
+        for n, right in enumerate([1, NAN, None])
+    ],
+    "tasks.jsonl": [
+        {"task": n, "agent": "a", "resolved": right} for n, right in enumerate([1, "", None])
+    ],
+    "of every eval ever.jsonl": [
+        {**OF_EVERY, "sample_id": n, "evaluation": {"is_correct": right}}
+        for n, right in enumerate([True, None, NAN])
+    ],
+    "dialogues.jsonl": [
+        {"question_id": n, "run": "a", "turns": [[0, "b", "x"]], "final_correct": right}
+        for n, right in enumerate([True, None, NAN])
     ],
     "results.jsonl": [
         {"promptIdx": 0, "testIdx": n, "provider": "a", "vars": {"question": f"{n}?"},
@@ -558,6 +570,22 @@ UNSCORED = {
         for n, right in enumerate([True, None, NAN])
     ],
 }  # fmt: skip
+
+
+NUMBERS = (
+    ("question_id,agent,answer,correct", "1,a,4,1", "2,a,17,0", "1,b,3,0"),
+    ("task,agent,resolved,trial", "1,a,1,1", "1,a,0,2", "2,a,0,1"),
+    ("instance_id,model,agent,score", "7,0,a,1", "7,0,b,0", "8,0,a,1"),
+)
+
+
+@pytest.mark.parametrize("lines", NUMBERS)
+def test_a_table_of_numbers_alone_has_a_row_an_answer(
+    lines: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = fm.import_log(tmp_path / "t.csv")
+    assert (found.answers, found.questions, found.read_as) == (3, 2, [])
 
 
 @pytest.mark.parametrize("name", UNSCORED)
