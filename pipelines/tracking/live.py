@@ -156,6 +156,8 @@ class Tracking(Untracked):
         """
         asks, store = self._asks, current_store()
         note_end(self.folder, self.kind, self._ended)
+        # Until it is sent, it waits to be sent, also if this process is killed.
+        note_pushed(self.folder, store, whole=False)
         with uncollected():
             from .push import push, push_held
 
