@@ -221,12 +221,22 @@ def quiet() -> Iterator[None]:
 
 
 def _url(uri: str) -> URL | None:
-    """The parts of a database's address; None for a server or a folder."""
-    if uri.partition("://")[0].partition("+")[0] not in ("sqlite", *_PORTS):
+    """The parts of a database's address; None for a server or a folder. Raises UserError for one
+    that is not well-formed.
+    """
+    scheme = uri.partition("://")[0]
+    if scheme.partition("+")[0] not in ("sqlite", *_PORTS):
         return None
     from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
 
-    return make_url(uri)
+    try:
+        return make_url(uri)
+    except (ValueError, ArgumentError):
+        raise UserError(
+            "MLFLOW_TRACKING_URI is not the address of a database: write it as "
+            f"{scheme}://USER:PASSWORD@HOST:PORT/NAME"
+        ) from None
 
 
 def _sqlite_file(uri: str) -> Path | None:

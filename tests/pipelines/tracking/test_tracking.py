@@ -427,6 +427,16 @@ def test_the_reason_is_what_the_server_said(
         badly(here / "out", reason)
 
 
+@pytest.mark.parametrize("address", ["h:port/x", "[::1/x"])
+def test_a_malformed_address_is_refused_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"mysql+pymysql://u:{CANARY}@{address}")
+    with pytest.raises(UserError, match=r"write it as mysql\+pymysql://USER:") as refused:
+        Tracking(Path("out"), KIND)
+    assert CANARY not in str(refused.value)
+
+
 UNUSABLE = (
     *("no database", "no folder", "a locked database", "an unknown store", "one in memory"),
     *("no server", "no database server"),
