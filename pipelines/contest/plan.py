@@ -494,7 +494,7 @@ def _field(
     entrants += [replace(entrant, added=True) for entrant in own(request.added)]
     baseline = _baseline(request, entrants, own)
     every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
-    if models and not any(entrant.program.metered for entrant in every):
+    if models and not any(entrant.program.metered_parts for entrant in every):
         raise UserError(
             f"--lm gives the model {', '.join(models)} its own LM, and no program here is metered: "
             "add yours with --with, or drop it"

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import dspy
@@ -103,23 +102,6 @@ class Metered(Foreign):
     def seats(self) -> dict[str, Any]:
         """The names that the program sends as `model` and that have their own LM."""
         return dict(self.models)
-
-    def with_seats(self, names: Iterable[str]) -> Metered:
-        """The program with agents of these names, since it does not declare which models it asks
-        for.
-        """
-        models = [name for name in names if name != "*"]
-        if not models:
-            return self
-        copied: Metered = self.deepcopy()
-        copied.assign(dict.fromkeys(models))
-        return copied
-
-    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
-        """Assign LMs to the model names that the program uses; any name is allowed."""
-        for name, lm in (lms or {}).items():
-            self.models.setdefault(name, SimpleNamespace(name=name, predict=SimpleNamespace()))
-            self.models[name].predict.lm = lm
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """`unmetered`: the number of questions without a call through the meter, if any;
