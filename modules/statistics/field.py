@@ -219,9 +219,12 @@ class FieldWatch:
 
     @property
     def decided(self) -> bool:
-        """Whether more questions are useless: one program or no open pair is left."""
-        pairs = combinations(self.racing, 2)
-        return self.seen >= FEWEST and all(self._watch(a, b).state != "open" for a, b in pairs)
+        """Whether more questions are useless: one program or no open pair is left, and more answers
+        could not dispel a doubt.
+        """
+        if self.seen < FEWEST or self.doubted & self.racing:
+            return False
+        return all(self._watch(a, b).state != "open" for a, b in combinations(self.racing, 2))
 
     @property
     def recommended(self) -> int:

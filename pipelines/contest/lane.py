@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
@@ -130,6 +130,14 @@ class Lane:
         if len(repeats) == self.plan.request.times:
             self.answers[row.id] = Answer.over(list(repeats.values()))
 
+    def forget_doubts(self) -> None:
+        """Forget the questions that failed last, if it is not known whether they or their endpoint
+        are at fault: they stay unfinished.
+        """
+        for row, _ in self.sheet.doubts.held:
+            self.answers.pop(row.id, None)
+            self.repeats.get(row.id, {}).pop(row.repeat, None)
+
     def close(self, why: str | None = None, *, left: bool = False) -> Evaluation:
         """Write the summary of the run, and release the folder; `left` says that it left the
         contest, which is no stop.
@@ -150,6 +158,12 @@ class Lane:
         finally:
             self._folder.close()
         return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
+
+    @property
+    def each(self) -> Iterator[Answer]:
+        """Every answer so far, each repeat for itself."""
+        for repeats in self.repeats.values():
+            yield from repeats.values()
 
     def to(self, questions: Sequence[Question]) -> list[Answer]:
         """Its answers to these questions, as far as it has them."""

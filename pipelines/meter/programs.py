@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
-from ...modules.base.calls import ASKER, FatalCallError, asking
+from ...modules.base.calls import ASKER, FatalCallError, asking, record_turn
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.base.saved_file import Described
@@ -136,7 +136,11 @@ class Metered(Foreign):
         host = getattr(ASKER.get().place, "host", None) or LOOPBACK
         async with metered_endpoint(lms, dspy.settings.lm, host) as (endpoint, session):
             call = self._call(*arguments, **fields, **{ENDPOINT: endpoint})
-            answer = await _ended_with(session, call)
+            try:
+                answer = await _ended_with(session, call)
+            finally:
+                for turn in session.turns:
+                    record_turn(turn)
         return answer, session.turns
 
     async def _call(self, *arguments: object, **fields: object) -> Any:
