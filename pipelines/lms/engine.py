@@ -92,8 +92,6 @@ _KINDS: dict[str, tuple[type, str]] = {
     "extra_body": (dict, "an object"),
     "logprobs": (bool, "true, or leave it out"),
 }
-_SOMETIMES = {"body", "probability", "thoughts", "model", "cost_usd", "tier"}
-"""The fields of a reply that records have only where there is something in them."""
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 
@@ -742,8 +740,7 @@ class Engine:
         stores.
         """
         for store in stores:
-            if (fields := store.get(key)) is not None:
-                reply = Reply(**fields)
+            if (reply := store.get(key)) is not None:
                 place = "cache" if isinstance(store, CallCache) else "records"
                 _LOG.info("%s: answered from the %s", self.identity, place)
                 self._keep(stores, key, reply)
@@ -752,15 +749,10 @@ class Engine:
 
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
         complete = reply.complete
-        fields = {
-            name: value
-            for name, value in vars(reply).items()
-            if name not in _SOMETIMES or value is not None
-        }
         for store in stores:
             # a record shows all that happened; the cache must not repeat a reply that was cut off
             if not store.readonly and (complete or isinstance(store, CallStore)):
-                store.put(key, self.model, fields)
+                store.put(key, self.model, reply)
 
 
 @dataclass(slots=True)
