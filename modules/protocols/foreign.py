@@ -9,10 +9,12 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from types import FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -63,6 +65,7 @@ _LIBRARIES = ("dspy", "folkmoot")
 _UNSAID = frozenset(
     ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
 )
+_JSON = (Mapping, Sequence, Set, BaseModel)
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -115,8 +118,9 @@ class Foreign(Program):
     whose one parameter is annotated `str`, gets fields as a module does.
 
     The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
-    it is the field `answer`, or the one field that there is beside DSPy's reasoning. It is then
-    read as the kind of question asks for, and None where that cannot be done.
+    it is the field `answer`, or the one field that there is beside DSPy's reasoning; of an object
+    its attribute `answer`; of an LM's reply its text. It is then read as the kind of question asks
+    for, and None where that cannot be done. What is none of these makes an error row.
 
     Args:
         module: the user's module or callable.
@@ -324,8 +328,11 @@ class Foreign(Program):
                     raise meter.failure
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
-                if text is None and question.kind in ("span", "open"):
-                    answer, typed = _as_json(decided), decided
+                if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
+                    answer, typed = listed, decided
+                nothing = decided is None or (isinstance(decided, _JSON) and not decided)
+                if text is None and answer is None and not nothing:
+                    raise _no_answer(decided, self._name)
                 if not turns and answer is not None and (sure := _probability(decided)) is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
@@ -580,13 +587,13 @@ def _runs_async(module: Any) -> bool:
 
 def _answer_in(returned: Any, name: str) -> Any:
     """The answer in what a program returned. Raises UserError where several fields may be it."""
-    if isinstance(returned, BaseModel) and hasattr(returned, "answer"):
-        return returned.answer
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
-        return returned
+        return getattr(returned, "answer", _passed_on(returned))
     values = dict(returned.items())
     if "answer" in values:
         return values["answer"]
+    if (reply := _passed_on(returned)) is not returned:
+        return reply
     fields = [field for field in values if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
@@ -596,20 +603,55 @@ def _answer_in(returned: Any, name: str) -> Any:
     return values[fields[0]]
 
 
+def _passed_on(returned: Any) -> Any:
+    """The text in an LM's reply that a program passes on as it came: a completion, a response or a
+    message. All else is returned unchanged.
+    """
+
+    def held(thing: Any, name: str) -> Any:
+        return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+    choices = held(returned, "choices")
+    message = held(choices[0], "message") if choices and isinstance(choices, list) else returned
+    for text in (held(returned, "output_text"), held(message, "content")):
+        if isinstance(text, str):
+            return text
+    return returned
+
+
 def _text(value: Any) -> str | None:
     """An answer as text, to be read; None for what is no single value."""
     if isinstance(value, Enum | Choice | Noul):
         value = value.value
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, list | tuple | Set) and len(value) == 1:
+        (value,) = value
+    if callable(item := getattr(value, "item", None)):  # of an array or tensor of one number
+        with suppress(ValueError, RuntimeError):
+            value = item()
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, Mapping | Sequence | Set | bytes | BaseModel | dspy.Example):
+    # The text of an object that has none of its own is its address, in which digits are read.
+    own_text = type(value).__str__ is not object.__str__ or isinstance(value, Number)
+    if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
         return None
     return str(value)
 
 
+def _no_answer(value: Any, name: str) -> UserError:
+    """What to say of a value that is no answer."""
+    kind = type(value).__name__
+    more = ", which was not awaited" if inspect.isawaitable(value) else ""
+    return UserError(
+        f"{name} returned a value of the type {kind}{more}: return the answer as a text, a number "
+        "or a truth value, or in a field `answer`"
+    )
+
+
 def _as_json(value: Any) -> str | None:
     """A list or an object as JSON; None where it is empty, or cannot be written so."""
-    if not value or isinstance(value, bytes):
+    if isinstance(value, str | bytes) or not isinstance(value, _JSON) or not value:
         return None
     try:
         return TypeAdapter(Any).dump_json(value).decode()

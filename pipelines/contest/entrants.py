@@ -203,7 +203,7 @@ def _own(
         program = program_of(source, sets or None, make_lm=make_lm)
     else:
         spec, program = None, program_given(source)
-    if program.metered:
+    if program.metered_parts:
         program = program.with_seats(given["named"])
         program.assign(given["named"])
     name = name or short_name(program.describe())

@@ -227,7 +227,7 @@ class Seating:
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
-            or program.metered
+            or program.metered_parts
         ):
             rest = fallback and self.make(fallback)
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -283,7 +283,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
     """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
-    if program.metered:
+    if program.metered_parts:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
     without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}

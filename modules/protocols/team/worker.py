@@ -14,7 +14,7 @@ from ...agents.demonstration import demo_of
 from ...agents.retrieval import Retrieval
 from ...agents.seat import Seat, forget, problem_of
 from ...agents.transcript import Task, Turn
-from ...base.calls import metered
+from ...base.calls import metered, record_turn
 from ...base.fence import cut, one_line
 from ...environment.base import Environment, Session
 from ...reading.answers import read_vote
@@ -125,7 +125,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         details = TurnDetails(trace=trace, forced=forced)
         if suggestion:
             details["suggestion"] = suggestion
-        return Turn(
+        turn = Turn(
             self.name,
             number,
             answer,
@@ -134,6 +134,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             usage=usage,
             details=details,
         )
+        record_turn(turn)
+        return turn
 
     async def _step(
         self,
