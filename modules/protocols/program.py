@@ -342,6 +342,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         copied.assign(dict.fromkeys(models))
         return copied
 
+    def has_seat(self, name: str) -> bool:
+        """Whether an agent has this name; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, …."""
+        return any(seat == name or seat.startswith(f"{name}.") for seat in self.seats())
+
     def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
         """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
         self.own_roles = {name: role for name, role in cast.items() if name in own}

@@ -55,7 +55,8 @@ def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
     names = dict.fromkeys(chain.from_iterable(trial.setting for trial in tried))
     found = []
     for name in names:
-        drawn = [trial.setting.get(name) for trial in tried]
+        # Where another choice leaves this one out, it has no value.
+        drawn = [trial.setting[name] for trial in tried if name in trial.setting]
         first, *others = {_key(value): value for value in drawn}.values()
         for value in others:
             pairs = list(_pairs(settings, name, value, first))
@@ -73,12 +74,13 @@ def _pairs(
     """Settings with the one and the other value that are equal in all other choices that both have:
     a choice may bring another with it, as `strongest` the name of an agent.
     """
-    having = [trial for trial in settings.values() if _key(trial.setting.get(name)) == _key(value)]
-    rivals = [
-        trial for trial in settings.values() if _key(trial.setting.get(name)) == _key(against)
-    ]
-    for trial in having:
-        for rival in rivals:
+    varied = [trial for trial in settings.values() if name in trial.setting]
+    for trial in varied:
+        if _key(trial.setting[name]) != _key(value):
+            continue
+        for rival in varied:
+            if _key(rival.setting[name]) != _key(against):
+                continue
             shared = (trial.setting.keys() & rival.setting.keys()) - {name}
             if all(_key(trial.setting[key]) == _key(rival.setting[key]) for key in shared):
                 yield trial, rival

@@ -471,7 +471,7 @@ def _field(
     own = partial(
         own_programs,
         lm=first,
-        named=models,
+        named=named,
         make_lm=make,
         pass_env=request.pass_env,
         roles=request.roles,
@@ -500,10 +500,11 @@ def _field(
     entrants += [replace(entrant, added=True) for entrant in own(request.added)]
     baseline = _baseline(request, entrants, own)
     every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
-    if models and not any(entrant.program.metered_parts for entrant in every):
+    nobody = [name for name in models if not any(each.program.has_seat(name) for each in every)]
+    if nobody:
         raise UserError(
-            f"--lm gives the model {', '.join(models)} its own LM, and no program here is metered: "
-            "add yours with --with, or drop it"
+            f"--lm gives {', '.join(nobody)} its own LM, and no program here has such an agent or "
+            "is metered: add yours with --with, or drop it"
         )
     return field_of(
         entrants,

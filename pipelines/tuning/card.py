@@ -23,6 +23,7 @@ from ..base.cards import (
 )
 from ..base.journal import read_object
 from ..base.run_files import StudyReport
+from ..comparison.verdict import B
 from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
@@ -31,6 +32,8 @@ from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
+FOUND = "found"
+"""The folder of the best setting's program where the default, which is better, is handed over."""
 ENDED = {"complete": State.FINISHED, "pruned": State.FINISHED, "failed": State.FAILED}
 COLUMNS = (
     *("trial", "place", "front", "state", "replayed_from"),
@@ -55,12 +58,13 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
-    if held_out.get("winner"):
-        card.scores = [Score.of(document["objectives"][0], held_out["winner"])]
+    handed_over = "default" if held_out.get("outcome") == B else WINNER
+    if held_out.get(handed_over):
+        card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]
     if held_out.get("difference"):
         card.scores.append(Score.of("difference", held_out["difference"]))
     card.children = [run for run in sorted(folder.glob("validation/*")) if run.is_dir()]
-    if summary := read_object(folder / "validation" / WINNER / SUMMARY):
+    if summary := read_object(folder / "validation" / handed_over / SUMMARY):
         card.costs = costs_of(summary)
     if not card.begun:
         report = StudyReport.of(document)

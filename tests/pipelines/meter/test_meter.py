@@ -411,7 +411,7 @@ def test_a_team_with_several_models_enters_a_contest(
     assert {body["model"] for body in server.bodies} == {"m", "big"}
     (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
     assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
-    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here is metered"):
+    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here"):
         fm.contest(questions(12), tracking=False, **asked)
 
 
