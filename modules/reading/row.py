@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..base.keyed import Keyed
@@ -147,6 +148,11 @@ class ResultRow(Keyed):
     metric_usage: UsageFields | None = None
     worth: list[list[Any]] | None = None
     shown: dict[str, str] | None = None
+
+
+def answering(transcript: Iterable[TurnFields] | None) -> list[TurnFields]:
+    """The turns that give an answer: not those that prepare one, or send an agent back."""
+    return [turn for turn in transcript or () if not turn.step]
 
 
 def row_key(row: ResultRow) -> RowKey:
