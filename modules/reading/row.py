@@ -197,8 +197,8 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
 
 
 def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
-    """The score of a row as evidence about its program, wherever programs are held against each
-    other: None where it failed, for a failure neither beats a program nor spares it.
+    """The score of a row as evidence about its program in a contest: None where it failed, for a
+    failure neither beats a program nor spares it.
     """
     return None if row.error is not None else score_in(row, least)
 

@@ -196,16 +196,16 @@ def answers_text(answers: Sequence[str | None]) -> str | None:
     return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
 
 
-def run_notes(name: str, counts: Counts, finished: int, so: str = "counts as wrong") -> list[str]:
+def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     """Caveats of a run: failed questions, questions without a row, and repeats. `counts` come from
-    its summary, `finished` is the number of questions with a row, and `so` says what becomes of a
-    failed one.
+    its summary, and `finished` is the number of questions with a row.
     """
     errors, rows, questions = counts.errors, counts.rows, counts.questions
     notes = []
     if errors:
+        count = "count" if errors != 1 else "counts"
         notes.append(
-            f"{errors:,} of the {asked(rows, finished)} of {name} failed, and each {so}: "
+            f"{errors:,} of the {asked(rows, finished)} of {name} failed and {count} as wrong: "
             "folkmoot evaluate --retry-errors asks again."
         )
     if finished < questions:
