@@ -49,6 +49,8 @@ WORDING: Space = {
 """What can be tuned in most of our own protocols, behind their settings."""
 
 _WORDS_ONLY: Space = {"prompt_layout": LAYOUT}
+_OF_DSPY = ("history", "callbacks")
+"""What DSPy keeps on a module."""
 _SAID_OTHERWISE = ("own_roles", "environment", "retrieval", "max_queries", "lm")
 
 
@@ -110,7 +112,8 @@ class Declared(Program):
     For type checkers, write the method as `__init__`, without a call of its base's, and end it in
     `**shared: Unpack[Shared]`.
 
-    Raises UserError for a setting that it does not have, and one that is missing.
+    Raises UserError for a setting that it does not have, one that is missing, and a name that every
+    program uses itself.
     """
 
     settings: ClassVar[Sequence[Setting]] = ()
@@ -131,6 +134,12 @@ class Declared(Program):
             return  # a user's variant of a protocol, which is described as that and its class
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
+            for setting in cls.settings:
+                if setting.name in _OF_DSPY or callable(getattr(Declared, setting.name, None)):
+                    raise UserError(
+                        f"{cls.__name__} has a setting {setting.name!r}, which every program has "
+                        "as a part of its own: give it another name"
+                    )
             cls.__init__ = _constructor(seat, cls.settings)  # type: ignore[method-assign]
         tuned: dict[str, Parameter] = {}
         for setting in cls.settings:

@@ -9,10 +9,12 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from types import FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -26,11 +28,11 @@ from pydantic import BaseModel, TypeAdapter
 from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
-from ..base.calls import ASKER, CARRIED, metered
+from ..base.calls import ASKER, CARRIED, bound, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
-from ..base.sync import ends_alone, in_thread, run_sync
+from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
@@ -63,6 +65,7 @@ _LIBRARIES = ("dspy", "folkmoot")
 _UNSAID = frozenset(
     ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
 )
+_JSON = (Mapping, Sequence, Set, BaseModel)
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -117,8 +120,9 @@ class Foreign(Program):
     whose one parameter is annotated `str`, gets fields as a module does.
 
     The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
-    it is the field `answer`, or the one field that there is beside DSPy's reasoning. It is then
-    read as the kind of question asks for, and None where that cannot be done.
+    it is the field `answer`, or the one field that there is beside DSPy's reasoning; of an object
+    its attribute `answer`; of an LM's reply its text. It is then read as the kind of question asks
+    for, and None where that cannot be done. What is none of these makes an error row.
 
     Args:
         module: the user's module or callable.
@@ -307,14 +311,27 @@ class Foreign(Program):
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
         trace = [] if dspy.settings.trace is None else dspy.settings.trace
         typed = None
-        with dspy.context(adapter=self.adapter, trace=trace), metered() as usage:
+        meter, asker = metered(), ASKER.get()
+        if asker.requests is None:  # while it is compiled: equal requests of one call are counted
+            asker = replace(asker, requests=set())
+        with (
+            dspy.context(adapter=self.adapter, trace=trace),
+            bound(ASKER, asker),
+            meter as usage,
+        ):
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
+                # as `dspy.Parallel` returns it for what failed: the question did, too
+                if decided is None and meter.failure is not None:
+                    raise meter.failure
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
-                if text is None and question.kind in ("span", "open"):
-                    answer, typed = _as_json(decided), decided
+                if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
+                    answer, typed = listed, decided
+                nothing = decided is None or (isinstance(decided, _JSON) and not decided)
+                if text is None and answer is None and not nothing:
+                    raise _no_answer(decided, self._name)
                 sure = _probability(decided)
                 if not turns and answer is not None and sure is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
@@ -349,12 +366,14 @@ class Foreign(Program):
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             is_module = isinstance(self.module, dspy.Module)
             if self._async and not is_module:
-                return await self.module(*args, **fields)
+                return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
-                return await self.module.acall(*args, **fields)
+                return await on_own_loop(self.module.acall, *args, **fields)
             # It may be a function that returns a coroutine without being one.
             returned = await self._in_thread(*args, **fields)
-            return await returned if inspect.isawaitable(returned) else returned
+            if inspect.isawaitable(returned):
+                return await on_own_loop(lambda: returned)
+            return returned
 
     async def _in_thread(self, *args: Any, **fields: Any) -> Any:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.
@@ -462,6 +481,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     question.
     """
     own = isinstance(module, dspy.Module)
+    if isinstance(module, dspy.BestOfN | dspy.Refine):  # which pass on what they are given
+        return _fields(module.module, inputs)
     call = module
     if own:
         way = "aforward" if _runs_async(module) else "forward"
@@ -565,13 +586,13 @@ def _runs_async(module: Any) -> bool:
 
 def _answer_in(returned: Any, name: str) -> Any:
     """The answer in what a program returned. Raises UserError where several fields may be it."""
-    if isinstance(returned, BaseModel) and hasattr(returned, "answer"):
-        return returned.answer
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
-        return returned
+        return getattr(returned, "answer", _passed_on(returned))
     values = dict(returned.items())
     if "answer" in values:
         return values["answer"]
+    if (reply := _passed_on(returned)) is not returned:
+        return reply
     fields = [field for field in values if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
@@ -581,20 +602,55 @@ def _answer_in(returned: Any, name: str) -> Any:
     return values[fields[0]]
 
 
+def _passed_on(returned: Any) -> Any:
+    """The text in an LM's reply that a program passes on as it came: a completion, a response or a
+    message. All else is returned unchanged.
+    """
+
+    def held(thing: Any, name: str) -> Any:
+        return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+    choices = held(returned, "choices")
+    message = held(choices[0], "message") if choices and isinstance(choices, list) else returned
+    for text in (held(returned, "output_text"), held(message, "content")):
+        if isinstance(text, str):
+            return text
+    return returned
+
+
 def _text(value: Any) -> str | None:
     """An answer as text, to be read; None for what is no single value."""
     if isinstance(value, Enum | Choice | Noul):
         value = value.value
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, list | tuple | Set) and len(value) == 1:
+        (value,) = value
+    if callable(item := getattr(value, "item", None)):  # of an array or tensor of one number
+        with suppress(ValueError, RuntimeError):
+            value = item()
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, Mapping | Sequence | Set | bytes | BaseModel | dspy.Example):
+    # The text of an object that has none of its own is its address, in which digits are read.
+    own_text = type(value).__str__ is not object.__str__ or isinstance(value, Number)
+    if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
         return None
     return str(value)
 
 
+def _no_answer(value: Any, name: str) -> UserError:
+    """What to say of a value that is no answer."""
+    kind = type(value).__name__
+    more = ", which was not awaited" if inspect.isawaitable(value) else ""
+    return UserError(
+        f"{name} returned a value of the type {kind}{more}: return the answer as a text, a number "
+        "or a truth value, or in a field `answer`"
+    )
+
+
 def _as_json(value: Any) -> str | None:
     """A list or an object as JSON; None where it is empty, or cannot be written so."""
-    if not value or isinstance(value, bytes):
+    if isinstance(value, str | bytes) or not isinstance(value, _JSON) or not value:
         return None
     try:
         return TypeAdapter(Any).dump_json(value).decode()
@@ -633,11 +689,10 @@ def _said_of(thing: Any) -> Any:
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
-    if isinstance(thing, Program) or (
-        isinstance(thing, dspy.Module) and hasattr(thing, "describe")
-    ):
-        return thing.describe()
     kind = type(thing)
+    # a module of a user's own may mean anything by this name
+    if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
+        return thing.describe()
     settings = {
         name: _setting(value)
         for name, value in getattr(thing, "__dict__", {}).items()

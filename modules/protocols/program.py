@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
 import dspy
@@ -227,8 +227,20 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …."""
-        return by_name([seat for _, seat in self.parts(Seat)])
+        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …. Then the models with an LM
+        of their own that metered parts ask for.
+        """
+        named = by_name([seat for _, seat in self.parts(Seat)])
+        for part in self.metered_parts:
+            named |= part.models
+        return named
+
+    @property
+    def metered_parts(self) -> list[Any]:
+        """The metered programs that it consists of, perhaps itself: they name models by which each
+        may get another LM.
+        """
+        return [part for _, part in self.parts(Program) if part.metered]
 
     def parts(self, kind: type[T]) -> list[tuple[str, T]]:
         """Its own modules of that kind by name: not those of the candidates that an optimizer hangs
@@ -333,7 +345,16 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def with_seats(self, names: Iterable[str]) -> Program:
         """The program with seats of these names, as far as it can have them: itself, or a copy."""
-        return self
+        models = [name for name in names if name != "*" and not self._meant(name)]
+        if not models or not self.metered_parts:
+            return self
+        copied: Program = self.deepcopy()
+        copied.assign(dict.fromkeys(models))
+        return copied
+
+    def has_seat(self, name: str) -> bool:
+        """Whether an agent has this name; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, …."""
+        return any(seat == name or seat.startswith(f"{name}.") for seat in self.seats())
 
     def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
         """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
@@ -348,23 +369,37 @@ class Program(dspy.Module):  # type: ignore[misc]
                 f"tie_break={self.idle_role}, or leave the role out"
             )
 
-    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
+    def assign(self, lms: Mapping[str, dspy.BaseLM | None] | None) -> None:
         """Give agents LMs of their own; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, ….
 
+        A metered part does not declare which models it asks for: any other name is one of them.
         Raises UserError naming the agents when a name is not one of them.
         """
-        seats = self.seats()
         # Names that mean several agents first, so that the name of a single one decides.
         for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
-            meant = [
-                seat for key, seat in seats.items() if key == name or key.startswith(f"{name}.")
-            ]
+            meant, metered_parts = self._meant(name), self.metered_parts
+            if metered_parts and not meant:
+                model = SimpleNamespace(name=name, predict=SimpleNamespace())
+                meant = [model]
+                for part in metered_parts:
+                    part.models[name] = model
             if not meant:
                 raise UserError(
-                    f"there is no agent {name!r} in this program: the agents are {', '.join(seats)}"
+                    f"there is no agent {name!r} in this program: the agents are "
+                    f"{', '.join(self.seats())}"
                 )
             for seat in meant:
                 seat.predict.lm = lm
+
+    def _meant(self, name: str) -> list[Any]:
+        """The agents that a name means."""
+        models = {model for part in self.metered_parts for model in part.models}
+        meant = []
+        for key, seat in self.seats().items():
+            # A model gpt-4 is not one of the agents gpt-4.0 and gpt-4.1.
+            if key == name or (key.startswith(f"{name}.") and key not in models):
+                meant.append(seat)
+        return meant
 
 
 def by_name(seats: Sequence[Any]) -> dict[str, Any]:

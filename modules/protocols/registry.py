@@ -5,6 +5,8 @@ declares.
 from __future__ import annotations
 
 import pkgutil
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -52,6 +54,29 @@ def _built_in() -> dict[str, Protocol]:
 
 
 PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
+
+
+def known(name: str) -> Protocol | None:
+    """The protocol of that name, as a description has it: a registered one, or that of a class
+    which is here already, since a file has none imported.
+    """
+    registered = PROTOCOLS.find(name)
+    if registered is not None:
+        return registered
+    module, _, attribute = name.partition(":")
+    here = getattr(sys.modules.get(module), attribute, None)
+    for kind in _kinds(Program):
+        own = vars(kind).get("protocol")
+        # The last one counts: a notebook's cell may have been run again.
+        if kind is here or (own is not None and own.name == name):
+            registered = declared(name, kind)
+    return registered
+
+
+def _kinds(kind: type[Program]) -> Iterator[type[Program]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
 
 
 def written() -> list[str]:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, cast
 
@@ -20,7 +21,6 @@ from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
-from ..base.registry import version_of
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
 
 T = TypeVar("T")
@@ -239,7 +239,7 @@ def state_of(program: Saveable) -> SavedProgram:
     }
     document = {
         "format": FORMAT,
-        "versions": {package: version_of(package) for package in PACKAGES},
+        "versions": {package: version(package) for package in PACKAGES},
         "program": program.describe(),
         "environments": {place.fingerprint: place.text_form for place in environments_in(program)},
         "predictors": predictors,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from numbers import Number
 from threading import RLock
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +18,7 @@ import dspy
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry, names_from
-from ..base.sync import ends_alone, in_thread, run_ending, run_sync
+from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
 from .answers import golds_of
 from .grading import (
     ACCURACY,
@@ -80,7 +80,7 @@ class Metric:
             raise UserError(
                 f"{function.__name__} is a class: give an instance, {function.__name__}(…)"
             )
-        self.function = function
+        self.function = self._called = function
         self.name = name or _name_of(function)
         if rate:
             low, high = 0.0, 1.0
@@ -92,7 +92,10 @@ class Metric:
                 f"and neither beyond {MOST_SCORE:g}"
             )
         self._least, self._most = _parameters(function, self.name)
+        if isinstance(function, dspy.Module) and not hasattr(type(function), "forward"):
+            self._called = function.acall
         # An object may be called asynchronously without being a coroutine function itself.
+        function = self._called
         called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self.builtin, self.spec = False, ""
@@ -145,8 +148,7 @@ class Metric:
         if not self._async:
             return await in_thread(self.grade_now, question, prediction)
         try:
-            with ends_alone():
-                returned = await self.function(*self._arguments(question, prediction))
+            returned = await on_own_loop(self._called, *self._arguments(question, prediction))
         except Exception as problem:
             return self.graded(_raise, problem)
         return self.graded(lambda: returned)
@@ -159,7 +161,7 @@ class Metric:
             return self.graded(self.function, question, prediction)
         if self._async:
             return run_sync(self.grade, question, prediction)
-        return self.graded(self.function, *self._arguments(question, prediction, *more))
+        return self.graded(self._called, *self._arguments(question, prediction, *more))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
@@ -215,10 +217,14 @@ class Metric:
 
     def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
-        example = Question(question, **meta) if meta else question
-        if "answer_typed" in prediction:  # the list or object that the program returned
-            fields = dict(prediction.items())
-            prediction = dspy.Prediction(**fields | {"answer": fields.pop("answer_typed")})
+        # by the names that DSPy's own metrics use
+        example = Question(question, **{"response": question.answer, **meta})
+        fields = dict(prediction.items())
+        # the list or object that the program returned
+        fields["answer"] = fields.pop("answer_typed", fields["answer"])
+        context = question.context
+        found = {"context": [context] if isinstance(context, str) else context or []}
+        prediction = dspy.Prediction(**{**found, "response": fields["answer"], **fields})
         # GEPA passes five arguments: a metric gets as many of them as it takes.
         count = max(self._least, min(self._most, 2 + len(more)))
         return [example, prediction, *more, None, None, None][:count]
@@ -261,6 +267,11 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
         raise UserError(
             f"question {first['task']!r} is a task, which a check decides: give --check "
             "'python -m pytest -q' (check=…)"
+        )
+    other = next((question.id for question in questions if question.kind != "task"), None)
+    if other is not None and metric.name == CHECK:
+        raise UserError(
+            f"question {other!r} is no task, and only tasks have a check: drop --check (check=…)"
         )
     if "open" in first and metric.default:
         raise UserError(
@@ -335,7 +346,10 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 def _parameters(function: Callable[..., object], name: str) -> tuple[int, int]:
     """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
-    target = function.forward if isinstance(function, dspy.Module) else function
+    target = function
+    if isinstance(function, dspy.Module):
+        kind = type(function)
+        target = MethodType(getattr(kind, "forward", None) or kind.aforward, function)
     try:
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):  # of some functions written in C

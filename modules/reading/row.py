@@ -196,6 +196,13 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     return least if score is None or row.error is not None else score
 
 
+def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
+    """The score of a row as evidence about its program in a contest: None where it failed, for a
+    failure neither beats a program nor spares it.
+    """
+    return None if row.error is not None else score_in(row, least)
+
+
 def taken(row: ResultRow) -> Usage:
     """The bill of a row without caches; None in it where a cost is not known."""
     row = ResultRow.of(row)

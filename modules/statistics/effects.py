@@ -56,7 +56,8 @@ def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
     names = dict.fromkeys(chain.from_iterable(trial.setting for trial in tried))
     found = []
     for name in names:
-        drawn = [trial.setting.get(name) for trial in tried]
+        # Where another choice leaves this one out, it has no value.
+        drawn = [trial.setting[name] for trial in tried if name in trial.setting]
         first, *others = {_key(value): value for value in drawn}.values()
         for value in others:
             pairs = list(_pairs(settings, name, value, first))
@@ -74,10 +75,11 @@ def _pairs(
     """Settings with the one and the other value that are equal in all other choices that both have:
     a choice may bring another with it, as `strongest` the name of an agent.
     """
+    varied = [trial for trial in settings.values() if name in trial.setting]
 
     def having(wanted: object) -> list[Tried]:
         key = _key(wanted)
-        return [trial for trial in settings.values() if _key(trial.setting.get(name)) == key]
+        return [trial for trial in varied if _key(trial.setting[name]) == key]
 
     for trial, rival in product(having(value), having(against)):
         shared = (trial.setting.keys() & rival.setting.keys()) - {name}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...modules.reading.answers import golds_of, same_answer
 from ...modules.reading.row import ResultRow, answering
+from ..base.html import shown_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -59,4 +60,7 @@ def _template() -> Template:
     from jinja2 import Environment
 
     text = (files(__package__) / "templates" / "dialogues.html.j2").read_text(encoding="utf-8")
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(text)
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=shown_text
+    )
+    return environment.from_string(text)

@@ -324,7 +324,8 @@ def _check_environment(environment: object, cast: Mapping[str, Role]) -> None:
     needed = any(HERE in role.tools or not role.tools for role in cast.values())
     if needed and environment is None:
         raise UserError(
-            "a team looks things up: give it an environment to do that in, such as corpus:PATH"
+            "a team looks things up: give it an environment to do that in, such as --set "
+            "environment=corpus:PATH, in Python environment=fm.CorpusEnvironment(PATH)"
         )
     if not isinstance(environment, Environment | None):
         raise UserError(

@@ -14,7 +14,7 @@ from ...agents.demonstration import demo_of
 from ...agents.retrieval import Retrieval
 from ...agents.seat import Seat, forget, problem_of
 from ...agents.transcript import Task, Turn
-from ...base.calls import metered
+from ...base.calls import metered, record_turn
 from ...base.fence import cut, one_line
 from ...environment.base import Environment, Session
 from ...reading.answers import read_vote
@@ -129,7 +129,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         if raw == answer:
             raw = None
         text = trace_text(trace, MAX_TRACE_CHARS if self.limits else UNCUT)
-        return Turn(self.name, number, answer, text, raw, usage=usage, details=details)
+        turn = Turn(self.name, number, answer, text, raw, usage=usage, details=details)
+        record_turn(turn)
+        return turn
 
     async def _step(
         self,
