@@ -106,6 +106,7 @@ class Card:
     as in a run's manifest, `artifacts` the contents of files by name, `course` the figures after so
     many questions. `name` is what the store calls the work, where that is not its program.
     A result that is only `begun` has nothing to show yet. `traced`: its folder holds traces.
+    `times`: when what has no folder began and ended, in milliseconds since 1970.
     """
 
     title: str
@@ -133,6 +134,7 @@ class Card:
     tags: dict[str, str] = field(default_factory=dict)
     begun: bool = False
     traced: bool = False
+    times: tuple[int | None, int | None] = (None, None)
     kind: str = ""
     folder: Path = Path()
     when: str = ""
@@ -192,7 +194,7 @@ class Card:
 
     def to_dict(self) -> dict[str, object]:
         score = self.score
-        hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced")
+        hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times")
         return {
             **{name: value for name, value in vars(self).items() if name not in hidden},
             "folder": str(self.folder),

@@ -35,7 +35,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.paid(totals(folder).to_dict())
         card.children = sorted((folder / "runs").glob("*"))
         return card
-    rate = (document["metric"] or {}).get("rate", True)
+    rate = contest.is_rate
     card.ended(contest.result["stopped"])
     card.paid(contest.paid)
     card.children = list(contest.folders.values())

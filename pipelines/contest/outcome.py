@@ -140,8 +140,11 @@ class Contest(ContestResult, ShownResult):
                 return self.sentences
             bill = f"{spent or 'the contest has no known price'}{lost}."
             return [*self.sentences, bill[0].upper() + bill[1:]]
-        table = table_lines(self.asked, self.asked[0].name) if self.asked else []
-        lines = [*table, "", *self.sentences]
+        lines = ["", *self.sentences]
+        if self.asked:
+            first, title = self.asked[0].name, self.title
+            table = table_lines(self.asked, first, is_rate=self.is_rate, metric=title)
+            lines = [*table, *lines]
         if improved := self.result.get("improved"):
             lines.append(improved)
         failures = [f"{row.name} {row.failures}" for row in self.asked if row.failures]

@@ -58,7 +58,7 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
     identities: dict[str, LMFields] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
     # A metered program may send names of models that have no LM of their own.
-    if lm is not None and (program.metered or not seated):
+    if lm is not None and (program.metered_parts or not seated):
         seated = {"*": None, **seated}
     for name, own in seated.items():
         used = own or lm

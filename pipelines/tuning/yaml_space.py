@@ -148,6 +148,12 @@ def _branch(
     lms = _lm_choices(where, seated) | _lm_choices(where, fields.pop("lms", None))
     name, *parts = (part.strip() for part in str(spec).split(":", 2))
     protocol = PROTOCOLS.find(name) if isinstance(spec, str) else None
+    if protocol is None and isinstance(spec, str):
+        own_class = PROTOCOLS.spec(spec)
+        # In a module or function that is named in this way, nothing varies.
+        if own_class is not None and own_class.thing.space:
+            name, protocol, rest = own_class
+            parts = rest.split(":", 1)
     if protocol is None or not protocol.example:
         branch = _ready_branch(where, spec, fields, sets, make_lm)
         return replace(branch, space={**branch.space, **compiling}, lms=lms)
@@ -201,9 +207,11 @@ def _ready_branch(
     values = _flat(fields)
     if protocol is not None and ready.folder is not None:
         values = _flat({**fields, **_of(sets, takes(protocol))})
-    if protocol is None or (ready.folder is None and values):
+    if values and (protocol is None or ready.folder is None):
         name = min(values)
         raise NoParameter(f"{where}: {label} has no {name!r} to set: leave it out", name)
+    if protocol is None:
+        return Branch(label, label, ready=ready)
     for name in fields:
         if name.partition(".")[0] not in takes(protocol):
             has = ", ".join(takes(protocol))
