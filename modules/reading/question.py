@@ -22,6 +22,9 @@ FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
 INPUTS = ("question", "choices", "context", "kind")
 TASK_FILES = ("files", "tests")
 MAX_CHOICES = 26
+NAMELESS = "?"
+"""Stands for the id of a question that has none."""
+
 _READ_AS = {"boolean": "yes, no, true or false", "number": "a number"}
 _INPUT_KEYS = frozenset(INPUTS)
 
@@ -173,8 +176,13 @@ def answer_texts(answer: object) -> Any:
     return _text_of_scalar(answer)
 
 
+def named(id_: object) -> str:
+    """The words that name a question in an error."""
+    return "the question" if id_ == NAMELESS else f"question {id_!r}"
+
+
 def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:
-    """Makes a question of a row of a file; `where` (file and line) begins the sentence of an error.
+    """Makes a question of a row of a file; `where` (file and line), if any, begins an error.
 
     Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer
     or option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text":
@@ -200,14 +208,14 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
         fields["meta"] = _meta_of(fields["meta"], extras)
         return Question(fields)
     except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise UserError(f"{where}: {error}" if where else str(error)) from None
 
 
 def _checked(store: dict[str, Any]) -> dict[str, Any]:
     """The fields in their set order, checked; fields of other names are kept as they are."""
     id_ = require_text(store.get("id"), "a question needs an id")
-    name = f"question {id_!r}"
-    question = require_text(store.get("question"), f"{name} needs a question")
+    name = named(id_)
+    question = require_text(store.get("question"), f"{name} needs its text")
     choices = check_choices(store.get("choices"), name)
     answer, accepted = _accepted(store, name)
     if len(accepted) > 1 and choices is not None:
