@@ -47,6 +47,7 @@ __all__ = [
     "note_transcribed",
     "plus",
     "record_call",
+    "record_failure",
     "record_turn",
     "refusals",
     "refused",
@@ -156,6 +157,8 @@ class metered:  # noqa: N801
     def __init__(self, *, each: bool = False) -> None:
         self.usage, self.each = Usage(), each
         self.calls: list[Usage] = []
+        self.failure: BaseException | None = None
+        """The last call that failed, also where a program went on without it."""
         self.turns: list[object] = []
 
     def __enter__(self) -> Usage:
@@ -167,6 +170,7 @@ class metered:  # noqa: N801
         METER.reset(self._token)
         if self.outer is not None:
             self.outer.usage.add(self.usage)
+            self.outer.failure = self.failure or self.outer.failure
 
 
 async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
@@ -217,6 +221,13 @@ def _of_each(meter: metered | None) -> metered | None:
     while meter is not None and not meter.each:
         meter = meter.outer
     return meter
+
+
+def record_failure(problem: BaseException) -> None:
+    """Note on the innermost meter that a call failed."""
+    meter: metered | None = METER.get()
+    if meter is not None:
+        meter.failure = problem
 
 
 @contextmanager

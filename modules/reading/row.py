@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..base.keyed import Keyed
@@ -150,6 +151,11 @@ class ResultRow(Keyed):
     shown: dict[str, str] | None = None
 
 
+def answering(transcript: Iterable[TurnFields] | None) -> list[TurnFields]:
+    """The turns that give an answer: not those that prepare one, or send an agent back."""
+    return [turn for turn in transcript or () if not turn.step]
+
+
 def row_key(row: ResultRow) -> RowKey:
     """The key of a row; a repeat that is not named is the first."""
     return row["id"], row.get("repeat", 0)
@@ -192,8 +198,8 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
 
 
 def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
-    """The score of a row as evidence about its program, wherever programs are held against each
-    other: None where it failed, for a failure neither beats a program nor spares it.
+    """The score of a row as evidence about its program in a contest: None where it failed, for a
+    failure neither beats a program nor spares it.
     """
     return None if row.error is not None else score_in(row, least)
 

@@ -191,10 +191,8 @@ class FieldWatch:
         """Let programs leave by the answers so far; returns those that left."""
         if not self.stops or self.seen < FEWEST:
             return []
-        others = self.racing - self.kept
-        exits = leaving(
-            self.states, self.racing, self._covered, self.kept if others else frozenset()
-        )
+        protected = self.kept if self.racing - self.kept else frozenset()
+        exits = leaving(self.states, self.racing, self._covered, protected)
         for gone in exits:
             self.exits[gone.program] = Exit(gone.program, gone.by, gone.why, self.seen)
             self.racing.discard(gone.program)
@@ -280,4 +278,4 @@ class FieldWatch:
         return max(len(seen) + 1, math.ceil(len(seen) * -math.log(self.alpha) / growth))
 
     def _watch(self, one: int, other: int) -> PairWatch:
-        return self.pairs[(one, other) if (one, other) in self.pairs else (other, one)]
+        return self.pairs.get((one, other)) or self.pairs[other, one]

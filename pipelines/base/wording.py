@@ -96,6 +96,16 @@ def rounded_money(cost: float) -> str:
     return f"{float(f'{cost:.2g}'):,g} USD"
 
 
+def thousand(usd: float | None, tokens: float | None) -> str:
+    """The price of 1,000 questions, from that of one; empty where none is known."""
+    # An LM of one's own costs 0 dollars: then tokens say more.
+    if usd:
+        return f"{rounded_money(1000 * usd)} for 1,000 questions"
+    if tokens is None:
+        return ""
+    return f"{float(f'{1000 * tokens:.2g}'):,.0f} tokens for 1,000 questions"
+
+
 def duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds < 10:
@@ -186,16 +196,16 @@ def answers_text(answers: Sequence[str | None]) -> str | None:
     return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
 
 
-def run_notes(name: str, counts: Counts, finished: int, so: str = "counts as wrong") -> list[str]:
+def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     """Caveats of a run: failed questions, questions without a row, and repeats. `counts` come from
-    its summary, `finished` is the number of questions with a row, and `so` says what becomes of a
-    failed one.
+    its summary, and `finished` is the number of questions with a row.
     """
     errors, rows, questions = counts.errors, counts.rows, counts.questions
     notes = []
     if errors:
+        count = "count" if errors != 1 else "counts"
         notes.append(
-            f"{errors:,} of the {asked(rows, finished)} of {name} failed, and each {so}: "
+            f"{errors:,} of the {asked(rows, finished)} of {name} failed and {count} as wrong: "
             "folkmoot evaluate --retry-errors asks again."
         )
     if finished < questions:

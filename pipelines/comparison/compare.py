@@ -71,8 +71,8 @@ class ComparisonPlan:
 def _compare(request: CompareRequest) -> Comparison:
     """Compare every pair of runs over the questions that all runs answered.
 
-    Unreadable answers count as wrong, and failed questions are left out. There is no verdict on a
-    run of whose rows more than 5% failed, or whose unreadable answers are above 5% or could undo a
+    Unreadable answers and errors count as wrong. There is no verdict on a run that failed on at
+    least half of the questions, or whose unreadable answers are above 5% or could undo a
     difference. p-values are Holm-corrected over all pairs.
 
     Raises UserError for fewer than two runs, something that is not a run, a folder without a run,
@@ -197,11 +197,8 @@ def _shared(
     by_id = [answered_in(run, field, votes=request.panel > 1) for run in runs]
     asked = [{name: answer.asked for name, answer in answers.items()} for answers in by_id]
     ids = shared_questions(asked, names)
-    shared = [RunAnswers.to(list(map(answers.__getitem__, ids))) for answers in by_id]
+    shared = [RunAnswers(list(map(answers.__getitem__, ids))) for answers in by_id]
     clusters = _clusters(field, request.cluster is None, ids, shared[0].values("cluster"))
-    kept = _answered_by_all(shared, names)
-    ids, shared = [ids[place] for place in kept], [answers.at(kept) for answers in shared]
-    clusters = clusters and [clusters[place] for place in kept]
     hashes = shared[0].values("asked")
     if clusters is None and field != NO_CLUSTERS and 1 < len(set(hashes)) < len(ids):
         # A question that stands under several ids tells no more than once; counted as so many
@@ -211,20 +208,6 @@ def _shared(
     margin = None if request.margin is None else share_of_points(request.margin)
     test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
     return ids, shared, test
-
-
-def _answered_by_all(shared: Sequence[RunAnswers], names: Sequence[str]) -> list[int]:
-    """The places of the questions on which no run failed that can have a verdict: a failure is no
-    evidence about a program. Raises UserError where there is none.
-    """
-    judged = [answers.values("answered") for answers in shared if not answers.mostly_failed]
-    kept = [place for place in range(len(shared[0].questions)) if all(own[place] for own in judged)]
-    if not kept:
-        raise UserError(
-            f"there is no question that {', '.join(names)} have all answered: give folkmoot "
-            "evaluate --retry-errors, which asks failed ones again"
-        )
-    return kept
 
 
 def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
@@ -375,7 +358,7 @@ class Side:
             left_out=summary.finished - len(answers.questions),
             score=mean_score(answers.scores.tolist(), is_rate=summary.is_rate),
             f1=score_fields(bootstrap_mean(f1.tolist(), seed=0), len(f1)) if len(f1) else None,
-            errors=answers.failed,
+            errors=answers.sum("failed"),
             unreadable=answers.sum("unreadable"),
             cut_off=answers.sum("cut_off"),
             unread=answers.sum("unread"),
@@ -385,9 +368,7 @@ class Side:
             metric=summary.metric,
             is_rate=summary.is_rate,
             metric_usage=summary.metric_usage,
-            repeats=answers.answered / len(answers.questions),
-            shared=answers.shared,
-            asked=answers.rows,
+            repeats=answers.repeats / len(answers.questions),
             program=legend(summary.run.program),
         )
         return cls(name, run, answers, figures)
@@ -410,16 +391,19 @@ class Side:
 
 def compared_alone(name: str, run: Evaluation) -> Compared:
     """The figures of a run over all its questions."""
-    return Side.of(name, run, RunAnswers.to(list(answered_in(run).values()))).figures
+    return Side.of(name, run, RunAnswers(list(answered_in(run).values()))).figures
 
 
 def _notes(sides: Sequence[Side], shared: int) -> list[str]:
     notes = []
     if left_out := [side.figures for side in sides if side.figures.left_out]:
         notes.append(say("left_out", shared, left_out))
+    seen = dict[Path, str]()
     for side in sides:
+        if (first := seen.setdefault(side.run.folder.resolve(), side.name)) != side.name:
+            notes.append(f"{first} and {side.name} are one run, given twice.")
         summary = side.run.summary
-        notes += run_notes(side.name, summary.counts, summary.finished, "is left out")
+        notes += run_notes(side.name, summary.counts, summary.finished)
         if summary.run.judge:
             notes.append(say("judge", side.name, judge_words(summary.run.judge)))
     return notes

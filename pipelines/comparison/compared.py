@@ -16,16 +16,14 @@ MOST_UNREAD = 0.05
 
 @dataclass(frozen=True)
 class Compared:
-    """One run of a comparison. Every figure is over the compared questions alone: those that all
-    runs with a verdict have answered.
+    """One run of a comparison. Every figure is over the shared questions alone.
 
     Attributes:
-        left_out: how many questions with a row are not compared.
-        errors: how many of the `asked` rows to all `shared` questions failed.
+        left_out: how many questions with a row are not shared.
         score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
         cut_off: how many answers had a reply that ended at the token limit; `unread` are these and
             the unreadable.
-        takes: the cost of the answers, those from records and caches at their price.
+        takes: as `usage`, with answers from records and caches counted at their price.
         seconds: the mean per answer, or None.
         repeats: answers per question, on average.
         program: the full description, where the name is short.
@@ -49,8 +47,6 @@ class Compared:
     is_rate: bool = True
     metric_usage: UsageFields | None = None
     repeats: float = 1.0
-    shared: int = 0
-    asked: int = 0
     program: str = ""
 
     @property
@@ -70,12 +66,12 @@ class Compared:
     @property
     def failed(self) -> bool:
         """Whether so many answers failed that the scores are not the program's."""
-        return too_many_failed(self.errors, self.asked)
+        return too_many_failed(self.errors, self.answers)
 
     @property
     def failure(self) -> str:
         """A sentence on these failures, with what to do; empty where they are few."""
-        return run_failed(self.name, self.errors, self.asked, self.shared)
+        return run_failed(self.name, self.errors, self.answers, int(self.score.n))
 
     @property
     def usable(self) -> bool:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...modules.base.usage import Usage, plus, total
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
-from ...modules.reading.row import ResultRow, evidence_in, is_cut_off, is_unreadable, taken
+from ...modules.reading.row import ResultRow, is_cut_off, is_unreadable, score_in, taken
 from ...modules.statistics.clusters import clustered_mean
 from ...modules.statistics.controls import gain_part, paired_difference
 from ...modules.statistics.statistics import (
@@ -26,7 +26,6 @@ from ...modules.statistics.statistics import (
     mcnemar_midp,
     paired_bootstrap,
 )
-from ..base.wording import too_many_failed
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import question_hash
 from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, Pair
@@ -47,8 +46,7 @@ class QuestionAnswers(NamedTuple):
     """The answers of a run to a question, summed over repeats. Whole rows of 100,000 questions
     would not fit into memory. `asked` is the hash of the question's text, options and gold answer.
     `unread` answers were cut off or could not be read, and `unread_total` is the sum of their
-    scores. `failed` repeats are no evidence: they are in `repeats`, `usage` and `seconds` alone.
-    `least` is the score of a question of which all failed.
+    scores.
     """
 
     repeats: int
@@ -65,26 +63,18 @@ class QuestionAnswers(NamedTuple):
     asked: int
     cluster: Hashable
     votes: tuple[VotedAnswer, ...]
-    least: float
-
-    @property
-    def answered(self) -> int:
-        """How many repeats have an answer."""
-        return self.repeats - self.failed
 
     @property
     def score(self) -> float:
-        return self.total / self.answered if self.answered else self.least
+        return self.total / self.repeats
 
     @property
     def f1(self) -> float | None:
-        return None if self.f1_total is None else self.f1_total / max(1, self.answered)
+        return None if self.f1_total is None else self.f1_total / self.repeats
 
     def if_unread(self, score: float) -> float:
         """The score of the question if each unread answer had this one."""
-        if not self.answered:
-            return self.least
-        return (self.total - self.unread_total + self.unread * score) / self.answered
+        return (self.total - self.unread_total + self.unread * score) / self.repeats
 
     def with_repeat(self, other: QuestionAnswers) -> QuestionAnswers:
         """Add another repeat of the question."""
@@ -103,33 +93,9 @@ _SUMS = ("repeats", "total", "failed", "unreadable", "cut_off", "unread", "unrea
 
 @dataclass(frozen=True)
 class RunAnswers:
-    """The answers of a run to the compared questions, which are in the same order for all runs. Of
-    its `rows` to all `shared` questions, `failed` failed.
-    """
+    """The answers of a run to the shared questions, which are in the same order for all runs."""
 
     questions: Sequence[QuestionAnswers]
-    shared: int
-    rows: int
-    failed: int
-
-    @classmethod
-    def to(cls, questions: Sequence[QuestionAnswers]) -> RunAnswers:
-        """The answers of a run to all shared questions."""
-        return cls(
-            questions,
-            shared=len(questions),
-            rows=sum(question.repeats for question in questions),
-            failed=sum(question.failed for question in questions),
-        )
-
-    @property
-    def mostly_failed(self) -> bool:
-        """Whether so many rows failed that the others do not say what the program can do."""
-        return too_many_failed(self.failed, self.rows)
-
-    def at(self, places: Sequence[int]) -> RunAnswers:
-        """The answers to the questions in these places alone."""
-        return replace(self, questions=[self.questions[place] for place in places])
 
     def values(self, field: str) -> list[Any]:
         """This field, or property, of each question."""
@@ -152,8 +118,8 @@ class RunAnswers:
         return np.array(self.values("f1"), dtype=float)
 
     @cached_property
-    def answered(self) -> int:
-        return self.sum("answered")
+    def repeats(self) -> int:
+        return self.sum("repeats")
 
     @cached_property
     def usage(self) -> Usage:
@@ -161,19 +127,19 @@ class RunAnswers:
 
     @cached_property
     def takes(self) -> Usage:
-        """The cost of its answers, those from records and caches at their price."""
+        """As `usage`, with answers from records and caches at their price."""
         return total(self.values("takes"))
 
     @cached_property
     def seconds(self) -> float | None:
         """The mean time per answer; None where one is not known."""
         seconds = self.values("seconds")
-        return None if None in seconds else math.fsum(seconds) / self.sum("repeats")
+        return None if None in seconds else math.fsum(seconds) / self.repeats
 
     @property
     def can_be_votes(self) -> bool:
         """Whether answers can be equal, which answers in one's own words never are."""
-        return not any(votes and votes[0].answer is FREE for votes in self.values("votes"))
+        return all(votes[0].answer is not FREE for votes in self.values("votes"))
 
 
 def answered_in(
@@ -198,17 +164,16 @@ def asked_in(run: Evaluation) -> dict[str, int]:
 
 
 def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> QuestionAnswers:
-    score = evidence_in(row, least)
-    failed, score = score is None, score or 0.0
+    score, failed = score_in(row, least), row.error is not None
     cut_off, unreadable = is_cut_off(row), is_unreadable(row)
     unread = unreadable or cut_off
-    usage, takes = Usage.of(row.usage), Usage() if failed else taken(row)
+    usage, takes = Usage.of(row.usage), taken(row)
     if takes == usage:
         takes = usage  # 100,000 questions have to fit into memory
     return QuestionAnswers(
         repeats=1,
         total=score,
-        f1_total=(0.0 if failed else row.f1) if row.kind == "span" else None,
+        f1_total=row.f1 if row.kind == "span" else None,
         failed=int(failed),
         unreadable=int(unreadable),
         cut_off=int(cut_off),
@@ -219,8 +184,7 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
         seconds=row.seconds,
         asked=question_hash(row),
         cluster=(row.meta or {}).get(field or ""),
-        votes=() if failed or not votes else (_vote(row, score),),
-        least=least,
+        votes=(_vote(row, score),) * votes,
     )
 
 
@@ -348,7 +312,7 @@ def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[f
 def _ratios(a: RunAnswers, b: RunAnswers) -> dict[str, float | None]:
     """The usage per answer of a divided by that of b."""
     # Per answer, since a run with more repeats takes more but is not dearer.
-    repeats = b.answered / max(1, a.answered)
+    repeats = b.repeats / a.repeats
     ratios = {
         "call_ratio": _ratio(a.takes.calls, b.takes.calls, repeats),
         "token_ratio": _ratio(a.takes.tokens, b.takes.tokens, repeats),

@@ -63,7 +63,7 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
         spent = amounts[unit]
         if spent is None:
             return None
-        return spent / max(1, run.answers)  # failed ones have no price
+        return spent / max(1, run.answers - run.errors)  # failed answers have no price
 
     unit = price_unit(usable, price)
     each = {}

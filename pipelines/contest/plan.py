@@ -28,7 +28,7 @@ from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences, total_cost
+from ..base.wording import counted, rounded_money, shortened, smallest_differences, total_cost
 from ..data import catalogue
 from ..data import questions as data
 from ..evaluation.check import check_writable, checked
@@ -314,7 +314,7 @@ def such_as(sample: Question) -> str:
     example = f"{sample.question} {options} → {gold}"
     if sample.kind == "task":
         example = sample.question
-    return f"such as: {' '.join(example.split())[:140]}"
+    return f"such as: {shortened(example, 140)}"
 
 
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
@@ -471,7 +471,7 @@ def _field(
     own = partial(
         own_programs,
         lm=first,
-        named=models,
+        named=named,
         make_lm=make,
         pass_env=request.pass_env,
         roles=request.roles,
@@ -500,10 +500,11 @@ def _field(
     entrants += [replace(entrant, added=True) for entrant in own(request.added)]
     baseline = _baseline(request, entrants, own)
     every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
-    if models and not any(entrant.program.metered_parts for entrant in every):
+    nobody = [name for name in models if not any(each.program.has_seat(name) for each in every)]
+    if nobody:
         raise UserError(
-            f"--lm gives the model {', '.join(models)} its own LM, and no program here is metered: "
-            "add yours with --with, or drop it"
+            f"--lm gives {', '.join(nobody)} its own LM, and no program here has such an agent or "
+            "is metered: add yours with --with, or drop it"
         )
     return field_of(
         entrants,

@@ -162,14 +162,18 @@ class ControlsPlan:
         """The description in `controls.json`; a folder can only be resumed by controls with the
         same one.
         """
-        run, settings = self.run.summary.run, self.run.summary.run.settings
-        own: dict[str, object] = {name: settings.get(name) for name in ("data", "split", "limit")}
-        own |= {"command": "controls", "label": self.title, "run": str(self.run.folder)}
+        own = {**self.asked_of(), "label": self.title, "run": str(self.run.folder)}
         return {
             **_branch(self.dialogues, self.request.seed),
-            "manifest": {**run, "settings": own},
+            "manifest": {**self.run.summary.run, "settings": own},
             **made_with(),
         }
+
+    def asked_of(self) -> dict[str, object]:
+        """The settings that name the questions, which are those of the run."""
+        settings = self.run.summary.run.settings
+        named = {name: settings.get(name) for name in ("data", "split", "limit", "loaded_from")}
+        return {**named, "command": "controls"}
 
     def to_dict(self) -> dict[str, object]:
         n = self.asked
@@ -347,7 +351,7 @@ def _evaluation(
             metric=plan.metric,
             out=plan.out / "arms" / name,
             parent=ABOVE,
-            settings={"command": "controls", "label": f"{name}: {ARMS[name]}"},
+            settings={**plan.asked_of(), "label": f"{name}: {ARMS[name]}"},
             **plan.request.named(
                 "retry_errors", "concurrency", "cache", "tracking", "progress", *LIMITS
             ),

@@ -112,7 +112,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     strays = meter and meter.strays
     prediction: dspy.Prediction | None = None
     doubtful = False
-    with refusals() as refused, asking(question=question.id):
+    with refusals() as refused:
         with counted as usage:
             try:
                 with ends_alone():

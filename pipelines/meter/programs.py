@@ -381,7 +381,8 @@ def _last_line(file: IO[bytes]) -> str:
 
 
 _NAMES_AN_ERROR = re.compile(
-    r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b.*)",
+    r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b"
+    r"(?:.*:[ \t]*\n)*.*)",  # what ends with a colon is only its beginning
     re.M,
 )
 
@@ -392,7 +393,7 @@ def _reason(file: IO[bytes]) -> str:
     """
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     named = _NAMES_AN_ERROR.findall(file.read().decode("utf-8", "replace"))
-    return str(named[-1]).strip(" |") if named else _last_line(file)
+    return " ".join(named[-1].split()).strip(" |") if named else _last_line(file)
 
 
 def _answer(line: str) -> Any:

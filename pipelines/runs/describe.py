@@ -64,8 +64,7 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
         used = own or lm
         if used is None:
             raise UserError(
-                f"no LM is set for the agent {name!r}: pass lm=fm.lm('…'), or write lm: NAME in "
-                "the file of a pipeline"
+                f"no LM is set for the agent {name!r}: give --lm NAME, in Python lm=fm.lm('…')"
             )
         if not isinstance(used, dspy.BaseLM):
             named = isinstance(used, str) and len(used) < 80

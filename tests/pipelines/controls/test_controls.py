@@ -60,7 +60,8 @@ class Scripted:
 
 def recorded(scripted: Scripted, out: Path, opening: str = "blind", rounds: int = 3) -> Any:
     team = fm.Deliberation(ROLES, "judge", rounds, opening=opening)
-    return fm.evaluate(team, QUESTIONS, lm=scripted.lm, out=out, tracking=False, progress=False)
+    quietly: Any = {"lm": scripted.lm, "tracking": False, "progress": False}
+    return fm.evaluate(team, QUESTIONS, out=out, settings={"data": "riddles"}, **quietly)
 
 
 def controls(run: Any, scripted: Scripted, **more: Any) -> fm.Controls:
@@ -81,6 +82,7 @@ def test_parts_sum_to_the_gain_and_each_arm_is_told_its_own(tmp_path: Path) -> N
     asked, start = {}, before
     for name in ("isolated", "placebo", "stance"):
         arm = fm.load_run(tmp_path / "run/controls/arms" / name)
+        assert arm.summary.run.settings.data == "riddles", "as MLflow names its data set"
         count = sum(row["usage"]["calls"] or 0 for row in arm.rows)
         asked[name] = [heard_in(prompt) for prompt in scripted.prompts[start : start + count]]
         start += count

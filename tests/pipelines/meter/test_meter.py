@@ -7,7 +7,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import dspy
 import httpx
+import openai
 import pytest
 from children import BARE
 from completions import completion
@@ -63,6 +65,52 @@ def test_a_command_is_asked_scored_and_billed(server: ScriptedServer, tmp_path: 
     assert [turn["text"] for turn in result.rows[1]["transcript"]] == ["B", "B"]
     assert {body["model"] for body in server.bodies} == {"m"}
     assert totals(tmp_path).calls == 12
+
+
+def test_a_dspy_lm_that_asks_the_meter_is_on_the_bill_once(server: ScriptedServer) -> None:
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        at = {"api_base": endpoint.base_url, "api_key": endpoint.api_key}
+        return str(dspy.LM("openai/any", cache=False, **at)(f"{question.id}: hi")[0])
+
+    result = run(crew, server, 2)
+    assert result.score == 1.0
+    assert len(server.bodies) == result.summary.paid.calls == 2
+    assert [row["usage"]["calls"] for row in result.rows] == [1, 1]
+
+
+def test_an_lm_of_ours_does_not_ask_the_meter(server: ScriptedServer) -> None:
+    """Each call was on the bill twice."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        return str(fm.lm("openai/m", api_base=endpoint.base_url)(f"{question.id}: hi")[0])
+
+    (row,) = run(crew, server, 1).rows
+    assert "make it by dspy.LM" in str(row["error"])
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize("place", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "openai.base_url"])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_an_address_for_the_whole_process_serves_one_question_at_a_time(
+    place: str, concurrency: int, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All six calls came to one question, and five passed for free."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        module, _, name = place.rpartition(".")
+        if module:
+            monkeypatch.setattr(openai, name, endpoint.base_url)
+        else:
+            monkeypatch.setenv(name, endpoint.base_url)
+        asked = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
+        said = httpx.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=30)
+        return str(said.json()["choices"][0]["message"]["content"])
+
+    if concurrency == 1:
+        assert run(crew, server, concurrency=1).score == 1.0
+        return
+    with pytest.raises(fm.UserError, match=f"sets {place} for its whole process"):
+        run(crew, server, concurrency=concurrency)
 
 
 @pytest.mark.parametrize("count", [64])
@@ -363,7 +411,7 @@ def test_a_team_with_several_models_enters_a_contest(
     assert {body["model"] for body in server.bodies} == {"m", "big"}
     (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
     assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
-    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here is metered"):
+    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here"):
         fm.contest(questions(12), tracking=False, **asked)
 
 

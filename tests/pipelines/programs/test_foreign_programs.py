@@ -374,6 +374,14 @@ class Gathered(Twice):
         return (await asyncio.gather(*both))[0]
 
 
+class NotAwaited(Twice):
+    """Waits where it could await."""
+
+    async def aforward(self, question: str) -> Any:
+        self.one(question=question)
+        return self.other(question=f"{question} ")
+
+
 class Making(Twice):
     """Makes an LM that nobody could know of before."""
 
@@ -399,7 +407,7 @@ class Team(Twice):
         return dspy.Prediction(answer=self.team(question=question, choices=choices).answer)
 
 
-@pytest.mark.parametrize("kind", [Parallel, Pool, Gathered, Making, Team])
+@pytest.mark.parametrize("kind", [Parallel, Pool, Gathered, NotAwaited, Making, Team])
 @pytest.mark.parametrize("ours", [True, False])
 def test_the_bill_is_what_the_server_counts_however_it_is_asked(
     server: ScriptedServer, tmp_path: Path, kind: Any, ours: bool
@@ -420,6 +428,19 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
         assert usage["calls"] == 16
         assert usage["prompt_tokens"] == server.prompt_tokens
     assert lm.callbacks == []
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_call_that_failed_inside_parallel_is_no_unreadable_answer(
+    server: ScriptedServer, ours: bool
+) -> None:
+    usual = server.reply
+    refused = (400, {}, {"error": {"message": "content filter"}})
+    server.reply = lambda body: refused if "Where 1?" in str(body) else usual(body)
+    lm = fm.lm("openai/scripted", api_base=server.url) if ours else plain(server)
+    errors = [row["error"] for row in run(Parallel(), lm=lm, concurrency=1).rows]
+    assert [error is None for error in errors] == [True, False, True, True]
+    assert "content filter" in errors[1]
 
 
 class Waiting(dspy.BaseLM):  # type: ignore[misc]
