@@ -217,6 +217,7 @@ def test_what_is_no_answer_is_named(make: Callable[[], Any], said: str, kind: st
     (row,) = run(lambda question: make(), asked).rows
     assert (row["answer"], row["correct"]) == (None, False)
     assert f"returned a value of the {said} return the answer as a text" in row["error"]
+    assert "UserError" not in row["error"]
 
 
 class City(BaseModel):
