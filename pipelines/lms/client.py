@@ -26,6 +26,7 @@ from .endpoint import (
     Reply,
     decoded,
     hiding,
+    is_stream,
     not_connected,
     origin,
     packed_otherwise,
@@ -141,7 +142,7 @@ class HttpEndpoint:
         if not self.has_path(path) and lacks_path(status, text):
             raise NoSuchPathError(path)
         if status < 300:
-            streams = "event-stream" in headers.get("Content-Type", "")
+            streams = is_stream(text)
             reply = read(read_events(text, about) if streams else read_answer_body(text, about))
             self.answered = self.paths[path] = True
             return reply
