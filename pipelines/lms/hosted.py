@@ -114,6 +114,7 @@ class LiteLLMEndpoint:
             timeout=self.timeout,
             headers={"x-api-key": api_key or "", "anthropic-version": ANTHROPIC_VERSION},
             serves=("messages",),
+            variable="ANTHROPIC_API_KEY",
         )
 
     def check_settings(self, settings: Iterable[str]) -> None:

@@ -733,6 +733,22 @@ def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyP
     assert "the-key" not in str(row)
 
 
+def test_a_wrong_key_is_called_by_the_variable_that_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "the-key")
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            await ai.post(f"{endpoint.base_url}/messages", json=MESSAGES, timeout=60)
+        return "A"
+
+    with Server(lambda _: (401, JSON, b"{}")) as server:
+        lm = fm.lm("anthropic/claude-sonnet-4-5", api_base=server.url)
+        with pytest.raises(fm.UserError, match="set ANTHROPIC_API_KEY to a valid key"):
+            fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False)
+
+
 def test_a_reply_that_only_calls_tools_is_kept(tmp_path: Path) -> None:
     """Some servers say `stop`: it passed for an empty reply, and was paid for again."""
 
