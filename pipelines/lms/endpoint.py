@@ -66,6 +66,9 @@ _FAILED = frozenset(
 """The finish reasons of attempts that failed on the way."""
 
 
+_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", "cost_usd", "tier"})
+
+
 @dataclass
 class Reply:
     """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or
@@ -106,6 +109,15 @@ class Reply:
         """Whether it was neither cut off, refused nor empty, and so may be reused."""
         answered = self.text.strip() or self.finish_reason == TOOL_CALLS
         return self.finish_reason in KEEPABLE and bool(answered)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The fields that records hold: what few endpoints say stands only where one said it."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value is not None or name not in _SOMETIMES
+        }
 
     @property
     def tokens(self) -> TokenCounts:

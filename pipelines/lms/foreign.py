@@ -32,6 +32,7 @@ from ...modules.base.calls import (
     bound,
     meters,
     record_call,
+    record_failure,
 )
 from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
@@ -248,6 +249,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         """Book the end of the call. Raises RefusedCall when the disk is full."""
         if (call := self._calls.pop(call_id, None)) is None:
             return
+        if exception is not None:
+            record_failure(exception)
         try:
             if call.entry is not None:
                 call.settle(outputs, exception)

@@ -32,6 +32,7 @@ from .endpoint import (
     too_large,
 )
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
+from .prices import known_model, spelled
 
 ANTHROPIC, ANTHROPIC_VERSION = "https://api.anthropic.com/v1", "2023-06-01"
 FIELDS = frozenset(
@@ -86,14 +87,19 @@ class LiteLLMEndpoint:
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
+        close = spelled(model)
+        meant = f" (did you mean {close!r}?)" if close else ""
+        unknown = UserError(
+            f"there is no LM {model!r}{meant}: give PROVIDER/MODEL as LiteLLM does, such as "
+            "openai/gpt-4o-mini or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
+        )
+        if close and known_model(close):  # LiteLLM, which knows all others, takes seconds to import
+            raise unknown
         litellm = litellm_quiet()
         try:
             litellm.get_llm_provider(model, api_base=api_base)
         except litellm.exceptions.BadRequestError:
-            raise UserError(
-                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM does, such as "
-                "openai/gpt-4o-mini or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
-            ) from None
+            raise unknown from None
         self.native = self._native(model, api_base, api_key or settings().anthropic_key())
         missing = litellm.validate_environment(model)
         if missing["missing_keys"] and not api_base and not api_key:

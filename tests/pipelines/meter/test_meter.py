@@ -358,16 +358,22 @@ def test_a_request_without_a_limit_has_that_of_the_lm(server: ScriptedServer) ->
     assert [body.get("max_tokens") for body in server.bodies] == [50, 7, None]
 
 
-def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("members", [0, 2])
+def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path, members: int) -> None:
+    """Alone and as members of an ensemble, whose names of models were no agents."""
     with ScriptedServer(lambda body: "A") as other:
         lms = {
             "*": fm.lm("openai/m", api_base=other.url),
             "theirs": fm.lm("openai/big", api_base=server.url),
         }
         command = fm.Command(f"{BARE} {CREW}")
-        first = run(command, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
+        team = fm.Ensemble([command] * members) if members else command
+        first = run(team, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
         assert (first.score, other.bodies) == (1.0, [])
-    again = run(command, server, lm=f"replay/{tmp_path / 'record'}")
+        assert list(first.summary.run.lms) == ["*", "theirs"]
+    calls = first.summary.usage["calls"]
+    assert (calls, len(server.bodies)) == (12 * max(1, members), 12)  # equal calls are made once
+    again = run(team, server, lm=f"replay/{tmp_path / 'record'}")
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
     assert len(server.bodies) == 12
 
@@ -405,7 +411,7 @@ def test_a_team_with_several_models_enters_a_contest(
     assert {body["model"] for body in server.bodies} == {"m", "big"}
     (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
     assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
-    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here is metered"):
+    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here"):
         fm.contest(questions(12), tracking=False, **asked)
 
 

@@ -414,6 +414,7 @@ def test_a_stream_without_an_end_is_kept_by_no_cache(
         ("Error: no route\n    at main (x.js:1)\n\nNode.js v20.20.2", "Error: no route"),
         ("| Traceback |\n| ValueError: bad |\n+------------+", "ValueError: bad"),
         ("it broke", "it broke"),
+        ("ValueError: these lack:\n  name, age\nbye", "ValueError: these lack: name, age"),
     ],
 )
 def test_an_error_row_names_the_error(complaint: str, reason: str, tmp_path: Path) -> None:
