@@ -25,17 +25,16 @@ def declared(name: str, made_by: Any) -> Protocol:
     """
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
-    makes = isinstance(made_by, type) and not any(
-        "__call__" in vars(kind) for kind in made_by.__mro__
-    )
-    if makes or not callable(made_by):
+    # Of a class, what it makes has to be callable: the class itself always is.
+    called = made_by if isinstance(made_by, type) else type(made_by)
+    if not any("__call__" in vars(kind) for kind in called.__mro__):
         raise UserError(
             f"{name} is not a program: name a dspy.Module, a class, or a function of a question"
         )
-    if not isinstance(made_by, type) or not issubclass(made_by, Program):
-        return Protocol(
-            name, name, program=made_by if isinstance(made_by, type) else lambda: made_by
-        )
+    if not isinstance(made_by, type):
+        return Protocol(name, name, program=lambda: made_by)
+    if not issubclass(made_by, Program):
+        return Protocol(name, name, program=made_by)
     own: Protocol = vars(made_by).get("protocol", Protocol(name, name))
     return replace(own, name=name, example=own.example or name, program=own.program or made_by)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from statistics import fmean
 from typing import Any
 
@@ -75,32 +76,34 @@ def _pairs(
     a choice may bring another with it, as `strongest` the name of an agent.
     """
     varied = [trial for trial in settings.values() if name in trial.setting]
-    for trial in varied:
-        if _key(trial.setting[name]) != _key(value):
-            continue
-        for rival in varied:
-            if _key(rival.setting[name]) != _key(against):
-                continue
-            shared = (trial.setting.keys() & rival.setting.keys()) - {name}
-            if all(_key(trial.setting[key]) == _key(rival.setting[key]) for key in shared):
-                yield trial, rival
+
+    def having(wanted: object) -> list[Tried]:
+        key = _key(wanted)
+        return [trial for trial in varied if _key(trial.setting[name]) == key]
+
+    for trial, rival in product(having(value), having(against)):
+        shared = (trial.setting.keys() & rival.setting.keys()) - {name}
+        if all(_key(trial.setting[key]) == _key(rival.setting[key]) for key in shared):
+            yield trial, rival
 
 
 def _effect(
     name: str, value: object, against: object, pairs: Sequence[tuple[Tried, Tried]], unit: float
 ) -> Effect:
-    scores: dict[int, list[tuple[float, float]]] = {}
+    # The scores of each question in all pairs.
+    before: defaultdict[int, list[float]] = defaultdict(list)
+    after: defaultdict[int, list[float]] = defaultdict(list)
     for trial, rival in pairs:
         # A setting that was stopped early has answered the first questions only.
         both = zip(trial.scores, rival.scores, strict=False)
         for question, (score, rival_score) in enumerate(both):
             # A question that failed is scored 0, or settings that fail would look better.
-            scores.setdefault(question, []).append((rival_score or 0.0, score or 0.0))
-    if not scores:
+            before[question].append(rival_score or 0.0)
+            after[question].append(score or 0.0)
+    if not after:
         return Effect(name, value, against)
-    before = [fmean(rival_score for rival_score, _ in both) for both in scores.values()]
-    after = [fmean(score for _, score in both) for both in scores.values()]
-    estimate = paired_difference(before, after, unit)
+    means = list(map(fmean, before.values())), list(map(fmean, after.values()))
+    estimate = paired_difference(*means, unit)
     rival_cost = fmean(rival.cost for _, rival in pairs)
     ratio = fmean(trial.cost for trial, _ in pairs) / rival_cost if rival_cost else None
-    return Effect(name, value, against, *estimate, len(scores), len(pairs), ratio)
+    return Effect(name, value, against, *estimate, len(after), len(pairs), ratio)

@@ -25,6 +25,7 @@ from . import catalogue
 from .aliases import ColumnNames, naming
 from .sampling import sample
 
+_MOST_NAMED = 8
 _QUOTES = re.compile(r"['’`]")
 _PUNCTUATION = re.compile(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)")
 
@@ -166,19 +167,21 @@ def origin_of(questions: Any) -> str | None:
 
 
 def fingerprint(questions: Iterable[Question]) -> str:
-    """SHA-256 (hex) of every field of every question, in order; the order of the options counts."""
-    digest, encoder = hashlib.sha256(), json.JSONEncoder(sort_keys=True, default=_plain)
+    """SHA-256 (hex) of every field of every question, in whatever order they come: a contest draws
+    one. The order of the options counts.
+    """
+    digests, encoder = list[bytes](), json.JSONEncoder(sort_keys=True, default=_plain)
     for question in questions:
         row = dict(question.items(include_dspy=True))
         # As a list, since sorting the keys would lose their order.
         row["choices"] = row["choices"] and list(row["choices"].items())
         try:
-            digest.update(encoder.encode(row).encode() + b"\n")
+            digests.append(hashlib.sha256(encoder.encode(row).encode()).digest())
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"question {question.id!r} cannot be written as JSON ({error}); correct its meta"
             ) from None
-    return digest.hexdigest()
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
 
 
 def _plain(held: object) -> object:
@@ -216,9 +219,11 @@ def check_labelled(questions: Iterable[Question]) -> None:
                     f"{first} has {part} that are not an object of paths and texts, so it is no "
                     "task: correct them"
                 )
+        others = ", ".join([name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED])
         raise UserError(
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
             f"answers, or name the column that holds them, {naming('answer')}"
+            + (f"; its other columns are {others}" if others else "")
         )
 
 

@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dspy
+
 from ...modules.base.errors import UserError
 from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.registry import PROTOCOLS
@@ -21,7 +23,7 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.cards import Kind
 from ..base.life import Plan, PlanOfSteps
-from ..base.request import Columned, CommandOption, command_options, options_of_file
+from ..base.request import Columned, CommandOption, Default, command_options, options_of_file
 from ..compilation.card import KIND as COMPILATION
 from ..compilation.compile import compile_as_planned
 from ..compilation.plan import plan_compilation
@@ -32,7 +34,7 @@ from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
 from ..data.questions import fingerprint, load_part
 from ..evaluation.check import check_train
-from ..lms.named import EVERY
+from ..lms.named import EVERY, default_lm
 from ..programs.build import NoParameter, Unused
 from ..programs.resolve import YAML_SUFFIXES, program_of
 from ..runs.manifest import made_with
@@ -140,7 +142,11 @@ class PipelineStep:
             alone = len(programs) == 1 or "field" in options
             options["added"] = {**programs, **added} if alone else added
             options.setdefault("field", "fair" if alone else dict(programs))
-        return self.kind.plan(self.kind.request(**options))
+        request = self.kind.request(**options)
+        if not request.lm and dspy.settings.lm is None:  # the default of the command itself
+            request.lm = default_lm()
+            request.defaults["lm"] = Default(request.lm, "")
+        return self.kind.plan(request)
 
     def without(self, name: str) -> PipelineStep:
         """The step without what its options say of the agent or LM `name`."""

@@ -230,7 +230,7 @@ class Seating:
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
-            or program.metered
+            or program.metered_parts
         ):
             rest = fallback and self.make(fallback)
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -287,7 +287,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
     """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
-    if program.metered:
+    if program.metered_parts:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
     without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
@@ -373,10 +373,15 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
         place, equals, text = value.partition("=")
         seat, _, key = place.strip().rpartition(".")
         settings = seated.setdefault(seat or EVERY, {})
-        if not equals or key not in _SETTINGS or key in settings:
+        if equals and key not in _SETTINGS:
             raise UserError(
-                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice"
-                f"{did_you_mean(key, _SETTINGS)}: the settings are {', '.join(_SETTINGS)}"
+                f"--lm-set {value!r} names no setting of an LM{did_you_mean(key, _SETTINGS)}: the "
+                f"settings are {', '.join(_SETTINGS)}"
+            )
+        if not equals or key in settings:
+            raise UserError(
+                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice: write "
+                "for example reasoning_effort=low"
             )
         try:
             settings[key] = json.loads(text)

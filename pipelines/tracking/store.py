@@ -4,7 +4,6 @@ look-ups of runs that were pushed earlier.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import re
@@ -24,6 +23,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
 from ..base.address import read_address
+from ..runs.garbage import seldom_collected
 from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def open_client() -> MlflowClient:
     CONNECT_SECONDS.
     """
     uri = store_uri()
-    with uncollected():
+    with seldom_collected():
         from mlflow import MlflowClient
 
         with quiet(), _one_at_a_time(uri):
@@ -68,28 +68,14 @@ def open_client() -> MlflowClient:
             return MlflowClient(tracking_uri=uri)
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Import in the block without the garbage collector, which would look through all that was
-    imported again and again, for a third of the time.
-    """
-    on, known = gc.isenabled(), len(sys.modules)
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            # Counting the frozen takes 0.1 s for a million: not where nothing was imported.
-            if len(sys.modules) > known and not gc.get_freeze_count():
-                # All is old now, so that the next look, which is soon, leaves it out.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
+def store_file() -> Path | None:
+    """The SQLite file of the tracking store; None if the store is not a file."""
+    return _sqlite_file(store_uri())
 
 
 def missing_store() -> Path | None:
     """The SQLite file that `open_client` would create; None if it exists or is not a file."""
-    path = _sqlite_file(store_uri())
+    path = store_file()
     return path if path is not None and not path.exists() else None
 
 
@@ -221,12 +207,22 @@ def quiet() -> Iterator[None]:
 
 
 def _url(uri: str) -> URL | None:
-    """The parts of a database's address; None for a server or a folder."""
-    if uri.partition("://")[0].partition("+")[0] not in ("sqlite", *_PORTS):
+    """The parts of a database's address; None for a server or a folder. Raises UserError for one
+    that is not well-formed.
+    """
+    scheme = uri.partition("://")[0]
+    if scheme.partition("+")[0] not in ("sqlite", *_PORTS):
         return None
     from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
 
-    return make_url(uri)
+    try:
+        return make_url(uri)
+    except (ValueError, ArgumentError):
+        raise UserError(
+            "MLFLOW_TRACKING_URI is not the address of a database: write it as "
+            f"{scheme}://USER:PASSWORD@HOST:PORT/NAME"
+        ) from None
 
 
 def _sqlite_file(uri: str) -> Path | None:
@@ -243,6 +239,10 @@ def _check(uri: str) -> None:
     path, url = _sqlite_file(uri), _url(uri)
     if urlsplit(uri).scheme in ("http", "https"):
         read_address(uri, ("http", "https"), "MLFLOW_TRACKING_URI as http://HOST:PORT")
+    if path is None and url is not None and url.get_backend_name() == "sqlite":
+        raise UserError(
+            f"{uri} ends with this process: set MLFLOW_TRACKING_URI to a file or server"
+        )
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as database:

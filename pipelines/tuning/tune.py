@@ -530,6 +530,7 @@ def _described(job: Job, validation: Sequence[Question]) -> dict[str, object]:
             "study": job.study,
             "home": job.home,
             "validation_fingerprint": data.fingerprint(validation),
+            "validation_questions": len(validation),
         },
         **made_with(),
     }

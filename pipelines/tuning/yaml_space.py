@@ -26,13 +26,13 @@ from ...modules.base.space import (
     lists,
 )
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ...optimizers.structure.points import constructed, options, settled
 from ..base.request import split_items
 from ..lms.named import lm
-from ..programs.build import MakeLM, NoParameter, takes, takes_list
+from ..programs.build import MakeLM, NoParameter, no_protocol, takes, takes_list
 from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
@@ -201,10 +201,7 @@ def _ready_branch(
     is_text = isinstance(spec, str | Path)
     label = str(spec) if is_text else type(spec).__name__
     if is_text and not Path(label).expanduser().is_dir() and PROTOCOLS.spec(label) is None:
-        raise UserError(
-            f"{where}: there is no program {label!r}: give one of {', '.join(written())}, a "
-            f"YAML file or a saved program's folder"
-        )
+        raise no_protocol(label)
     ready = ReadyProgram.of(spec, make_lm)
     protocol = ready.protocol
     values = _flat(fields)

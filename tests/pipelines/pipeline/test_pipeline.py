@@ -200,7 +200,7 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
         ({"programs": []}, "give a list of different programs"),
         ({"programs": "single:cot"}, "give a list of different programs"),
         ({"programs": ["single:cot"] * 2}, "give a list of different programs"),
-        ({"contest": {"margin": 5, "seed": "one"}}, "contest: seed is not a whole number"),
+        ({"contest": {"margin": 5, "seed": "one"}}, "seed is 'one': give a whole number"),
         ({"tune": {"trials": 0}}, "tune: trials is 0: give a whole number of at least 1"),
         ({"compile": "bootstrap"}, "give its options"),
         ({"compile": False}, "compile is False: give its options, .* or leave the key out"),
@@ -238,6 +238,7 @@ def test_the_plan_has_every_step_and_asks_nothing(
 ) -> None:
     document["budget"] = "5 USD"
     document["price"] = ["openai/scripted=1,2"]
+    monkeypatch.setenv("FOLKMOOT_LM", document.pop("lm"))
     monkeypatch.setenv("OPENAI_API_KEY", "no key")
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(document))
     done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")

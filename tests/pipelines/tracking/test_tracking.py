@@ -2,7 +2,6 @@
 harm.
 """
 
-import gc
 import io
 import json
 import re
@@ -11,7 +10,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing, redirect_stderr, redirect_stdout, suppress
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from cli_helpers import free_port
 from dialogue_rows import error_row, row
 from mlflow import MlflowClient, pyfunc
 from mlflow.models import Model
+from wire_server import Server
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reports.deliberation import deliberation_report
-from folkmoot.pipelines.base.cards import Drawn
 from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.plots.protocols import Drawing, drawings
@@ -36,7 +35,7 @@ from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note
 from folkmoot.pipelines.tracking.entry import RunEntry
 from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri, uncollected
+from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
 
@@ -408,8 +407,36 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
     assert MlflowClient().get_run(str(tracking.run_id)).info.status == "FAILED"
 
 
+SERVERS = {
+    "refuses": ((401, {}, b"Who are you?"), r"^the server answers 401: Who are you\?; set MLFLOW_"),
+    "has nothing": ((404, {}, b"no\x1b[2J\nsuch page"), r": no\[2J such page$"),
+    "fails": ((500, {}, b""), r"^http://127.0.0.1:\d+ cannot be used: too many 500 error resp"),
+    "is off": (b"HTTP/1.1 ", r"^http://127.0.0.1:\d+ cannot be used: Connection aborted\.$"),
+}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_reason_is_what_the_server_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    said, reason = SERVERS[server]
+    with Server(lambda _: said) as running:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", running.origin)
+        badly(here / "out", reason)
+
+
+@pytest.mark.parametrize("address", ["h:port/x", "[::1/x"])
+def test_a_malformed_address_is_refused_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"mysql+pymysql://u:{CANARY}@{address}")
+    with pytest.raises(UserError, match=r"write it as mysql\+pymysql://USER:") as refused:
+        Tracking(Path("out"), KIND)
+    assert CANARY not in str(refused.value)
+
+
 UNUSABLE = (
-    *("no database", "no folder", "a locked database", "an unknown store"),
+    *("no database", "no folder", "a locked database", "an unknown store", "one in memory"),
     *("no server", "no database server"),
 )
 
@@ -424,6 +451,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
         "an unknown store": "nonsense://somewhere",
+        "one in memory": "sqlite://",
         "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{free_port()}/x",
         "no server": f"http://me:{CANARY}@127.0.0.1:{free_port()}",
     }[kind]
@@ -520,47 +548,6 @@ def test_the_store_is_the_one_that_mlflow_would_name(
         assert store_uri() == wanted
 
 
-@pytest.mark.parametrize("on", [True, False])
-@pytest.mark.parametrize("frozen", [True, False])
-def test_the_garbage_collector_rests_only_while_mlflow_is_imported(
-    on: bool, frozen: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When it goes on, what was imported is old, unless others freeze what is there, as these tests
-    do.
-    """
-    gc.unfreeze()
-    try:
-        (gc.enable if on else gc.disable)()
-        if frozen:
-            gc.freeze()
-        with suppress(ValueError), uncollected():
-            assert not gc.isenabled()
-            monkeypatch.setitem(sys.modules, "imported_just_now", gc)
-            made: list[list[int]] = [[] for _ in range(10_000)]
-            raise ValueError
-        assert gc.isenabled() is on
-        assert bool(gc.get_freeze_count()) is frozen
-        if sys.version_info < (3, 14):  # which has no such generations
-            assert any(item is made for item in gc.get_objects(2)) is (on and not frozen)
-    finally:
-        gc.enable()
-        gc.freeze()
-
-
-def test_a_picture_is_drawn_while_the_garbage_collector_rests(here: Path) -> None:
-    """It may be the first one, for which Matplotlib is imported."""
-
-    def draw(path: Path) -> None:
-        path.write_text("at rest" if not gc.isenabled() else "at work")
-
-    stored_run = StoredRun(
-        MlflowClient(), an_entry(files={"x.png": Drawn([], draw)}), RunState(), None, asks=False
-    )
-    for part in stored_run.lacks():
-        part.send()
-    assert (artifacts(here, stored_run.run_id) / "x.png").read_text() == "at rest"
-
-
 def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:
     """However a run is started, the name of the file is the name of its experiment."""
     rows = [{"id": f"q{n}", "question": f"Which {n}?", "choices": ["a", "b"]} for n in range(6)]
@@ -573,3 +560,7 @@ def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServ
     fm.contest(fm.load("bank.jsonl"), field=[fm.SingleAgent("simple")], **quietly)
     own = [run for run in stored("bank") if "mlflow.parentRunId" not in run.data.tags]
     assert [run.data.tags["folkmoot.kind"] for run in own] == ["evaluate", "evaluate", "try"]
+    whole, part, contest = [run.inputs.dataset_inputs[0].dataset for run in own]
+    assert whole.digest == contest.digest != part.digest, "whatever order a contest draws"
+    places = [json.loads(each.source)["data"] for each in (whole, part, contest)]
+    assert places == ["bank.jsonl"] * 3
