@@ -23,6 +23,7 @@ _WRONG = re.compile(
     r"(?:(?:incorrect|wrong)(?:answers?|options?|choices?)?|false(?:answers?|options?)|distractors?)"
     r"\d*"
 )
+_COMMA = re.compile(r",(?!\d{3}\b)")
 _DRAWN = " in an order drawn for each question"
 _ASSERTED = re.compile(r"__expected\d*")
 _ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)\s*:\s*(.*)", re.S)
@@ -65,6 +66,8 @@ class Shapes:
             stem = cell.get("stem")
             if name == "question" and isinstance(stem, str):  # ARC's own files
                 return {"question": stem, "choices": cell.get("choices")}
+            if name == "question" and isinstance(cell.get("text"), str):  # NarrativeQA
+                return {"question": cell["text"]}
             if holds_fields and "messages" not in cell:
                 return {f"{name}.{key}": value for key, value in cell.items()}
             if holds_fields:
@@ -85,6 +88,8 @@ class Shapes:
 
     def _with_asserted(self, cells: dict[str, Any]) -> dict[str, Any]:
         """The cells with one text in place of promptfoo's assertions, all of which have to hold."""
+        for number, check in enumerate(_checks(cells.get("assert"))):  # in promptfoo's JSON
+            cells = {**cells, f"__expected{number}": f"{check['type']}: {check.get('value', '')}"}
         named = [name for name in cells if _ASSERTED.fullmatch(name)]
         found = [self._asserted(cells[name]) for name in named if cells[name] is not None]
         if not found:
@@ -95,12 +100,12 @@ class Shapes:
         held = all(str(text).casefold() in str(first).casefold() for _, text in found)
         if len(texts) > 1 or not held:
             raise UserError(
-                f"{' and '.join(named)} ask for different answers; keep one of them, or leave the "
-                "row out"
+                f"the assertions ask for different answers ({', '.join(map(str, texts))}); keep one "
+                "of them, or leave the row out"
             )
         if all(how == "contains" for how, _ in found):
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
-        rest = {name: cell for name, cell in cells.items() if name not in named}
+        rest = {name: cell for name, cell in cells.items() if name not in (*named, "assert")}
         return rest | {"__expected": first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
@@ -135,13 +140,13 @@ class Shapes:
             # one cell for all wrong options, as in TruthfulQA.csv: "You die; You grow"
             if name.endswith("s") and isinstance(cells[name], str):
                 parts = separated(cells[name])
-            if name.endswith("s") and len(parts) == 1 and "," in parts[0]:
-                if gold and "," in gold[0]:
+            if name.endswith("s") and len(parts) == 1 and _COMMA.search(parts[0]):
+                if gold and _COMMA.search(gold[0]):
                     raise UserError(
                         f"{name} is one text ({parts[0][:40]!r}), whose options may hold commas as "
                         "the right one does; put | between them"
                     )
-                parts, how = parts[0].split(","), f", split at commas,{_DRAWN}"
+                parts, how = _COMMA.split(parts[0]), f", split at commas,{_DRAWN}"
             texts += _texts(parts)
         if not gold or not texts:
             return cells
@@ -157,7 +162,7 @@ class Shapes:
         """
         for name, held in cells.items() if self._may_be_choice else ():
             called = squeezed(name)
-            if called.endswith(("targets", "scores")):
+            if called in _MARKED:
                 marked = _marked_texts(held)
             else:
                 marked = _marked_objects(held) if called in _OF_OPTIONS else []
@@ -173,6 +178,7 @@ class Shapes:
         return cells
 
 
+_MARKED = ("mc1targets", "mc2targets", "multiplechoicetargets", "targetscores")
 _OF_OPTIONS = ("choices", "options", "answers")
 _MARKS = ("correct", "iscorrect", "isright", "isanswer")
 
@@ -230,6 +236,13 @@ def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
     if len(lists) != 1 or not places or columns_of("choices", cells):
         return cells
     return {"choices" if name == lists[0] else name: cell for name, cell in cells.items()}
+
+
+def _checks(cell: Any) -> list[Mapping[str, Any]]:
+    """The assertions in a list of them; empty for anything else."""
+    held = cell if isinstance(cell, list) else []
+    named = all(isinstance(check, Mapping) and "type" in check for check in held)
+    return held if named else []
 
 
 def _texts(cell: Any) -> list[str]:
