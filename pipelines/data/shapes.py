@@ -100,8 +100,8 @@ class Shapes:
         held = all(str(text).casefold() in str(first).casefold() for _, text in found)
         if len(texts) > 1 or not held:
             raise UserError(
-                f"the assertions ask for different answers ({', '.join(map(str, texts))}); keep one "
-                "of them, or leave the row out"
+                f"the assertions ask for different answers ({', '.join(map(str, texts))}); keep "
+                "one of them, or leave the row out"
             )
         if all(how == "contains" for how, _ in found):
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
