@@ -47,6 +47,7 @@ class Shapes:
     def __init__(self, columns: Mapping[str, str], kind: str | None) -> None:
         self._opened = {column.partition(".")[0] for column in columns.values() if "." in column}
         self._may_be_choice = kind in (None, "choice") and "choices" not in columns
+        self._named_answer = columns.get("answer")
         self.notes: Counter[str] = Counter()
 
     def plain(self, cells: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,8 +58,9 @@ class Shapes:
         for name, cell in cells.items():
             flat |= self._flattened(name, cell)
         flat = self._with_asserted(flat)
-        flat = _with_aliases(_with_listed(_with_boxed(flat)))
-        return self._with_marked(self._with_apart(flat))
+        if self._named_answer is None:
+            flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
+        return self._with_apart(flat)
 
     def _flattened(self, name: str, cell: Any) -> dict[str, Any]:
         holds_fields = name in self._opened or squeezed(name) in CONTAINERS
@@ -106,7 +108,8 @@ class Shapes:
         if all(how == "contains" for how, _ in found):
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
         rest = {name: cell for name, cell in cells.items() if name not in (*named, "assert")}
-        return rest | {"__expected": first}
+        stated = self._named_answer in named
+        return rest | {self._named_answer if stated else "__expected": first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
         """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
@@ -131,7 +134,9 @@ class Shapes:
         right = [name for name in cells if _RIGHT.fullmatch(squeezed(name))]
         if not wrong or not right or not self._may_be_choice or "choices" in cells:
             return cells
-        first = min(right, key=lambda name: squeezed(name) == "answer")
+        first = self._named_answer or min(right, key=lambda name: squeezed(name) == "answer")
+        if first not in right:
+            return cells
         gold = _texts(cells[first])[:1]
         how = _DRAWN
         texts: list[str] = []
@@ -154,7 +159,8 @@ class Shapes:
         rest = {name: cell for name, cell in cells.items() if name not in spare}
         names = "`–`".join(dict.fromkeys([wrong[0], wrong[-1]]))
         self.notes[f"`{first}` and `{names}` as choices{how}"] += 1
-        return rest | _drawn([*gold, *texts], gold[0], rest)
+        drawn = _drawn([*gold, *texts], gold[0], rest)
+        return rest | {"choices": drawn["choices"], self._named_answer or "answer": drawn["answer"]}
 
     def _with_marked(self, cells: dict[str, Any]) -> dict[str, Any]:
         """Options with a mark for the right one each: TruthfulQA's `mc1_targets`, BIG-bench's

@@ -264,6 +264,13 @@ READ = (
     Read("objects beside a question of another name", [{"frage": Q, "gold": "Rome",
          "belege": [{"text": "x"}, {"text": "y"}]}], "span", "Rome", question=Q,
          columns={"question": "frage"}),
+    *(Read(f"named {name}", [{"question": Q, **fields}], kind, answer, columns={"answer": name})
+      for name, fields, kind, answer in (
+          ("answers", {"answers": ["Rome", "Roma"], "label": 1}, "span", "Rome"),
+          ("correct_answer", {"correct_answer": "r", "distractors": "x; y"}, "choice", "r"),
+          ("gold", {"gold": "x", "correct_answer": "r", "distractor": "y"}, "span", "x"),
+          ("__expected1", {"__expected1": "equals: Rome"}, "span", "Rome"),
+      )),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read(
         "promptfoo icontains",
