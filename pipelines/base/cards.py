@@ -19,7 +19,7 @@ from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
 from .run_files import LMFields, ScoreFields
 from .settings import settings
-from .wording import money, percent, signed_interval
+from .wording import counted, money, percent, signed_interval
 
 MOST_FIGURES = 12
 DIFFERENCE = "difference"
@@ -106,6 +106,7 @@ class Card:
     as in a run's manifest, `artifacts` the contents of files by name, `course` the figures after so
     many questions. `name` is what the store calls the work, where that is not its program.
     A result that is only `begun` has nothing to show yet. `traced`: its folder holds traces.
+    `times`: when what has no folder began and ended, in milliseconds since 1970.
     """
 
     title: str
@@ -133,6 +134,7 @@ class Card:
     tags: dict[str, str] = field(default_factory=dict)
     begun: bool = False
     traced: bool = False
+    times: tuple[int | None, int | None] = (None, None)
     kind: str = ""
     folder: Path = Path()
     when: str = ""
@@ -185,14 +187,14 @@ class Card:
         lines += [f"{score.name}: {score}" for score in self.scores]
         if self.calls is not None:
             price = "" if self.cost_usd is None else f", {money(self.cost_usd)}"
-            lines.append(f"paid: {self.calls:,} calls{price}")
+            lines.append(f"paid: {counted(self.calls, 'call')}{price}")
         lines += [f"runs: {folder}" for folder in self.children]
         lines += [f"file: {file}" for file in self.files]
         return [*lines, *([f"next: {self.next}"] if self.next else [])]
 
     def to_dict(self) -> dict[str, object]:
         score = self.score
-        hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced")
+        hidden = ("run", "name", "artifacts", "course", "below", "tags", "begun", "traced", "times")
         return {
             **{name: value for name, value in vars(self).items() if name not in hidden},
             "folder": str(self.folder),

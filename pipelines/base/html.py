@@ -22,6 +22,13 @@ def html_text(value: object) -> str:
     return escape(cut(clean(text), MOST_CHARS))
 
 
+def shown_text(value: Any) -> Any:
+    """What a template shows of a value, which it then escapes: texts without control, bidi and
+    invisible characters.
+    """
+    return clean(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table with a line per row."""
     head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)

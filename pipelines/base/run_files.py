@@ -203,7 +203,8 @@ class Manifest(Keyed):
 class TrialEntry(Keyed):
     """A trial as `study.json` has it.
 
-    `same_as` is the number of a trial with the same setting.
+    `same_as` is the number of a trial with the same setting; `began` and `ended` are milliseconds
+    since 1970.
     """
 
     __slots__ = ()
@@ -217,6 +218,8 @@ class TrialEntry(Keyed):
     failed: str | None = None
     training: str | None = None
     lost: bool | None = None
+    began: int | None = None
+    ended: int | None = None
     questions: int | None = None
     errors: int | None = None
     scores: dict[str, ScoreFields]

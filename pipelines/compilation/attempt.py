@@ -189,7 +189,7 @@ class Attempt:
 
         request = self.plan.request
         named = {
-            **request.named("optimizer", "preset"),
+            **(request.named("optimizer", "preset") if phase == AFTER else {}),
             "command": "compile",
             "run_name": None,
             "label": f"{phase} {self.plan.chosen.name}",

@@ -30,6 +30,7 @@ from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import questions as data
+from ..evaluation.check import in_plain_text
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
@@ -161,14 +162,18 @@ class ControlsPlan:
         """The description in `controls.json`; a folder can only be resumed by controls with the
         same one.
         """
-        run, settings = self.run.summary.run, self.run.summary.run.settings
-        own: dict[str, object] = {name: settings.get(name) for name in ("data", "split", "limit")}
-        own |= {"command": "controls", "label": self.title, "run": str(self.run.folder)}
+        own = {**self.asked_of(), "label": self.title, "run": str(self.run.folder)}
         return {
             **_branch(self.dialogues, self.request.seed),
-            "manifest": {**run, "settings": own},
+            "manifest": {**self.run.summary.run, "settings": own},
             **made_with(),
         }
+
+    def asked_of(self) -> dict[str, object]:
+        """The settings that name the questions, which are those of the run."""
+        settings = self.run.summary.run.settings
+        named = {name: settings.get(name) for name in ("data", "split", "limit", "loaded_from")}
+        return {**named, "command": "controls"}
 
     def to_dict(self) -> dict[str, object]:
         n = self.asked
@@ -231,6 +236,9 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)
         elif name == ONE:
             arm = one_context(team, exchange.members)
+            if in_plain_text(arm, lms.get(EVERY)):
+                plan.missing[name] = "an untuned LM is not shown instructions to play all agents"
+                continue
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)
         elif name in (SELF_CONSISTENT, THINKING):
             try:
@@ -343,7 +351,7 @@ def _evaluation(
             metric=plan.metric,
             out=plan.out / "arms" / name,
             parent=ABOVE,
-            settings={"command": "controls", "label": f"{name}: {ARMS[name]}"},
+            settings={**plan.asked_of(), "label": f"{name}: {ARMS[name]}"},
             **plan.request.named(
                 "retry_errors", "concurrency", "cache", "tracking", "progress", *LIMITS
             ),

@@ -167,19 +167,21 @@ def origin_of(questions: Any) -> str | None:
 
 
 def fingerprint(questions: Iterable[Question]) -> str:
-    """SHA-256 (hex) of every field of every question, in order; the order of the options counts."""
-    digest, encoder = hashlib.sha256(), json.JSONEncoder(sort_keys=True, default=_plain)
+    """SHA-256 (hex) of every field of every question, in whatever order they come: a contest draws
+    one. The order of the options counts.
+    """
+    digests, encoder = list[bytes](), json.JSONEncoder(sort_keys=True, default=_plain)
     for question in questions:
         row = dict(question.items(include_dspy=True))
         # As a list, since sorting the keys would lose their order.
         row["choices"] = row["choices"] and list(row["choices"].items())
         try:
-            digest.update(encoder.encode(row).encode() + b"\n")
+            digests.append(hashlib.sha256(encoder.encode(row).encode()).digest())
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"question {question.id!r} cannot be written as JSON ({error}); correct its meta"
             ) from None
-    return digest.hexdigest()
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
 
 
 def _plain(held: object) -> object:

@@ -47,7 +47,14 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 TASK = "question.md"
 """The file that makes a folder a task."""
 
-_EXCEL = (".xlsx", ".xlsm")
+_EXCEL, _YAML = (".xlsx", ".xlsm"), (".yaml", ".yml")
+_SAVED = ("dataset_dict.json", "state.json")
+"""Of which datasets.save_to_disk writes one."""
+
+WANTED = (
+    "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file, a "
+    f"folder of tasks (TASK/{TASK}), or one that datasets.save_to_disk wrote"
+)
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
 _NARROW = ("float16", "float32")
@@ -71,8 +78,8 @@ def read(path: Path, split: str | None = None) -> TableSource:
     if suffix in _EXCEL:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix not in (*_JSON, *_TEXT, ".parquet"):
-        kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
-        raise UserError(f"{path} has a type that cannot be read; save it as one of {kinds}")
+        what = "is YAML, as programs are" if suffix in _YAML else "has a type that cannot be read"
+        raise UserError(f"{path} {what}, and {WANTED}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
@@ -220,6 +227,8 @@ def _class_name(number: Any, names: Sequence[str]) -> Any:
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
+    if not any((path / file).is_file() for file in _SAVED):
+        raise UserError(f"{path} is a folder, and {WANTED}")
     with from_extra("datasets", f"{path}, a folder of the library `datasets`,"):
         import datasets
 
@@ -227,10 +236,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
     try:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is a folder neither of tasks (TASK/{TASK}) nor of datasets.save_to_disk "
-            f"({_first_line(error)}); give such a folder or a file"
-        ) from None
+        raise UserError(f"{path} is damaged ({_first_line(error)}), and {WANTED}") from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     yield from read_held(loaded, split, str(path), size).rows
 

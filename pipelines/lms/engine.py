@@ -45,7 +45,7 @@ from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
-from .endpoint import Reply, Transport, tokens_in
+from .endpoint import Reply, Transport, cost_in, tokens_in
 from .failures import (
     MAY_BE_BILLED,
     MOST_PAUSE,
@@ -62,7 +62,7 @@ from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import Seen, watch
-from .store import Booking, CallCache, CallStore, books_around
+from .store import Booking, CallCache, CallStore, at_meter, books_around
 
 DEFAULT_LM = "local/gemma-3-270m"
 CHAT_PATH = "chat/completions"
@@ -339,6 +339,11 @@ class Engine:
             raise UserError(
                 f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
                 f"openai/gpt-4o-mini or {DEFAULT_LM}"
+            )
+        if at_meter(api_base):
+            raise UserError(
+                f"{name} books its calls itself, and this run's meter would book them again: make "
+                "it by dspy.LM, or give it an address of its own"
             )
         if provider == "local":
             if api_base or api_key:
@@ -690,14 +695,13 @@ class Engine:
         kind = getattr(problem, "kind", None)
         if problem is None:
             return self._entry(call, sent.result(), number)
-        if kind == "unreadable":
-            return self._entry(call, Reply("", "", None, None), number)
-        if isinstance(problem, UnusableReplyError):
-            if problem.usage is None:
-                return lost
-            return self._entry(call, Reply("", "", **tokens_in(problem.usage)), number)
+        if usage := getattr(problem, "usage", None):
+            stated = Reply("", "", **tokens_in(usage), cost_usd=cost_in(usage))
+            return self._entry(call, stated, number)
+        if isinstance(problem, UnusableReplyError) or kind in MAY_BE_BILLED:
+            return lost
         refused_call = isinstance(problem, TransientError | CallError | NoSuchPathError)
-        return None if refused_call and kind not in MAY_BE_BILLED else lost
+        return None if refused_call else lost
 
     async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
         """The failure of a call. Where it is unclear whether the account or the request is its

@@ -43,7 +43,7 @@ from .ledger import Entry, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token
 from .seen import Seen, SeenCall
-from .store import Booking, books_around
+from .store import Booking, at_meter, books_around
 
 LAST_SECONDS = 5.0
 """How long the end of a run waits for calls in flight; after that, their end is unknown."""
@@ -218,6 +218,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
             return
         if getattr(getattr(instance, "engine", None), "hands_on", False):
+            return
+        reached = getattr(instance, "kwargs", {})
+        if at_meter(reached.get("api_base") or reached.get("base_url")):  # which books the call
             return
         restored = () if books_around().meter is not None else self._enter_run()
         call = _Call(instance, restored=restored)

@@ -14,6 +14,9 @@ from ...modules.base.calls import ASKER, Asker, Usage, meters
 from ...modules.base.errors import said_by
 from .endpoint import Reply
 
+KINDS = {"ReAct": "AGENT", "Retrieve": "RETRIEVER", "Predict": "LLM"}
+"""MLflow's words for the kinds of DSPy's modules, by which its pages draw them."""
+
 
 @dataclass
 class SeenCall:
@@ -83,8 +86,8 @@ class Watcher(BaseCallback):  # type: ignore[misc]  # dspy ships no types
             step.error = None if exception is None else said_by(exception)
 
     def on_module_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:
-        # MLflow's words for kinds of spans, by which its pages draw them.
-        kind = {"ReAct": "AGENT", "Retrieve": "RETRIEVER"}.get(type(instance).__name__, "CHAIN")
+        names = (base.__name__ for base in type(instance).__mro__)
+        kind = next((KINDS[name] for name in names if name in KINDS), "CHAIN")
         self._begin(call_id, instance, inputs.get("kwargs", inputs), kind)
 
     def on_tool_start(self, call_id: str, instance: object, inputs: dict[str, object]) -> None:

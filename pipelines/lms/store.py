@@ -28,6 +28,8 @@ from .ledger import Entry, Ledger, usage_of
 CALLS = "calls.jsonl"
 LMS = "lms.json"
 CACHE = "calls.sqlite"
+METERS: set[str] = set()
+"""The addresses, before `/v1`, of the questions that a meter serves: it books their calls."""
 BATCH = 64  # replies written together; those lost in a kill are still in the record of their run
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
@@ -269,6 +271,11 @@ def limited_by(account: Account) -> Iterator[None]:
     books = books_around()
     with bound(OPEN_BOOKS, replace(books, accounts=(account, *books.accounts))):
         yield
+
+
+def at_meter(address: object) -> bool:
+    """Whether an address is that of a question at a meter."""
+    return str(address).startswith(tuple(METERS))
 
 
 def books_around() -> BooksAround:

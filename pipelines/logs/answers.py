@@ -156,6 +156,21 @@ def log_count(value: object, what: str, where: str) -> int | None:
     return None if number is None else int(number)
 
 
+def log_prompt_tokens(usage: Mapping[str, object], where: str) -> int | None:
+    """The tokens of the prompts in a usage of Inspect, or None. Some providers count those that a
+    cache held apart from the others: then the total has them besides.
+    """
+    counted = ("input_tokens", "output_tokens", "total_tokens")
+    kept = ("input_tokens_cache_read", "input_tokens_cache_write")
+    asked, said, total, read, written = (
+        log_count(usage.get(name), name, where) for name in (*counted, *kept)
+    )
+    cached = (read or 0) + (written or 0)
+    if asked is None or said is None or total is None or total < asked + said + cached:
+        return asked
+    return asked + cached
+
+
 def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
     """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`,
     `sample` or `trial`.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answers import LogAnswer, json_lines, log_fault, log_name, log_repeat, log_text, right
+from .answers import (
+    LogAnswer,
+    is_unscored,
+    json_lines,
+    log_fault,
+    log_left_out,
+    log_name,
+    log_repeat,
+    log_text,
+    right,
+)
 
 
 def dialogues(path: Path) -> Iterator[LogAnswer]:
@@ -25,6 +35,9 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
             raise log_fault(
                 where, "'turns' is not a list of turns; give [round, agent, answer] for each"
             )
+        if is_unscored(row.get("final_correct")):
+            yield log_left_out(where, "without a score")
+            continue
         yield LogAnswer(
             where,
             name,

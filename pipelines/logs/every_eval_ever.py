@@ -9,13 +9,16 @@ from typing import Any
 
 from .answers import (
     LogAnswer,
+    is_unscored,
     json_lines,
     lettered,
     log_count,
+    log_left_out,
     log_list,
     log_name,
     log_name_if_any,
     log_object,
+    log_prompt_tokens,
     log_seconds,
     log_text,
     right,
@@ -64,19 +67,22 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         said = [message.get("content") for message in talk if message.get("role") == "assistant"]
         text = log_text(_end_of(output.get("raw") or said, -1))
         error = log_text(row.get("error"))
+        if error is None and is_unscored(judged.get("is_correct")):
+            yield log_left_out(where, "without a score")
+            continue
         yield LogAnswer(
             where,
             log_name(row.get("sample_id"), "sample_id", where),
             log_name(row.get("model_id"), "model_id", where),
             log_text(final[-1].get("extracted_value")) if final else text,
-            right(judged.get("is_correct"), "is_correct", where) and error is None,
+            error is None and right(judged.get("is_correct"), "is_correct", where),
             question=log_text(asked.get("raw")),
             gold=log_text(_end_of(asked.get("reference"), 0)),
             choices=lettered(asked.get("choices")),
             group=log_name_if_any(metadata.get("subject"), "subject", where),
             task=log_name(row.get("evaluation_name"), "evaluation_name", where),
             text=text,
-            prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),
+            prompt_tokens=log_prompt_tokens(usage, where),
             completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
             seconds=log_seconds(took.get("latency_ms"), "latency_ms", where),
             error=error,

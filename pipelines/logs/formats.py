@@ -15,7 +15,7 @@ from .dialogues import dialogues
 from .every_eval_ever import every_eval_ever
 from .inspect_logs import inspect_log, task_of
 from .lm_eval import lm_eval, task_at
-from .plain import plain
+from .plain import has_row_an_answer, plain
 from .promptfoo import promptfoo
 from .split_tables import split_table
 from .swe_bench import (
@@ -69,6 +69,8 @@ _FORMATS = (
     Format("wide", _LINES, frozenset({"header", "agents"}), wide),
     Format("dialogues", _LINES, frozenset({"header"}), dialogues),
     Format("agents by task", _LINES, frozenset({"tasks"}), outcomes_by_task),
+    # Before those of agents: with numbers as ids and answers it looks like one of them.
+    Format("table", _TABLES, frozenset(), plain, fits=has_row_an_answer),
     Format("agents by task", _TABLES, frozenset(), agents_by_task, fits=is_agents_row),
     Format("terminal-bench", (".json",), frozenset({"results"}), terminal_bench, fits=is_run),
     Format("terminal-bench", (".json",), frozenset({"is_resolved", "task_id"}), terminal_bench),

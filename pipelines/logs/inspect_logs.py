@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from .answers import (
     log_name,
     log_name_if_any,
     log_object,
+    log_prompt_tokens,
     log_text,
 )
 
@@ -137,7 +139,16 @@ def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
     about = header.get("eval")
     if not isinstance(about, Mapping) or not about.get("task_id"):
         return None
-    return (str(about["task_id"]), str(about.get("model"))), str(about.get("created") or "")
+    return (str(about["task_id"]), str(about.get("model"))), _moment(about.get("created"))
+
+
+def _moment(written: object) -> str:
+    """A time so that later ones are greater as texts, whatever time zone they were written in."""
+    text = str(written or "")
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        return text
 
 
 def _sample(
@@ -198,8 +209,10 @@ def _sample(
         choices=options if options and answer in (None, *options) else None,
         task=log_name(about.get("task"), "task", where),
         text=reply,
-        prompt_tokens=_sum(usages, "input_tokens", where),
-        completion_tokens=_sum(usages, "output_tokens", where),
+        prompt_tokens=_sum([log_prompt_tokens(usage, where) for usage in usages]),
+        completion_tokens=_sum(
+            [log_count(usage.get("output_tokens"), "output_tokens", where) for usage in usages]
+        ),
         # a sum without the cost of one of them would be too small
         cost=math.fsum(filter(None, costs)) if costs and None not in costs else None,
         strategy=log_name_if_any(about.get("solver"), "solver", where),
@@ -263,6 +276,6 @@ def _asked(asked: object, text_of: Callable[[object], str | None]) -> str | None
     return "\n".join(filter(None, texts)) or None
 
 
-def _sum(usages: Sequence[Mapping[str, object]], name: str, where: str) -> int | None:
-    counts = [log_count(usage.get(name), name, where) for usage in usages]
-    return sum(filter(None, counts)) if counts and None not in counts else None
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if counts and len(known) == len(counts) else None

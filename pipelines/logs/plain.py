@@ -38,6 +38,15 @@ _OF_TASKS = {
 """What tables of agents that act call the columns."""
 
 
+_NAMES = ("question_id", *_OF_TASKS["question_id"])
+_VERDICTS = ("correct", "score", *_OF_TASKS["correct"])
+
+
+def has_row_an_answer(first: Mapping[str, object]) -> bool:
+    """Whether the rows of a table say to which question they belong, and what became of it."""
+    return any(name in first for name in _NAMES) and any(name in first for name in _VERDICTS)
+
+
 def plain(path: Path) -> Iterator[LogAnswer]:
     """`question_id, agent, answer, correct[, strategy, question, group, gold, choices, text,
     tokens, prompt_tokens, completion_tokens, cost, seconds, error, repeat | epoch | sample]`, in
@@ -59,7 +68,8 @@ def plain(path: Path) -> Iterator[LogAnswer]:
                 raise log_fault(
                     where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
                 )
-        if cells["correct"] is not None and is_unscored(cells["correct"]):  # a NaN of pandas
+        unscored = is_unscored(cells["correct"])
+        if unscored and (not acts or is_unscored(cells.get("score"))):
             yield log_left_out(where, "without a score")
             continue
         choices = cells.get("choices")
@@ -69,7 +79,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             log_name(cells["question_id"], "question_id", where),
             log_name(cells["agent"], "agent", where),
             log_text(cells["answer"]),
-            _correct(cells, acts, where),
+            None if unscored else right(cells["correct"], "correct", where),
             question=log_text(cells.get("question")),
             strategy=log_name_if_any(cells.get("strategy"), "strategy", where),
             gold=log_text(cells.get("gold")),
@@ -84,7 +94,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             error=log_text(cells.get("error")),
             repeat=log_repeat(cells, where),
             score=log_amount(cells.get("score"), "score", where) if acts else None,
-            metric=GRADED if acts and cells["correct"] is None else None,
+            metric=GRADED if unscored else None,
             outcome=acts,
             cluster=log_name_if_any(cells.get("cluster"), "cluster", where)
             or (repository_of(str(cells["question_id"])) if acts else None),
@@ -94,7 +104,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
 
 def _is_of_tasks(cells: Mapping[str, object]) -> bool:
     """Whether a row is what became of a task, not an answer."""
-    names = ("trial", *_OF_TASKS["question_id"], *_OF_TASKS["correct"])
+    names = ("trial", *_NAMES[1:], *_OF_TASKS["correct"])
     return "answer" not in cells and any(name in cells for name in names)
 
 
@@ -109,11 +119,6 @@ def _as_answer(cells: Mapping[str, object]) -> dict[str, Any]:
         number = number_in(named["score"])
         named["correct"] = number if number in (0, 1) else None
     return named
-
-
-def _correct(cells: Mapping[str, object], acts: bool, where: str) -> bool | None:
-    graded = acts and cells["correct"] is None and cells.get("score") is not None
-    return None if graded else right(cells["correct"], "correct", where)
 
 
 def _rows(path: Path) -> Iterator[TableRow]:

@@ -21,6 +21,7 @@ from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.statistics import mcnemar_exact
+from ..base.html import shown_text
 from ..base.wording import (
     asked,
     calls_used,
@@ -251,7 +252,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
-        finalize=_cleaned,
+        finalize=shown_text,
     )
     environment.filters |= {
         "percent": lambda share: f"{100 * share:.1f}%",
@@ -296,10 +297,3 @@ def _number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
-
-
-def _cleaned(value: Any) -> Any:
-    """Everything that the template shows passes here: without control, bidi and invisible
-    characters.
-    """
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

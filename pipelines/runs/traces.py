@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from ...modules.base.files import whole_lines
 from ...modules.base.keyed import Keyed
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
-from ..base.journal import Journal, as_json, parsed
+from ..base.journal import Journal, parsed
 from ..base.run_files import books_of
 from ..lms.seen import LM_STEP, Seen, SeenCall, Watcher
 from .rows import read_rows
@@ -206,14 +207,23 @@ def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, obj
             "name": step.name,
             "kind": step.kind,
             "above": place_of(step.above),
-            "inputs": as_json(step.inputs),
-            "outputs": as_json(step.outputs),
+            "inputs": _fields(step.inputs),
+            "outputs": _fields(step.outputs),
             "error": step.error,
             "began": step.began,
             "ended": step.ended or time.time_ns(),
         }
         for step in shown
     ]
+
+
+def _fields(value: object) -> Any:
+    """What a step got or gave, as JSON: predictions and examples by their fields."""
+
+    def plain(held: object) -> object:
+        return held.toDict() if isinstance(held, dspy.Example) else str(held)
+
+    return json.loads(json.dumps(value, default=plain))
 
 
 def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[Trace, int]]:

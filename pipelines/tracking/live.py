@@ -27,6 +27,8 @@ from .store import current_store, open_client, quiet
 FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
 FINISH_SECONDS = 120.0
 PAUSES = (0.0, 1.0, 2.0)  # seconds before each attempt at a push
+PATIENCE = 8.0
+"""A store that took more seconds than this to fail is not asked again at the end of a run."""
 MOST_CPU = 0.5
 """Above this share of a core, the process is busy with more than waiting for LMs, so nothing is
 sent.
@@ -153,14 +155,17 @@ class Tracking(Untracked):
         """
         asks, store = self._asks, current_store()
         note_end(self.folder, self.kind, self._ended)
+        # Until it is sent, it waits to be sent, also if this process is killed.
+        note_pushed(self.folder, store, whole=False)
         from .push import push, push_held
 
+        began = time.monotonic()
         for pause in PAUSES:
             time.sleep(pause)
             pushed = push_held(self.folder, self.kind, asks=asks)
             self.missing, asks = pushed.missing, True
             self.run_id = pushed.run_ids.get(self.kind, self.run_id)
-            if not pushed.outage:
+            if not pushed.outage or time.monotonic() - began > PATIENCE:
                 break
         whole = not self.missing
         if not whole and self._keep is not None:

@@ -13,6 +13,7 @@ from ..base.journal import read_object
 from .entry import ModelEntry, RunEntry
 from .values import (
     as_param,
+    data_place,
     experiment_name,
     score_head,
     scrubbed,
@@ -64,7 +65,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
         "experiment": experiment_name(run),
         "dataset": {
             "digest": run["data_fingerprint"],
-            "source": {name: run["settings"].get(name) for name in ("data", "split")},
+            "source": {"data": data_place(run), "split": run["settings"].get("split")},
             "rows": run["questions"],
         },
         "params": shown_parameters(run),
@@ -98,7 +99,7 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
 def _below(card: Card, run: Mapping[str, object], key: str) -> RunEntry:
     """The entry of what has no folder of its own, such as a trial."""
     files = {name: _clean(content) for name, content in card.artifacts().items()}
-    setting = scrubbed(card.run().get("parameters") or {})
+    setting, (began, ended) = scrubbed(card.run().get("parameters") or {}), card.times
     return RunEntry(
         key=f"{key}/{card.folder}",
         name=title({**run, "settings": {}}, _head(card), card.name),
@@ -108,6 +109,8 @@ def _below(card: Card, run: Mapping[str, object], key: str) -> RunEntry:
         tags={"folkmoot.kind": card.kind, **card.tags},
         note=_note(card, files),
         files=files,
+        began=began,
+        ended=ended,
     )
 
 

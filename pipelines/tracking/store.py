@@ -68,9 +68,14 @@ def open_client() -> MlflowClient:
             return MlflowClient(tracking_uri=uri)
 
 
+def store_file() -> Path | None:
+    """The SQLite file of the tracking store; None if the store is not a file."""
+    return _sqlite_file(store_uri())
+
+
 def missing_store() -> Path | None:
     """The SQLite file that `open_client` would create; None if it exists or is not a file."""
-    path = _sqlite_file(store_uri())
+    path = store_file()
     return path if path is not None and not path.exists() else None
 
 
@@ -202,12 +207,22 @@ def quiet() -> Iterator[None]:
 
 
 def _url(uri: str) -> URL | None:
-    """The parts of a database's address; None for a server or a folder."""
-    if uri.partition("://")[0].partition("+")[0] not in ("sqlite", *_PORTS):
+    """The parts of a database's address; None for a server or a folder. Raises UserError for one
+    that is not well-formed.
+    """
+    scheme = uri.partition("://")[0]
+    if scheme.partition("+")[0] not in ("sqlite", *_PORTS):
         return None
     from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
 
-    return make_url(uri)
+    try:
+        return make_url(uri)
+    except (ValueError, ArgumentError):
+        raise UserError(
+            "MLFLOW_TRACKING_URI is not the address of a database: write it as "
+            f"{scheme}://USER:PASSWORD@HOST:PORT/NAME"
+        ) from None
 
 
 def _sqlite_file(uri: str) -> Path | None:
@@ -224,6 +239,10 @@ def _check(uri: str) -> None:
     path, url = _sqlite_file(uri), _url(uri)
     if urlsplit(uri).scheme in ("http", "https"):
         read_address(uri, ("http", "https"), "MLFLOW_TRACKING_URI as http://HOST:PORT")
+    if path is None and url is not None and url.get_backend_name() == "sqlite":
+        raise UserError(
+            f"{uri} ends with this process: set MLFLOW_TRACKING_URI to a file or server"
+        )
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=CONNECT_SECONDS)) as database:

@@ -70,11 +70,8 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
         "CHAIN",
         times,
         {name: value for name, value in asked.items() if value or name == "question"},
-        {
-            "answer": _with_text(row.answer, row),
-            "gold": _with_text(row.gold, row),
-            "correct": row.correct,
-        },
+        # Only the answer: an LM of MLflow's that judges traces must not read the gold one here.
+        {"answer": _with_text(row.answer, row)},
         row.error,
         {f"folkmoot.{name}": about[name] for name in fields if about.get(name) is not None},
     )

@@ -19,6 +19,7 @@ LONGEST_NAME = 250
 LONGEST_PARAM = 6000
 LONGEST_TAG = 8000
 LONGEST_EXPERIMENT = 500
+LONGEST_PROBLEM = 300
 LONGEST_TITLE, LONGEST_LM = 40, 16
 SEPARATOR = " · "
 
@@ -35,6 +36,17 @@ _QUERY_SECRET = re.compile(
     r"([?&][\w.\-]*(?:key|token|secret|password|signature|sig)=)[^&\s\"']+", re.IGNORECASE
 )
 _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
+# As MLflow and urllib3 word them.
+_REFUSED = re.compile(r"failed with error code (\d+) != 200\. Response body: '(.*)'")
+_UNREACHED = re.compile(
+    r"API request to (https?://[^/\s]+)\S* failed with exception .*"
+    r"Caused by \w+\(['\"](?:HTTPS?Connection(?:Pool)?\([^)]*\): )?"
+    r"(.*?)(?: \(read.*|', .*)?['\")]*$"
+)
+_LOGIN = (
+    "; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, as the "
+    "server wants them"
+)
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
@@ -65,22 +77,34 @@ def masked(uri: str) -> str:
 
 
 def problem_line(problem: Exception) -> str:
-    """An error in one line, without passwords in URLs and the store's credentials."""
-    text = " ".join(str(problem).split()) or type(problem).__name__
-    return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(text)))[:300]
+    """An error in one line, without passwords in URLs and the store's credentials. Of a failed
+    request it has what the server said, or why it was not reached.
+    """
+    # SQLAlchemy adds the whole statement, with its values.
+    text = one_line(str(problem)).partition(" [SQL: ")[0] or type(problem).__name__
+    if refused := _REFUSED.search(text):
+        status, body = refused.groups()
+        text = f"the server answers {status}: {body}{_LOGIN if status in ('401', '403') else ''}"
+    elif unreached := _UNREACHED.search(text):
+        text = "{} cannot be used: {}".format(*unreached.groups())
+    return shortened(_CREDENTIALS.sub(r"\1 ***", str(scrubbed(text))), LONGEST_PROBLEM)
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:
     """The name of the task: that of the data set that it was judged on, or the file's name without
     its extension; else `folkmoot`.
     """
-    settings = run["settings"]
-    places = [settings.get(name) for name in ("validation", "data", "loaded_from")]
-    data = next((place for place in places if isinstance(place, str) and place.strip()), None)
+    data = data_place(run)
     if data is None:
         return FOLKMOOT
     name = Path(data).stem if Path(data).suffix else Path(data).name
     return (name.strip() or FOLKMOOT)[:LONGEST_EXPERIMENT]
+
+
+def data_place(run: Mapping[str, Any]) -> str | None:
+    """The file or data set that a run was judged on; None where no place of it is known."""
+    places = [run["settings"].get(name) for name in ("validation", "data", "loaded_from")]
+    return next((place for place in places if isinstance(place, str) and place.strip()), None)
 
 
 def run_name(run: Mapping[str, Any]) -> str:

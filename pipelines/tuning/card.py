@@ -23,7 +23,8 @@ from ..base.cards import (
 )
 from ..base.journal import read_object
 from ..base.run_files import StudyReport
-from ..evaluation.card import costs_of
+from ..comparison.verdict import B
+from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
@@ -31,33 +32,39 @@ from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
+FOUND = "found"
+"""The folder of the best setting's program where the default, which is better, is handed over."""
 ENDED = {"complete": State.FINISHED, "pruned": State.FINISHED, "failed": State.FAILED}
 COLUMNS = (
     *("trial", "place", "front", "state", "replayed_from"),
     *("questions", "errors", "failed", "setting"),
 )
-PER_QUESTION = {
-    "calls": "calls_per_question",
-    "tokens": "tokens_per_question",
-    "cost": "cost_per_question",
+COSTS = {
+    "calls": ("calls_per_question", 1),
+    "tokens": ("tokens_per_question", 1),
+    "cost": ("cost_per_1000", 1000),
 }
+"""What the store calls an objective that is a cost, and for how many questions it is given."""
 
 
 def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     document = read_object(folder / STUDY) or {}
     settings = document.get("settings") or {}
     space = settings.get("space")
-    card = Card(f"study of {space or 'programs'}", program=space, data=settings.get("data"))
-    card.run, card.begun = partial(dict, run), "best" not in document
+    data = settings.get("validation") or settings.get("data")  # what the scores are about
+    title = f"study of {space or 'programs'}"
+    card = Card(title, program=space, lm=names_of_lms(run), data=data)
+    card.run, card.begun = partial(_judged_on, run), "best" not in document
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
-    if held_out.get("winner"):
-        card.scores = [Score.of(document["objectives"][0], held_out["winner"])]
+    handed_over = "default" if held_out.get("outcome") == B else WINNER
+    if held_out.get(handed_over):
+        card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]
     if held_out.get("difference"):
         card.scores.append(Score.of("difference", held_out["difference"]))
     card.children = [run for run in sorted(folder.glob("validation/*")) if run.is_dir()]
-    if summary := read_object(folder / "validation" / WINNER / SUMMARY):
+    if summary := read_object(folder / "validation" / handed_over / SUMMARY):
         card.costs = costs_of(summary)
     if not card.begun:
         report = StudyReport.of(document)
@@ -70,6 +77,24 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     if (folder / WINNER).is_dir():
         card.next = ask_command(folder, folder / WINNER, run["lms"])
     return card
+
+
+def _judged_on(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The study as a run's manifest describes one: its data are those that the winner is judged
+    on.
+    """
+    settings = run["settings"]
+    if not settings.get("validation_questions"):
+        return dict(run)
+    judged = dict(settings)
+    if settings.get("validation"):  # else they were given in Python, perhaps with a name
+        judged |= {"data": settings["validation"], "split": settings["validation_split"]}
+    return {
+        **run,
+        "data_fingerprint": settings["validation_fingerprint"],
+        "questions": settings["validation_questions"],
+        "settings": judged,
+    }
 
 
 def _sentences(report: StudyReport) -> Iterator[str]:
@@ -141,8 +166,9 @@ def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
         name = f"trial {entry.trial}{state} · {setting_words(setting)}"
         card = Card(name, name=name, kind="trial", state=ENDED[entry.state])
         for goal, score in entry.scores.items():
-            if goal in PER_QUESTION:
-                card.costs[PER_QUESTION[goal]] = score.value
+            if goal in COSTS:
+                shown, questions = COSTS[goal]
+                card.costs[shown] = questions * score.value
             elif goal in goals[:2]:
                 card.scores.append(Score.of(goal, {**score, "n": entry.questions}))
         card.run = partial(dict, {"program": {}, "parameters": setting})
@@ -151,6 +177,7 @@ def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
             "folkmoot.trial": str(entry.trial),
             "folkmoot.trial_state": entry.state,
         }
+        card.times = entry.began, entry.ended
         if entry.training:
             card.tags["folkmoot.network"] = entry.training
         yield card

@@ -36,6 +36,9 @@ def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
     if trial.state == TrialState.FAIL:
         state = "failed" if "failed" in noted else "given back"
     said = {name: noted[name] for name in NOTED if noted.get(name) is not None}
+    for name, moment in (("began", trial.datetime_start), ("ended", trial.datetime_complete)):
+        if moment is not None:
+            said[name] = int(moment.timestamp() * 1000)
     # Whoever gives a trial back says so; a worker that died could not.
     if state == "given back" and "stopped" not in noted:
         said["lost"] = True
@@ -209,7 +212,7 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
     if validation.outcome == A:
         return f"the winner is better than the default {shown}"
     if validation.outcome == B:
-        return f"the winner is worse than the default {shown}: keep the default"
+        return f"the winner is worse than the default {shown}: the default is handed over"
     return f"no gain over the default could be shown {shown}"
 
 

@@ -49,6 +49,10 @@ def test_a_compilation_is_a_run_with_children(
         "after copro · scripted",
         "before copro · scripted",
     ]
+    optimizers = {
+        child.info.run_name.split(" ")[2]: child.data.params.get("optimizer") for child in children
+    }
+    assert optimizers == {"before": None, "after": "copro"}
     candidates = store.load_table(run.info.experiment_id, "candidates.json", [run.info.run_id])
     assert len(candidates) == len((out / "candidates.jsonl").read_text().splitlines()) > 1
     best = candidates[candidates["candidate"] == result.selection["candidate"]].iloc[0]

@@ -15,10 +15,13 @@ from scripted_lm import scripted_lm
 
 import folkmoot as fm
 from folkmoot.modules.agents.exchange import Hear
+from folkmoot.modules.agents.profile import Profile
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.modules.statistics.controls import PARTS, expected_vote, gain_part, half_width
+from folkmoot.pipelines.controls.plan import plan_controls
+from folkmoot.pipelines.controls.request import ControlsRequest
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner
@@ -57,7 +60,8 @@ class Scripted:
 
 def recorded(scripted: Scripted, out: Path, opening: str = "blind", rounds: int = 3) -> Any:
     team = fm.Deliberation(ROLES, "judge", rounds, opening=opening)
-    return fm.evaluate(team, QUESTIONS, lm=scripted.lm, out=out, tracking=False, progress=False)
+    quietly: Any = {"lm": scripted.lm, "tracking": False, "progress": False}
+    return fm.evaluate(team, QUESTIONS, out=out, settings={"data": "riddles"}, **quietly)
 
 
 def controls(run: Any, scripted: Scripted, **more: Any) -> fm.Controls:
@@ -78,6 +82,7 @@ def test_parts_sum_to_the_gain_and_each_arm_is_told_its_own(tmp_path: Path) -> N
     asked, start = {}, before
     for name in ("isolated", "placebo", "stance"):
         arm = fm.load_run(tmp_path / "run/controls/arms" / name)
+        assert arm.summary.run.settings.data == "riddles", "as MLflow names its data set"
         count = sum(row["usage"]["calls"] or 0 for row in arm.rows)
         asked[name] = [heard_in(prompt) for prompt in scripted.prompts[start : start + count]]
         start += count
@@ -131,6 +136,17 @@ def test_the_same_call_asks_nothing_twice_and_arms_can_be_chosen(tmp_path: Path)
         controls(run, scripted, seed=1)
     with pytest.raises(fm.UserError, match="not an LM of"):
         fm.controls(run, lm=scripted_lm(scripted.reply, "openai/other"), tracking=False)
+
+
+def test_an_lm_that_sees_no_instructions_plays_no_other_agents(tmp_path: Path) -> None:
+    """A warning was about the prompt of that arm, which the user had not written."""
+    plain = Profile(layout="plain", answer_form="text")
+    lm = scripted_lm(lambda _: " It seems so.\nAnswer: red", profile=plain)
+    team = fm.Deliberation(ROLES, "majority", 2, opening="blind")
+    run = fm.evaluate(team, QUESTIONS, lm=lm, out=tmp_path, tracking=False, progress=False)
+    plan = plan_controls(ControlsRequest(run, lm=lm, tracking=False))
+    assert "instructions" in plan.missing["one_context"]
+    assert (list(plan.warnings), "one_context" in plan.arms) == ([], False)
 
 
 def test_a_budget_ends_it_and_more_money_goes_on(tmp_path: Path) -> None:

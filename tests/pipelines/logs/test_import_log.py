@@ -110,7 +110,7 @@ def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
     ("row", "said"),
     [
         ({"correct": 0.5}, "line 2: 'correct' is 0.5, neither right nor wrong"),
-        ({"correct": None}, "line 2: 'correct' is missing"),
+        ({"correct": "so so"}, "line 2: 'correct' is 'so so', neither right nor wrong"),
         ({"agent": ""}, "line 2: 'agent' is ''"),
         ({"agent": "a\x1b[2Jb"}, "control characters"),
         ({"question": "other"}, "another text"),
@@ -223,7 +223,9 @@ def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Pa
     assert run.summary.scores["close"]["rate"] is False
     assert [row["correct"] for row in run.rows] == [True, None, None, False, False]
     assert len(found.outcomes.read_text().splitlines()) == 2
-    assert fm.compare(run, run).pairs[0].difference == 0
+    compared = fm.compare(run, run)
+    assert compared.pairs[0].difference == 0
+    assert any("one run, given twice" in note for note in compared.notes)
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
@@ -543,6 +545,7 @@ def test_samples_without_a_score_or_cancelled_are_left_out_and_counted(tmp_path:
 
 
 NAN = float("nan")
+OF_EVERY = {"model_id": "a", "evaluation_name": "e"}
 UNSCORED = {
     "samples_gsm8k.jsonl": [
         {"doc_id": n, "doc": {}, "resps": [["4"]], "filtered_resps": ["4"], "exact_match": right}
@@ -550,7 +553,18 @@ UNSCORED = {
     ],
     "table.jsonl": [
         {"question_id": n, "agent": "a", "answer": "x", "correct": right}
-        for n, right in enumerate([1, NAN, "NaN"])
+        for n, right in enumerate([1, NAN, None])
+    ],
+    "tasks.jsonl": [
+        {"task": n, "agent": "a", "resolved": right} for n, right in enumerate([1, "", None])
+    ],
+    "of every eval ever.jsonl": [
+        {**OF_EVERY, "sample_id": n, "evaluation": {"is_correct": right}}
+        for n, right in enumerate([True, None, NAN])
+    ],
+    "dialogues.jsonl": [
+        {"question_id": n, "run": "a", "turns": [[0, "b", "x"]], "final_correct": right}
+        for n, right in enumerate([True, None, NAN])
     ],
     "results.jsonl": [
         {"promptIdx": 0, "testIdx": n, "provider": "a", "vars": {"question": f"{n}?"},
@@ -558,6 +572,22 @@ UNSCORED = {
         for n, right in enumerate([True, None, NAN])
     ],
 }  # fmt: skip
+
+
+NUMBERS = (
+    ("question_id,agent,answer,correct", "1,a,4,1", "2,a,17,0", "1,b,3,0"),
+    ("task,agent,resolved,trial", "1,a,1,1", "1,a,0,2", "2,a,0,1"),
+    ("instance_id,model,agent,score", "7,0,a,1", "7,0,b,0", "8,0,a,1"),
+)
+
+
+@pytest.mark.parametrize("lines", NUMBERS)
+def test_a_table_of_numbers_alone_has_a_row_an_answer(
+    lines: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    found = fm.import_log(tmp_path / "t.csv")
+    assert (found.answers, found.questions, found.read_as) == (3, 2, [])
 
 
 @pytest.mark.parametrize("name", UNSCORED)
@@ -576,13 +606,33 @@ def test_the_bill_of_a_grader_is_not_the_agents(tmp_path: Path) -> None:
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (20, 4)
 
 
+CACHED = {"input_tokens": 20, "input_tokens_cache_read": 900, "input_tokens_cache_write": 30}
+
+
+@pytest.mark.parametrize(
+    ("total", "asked"),
+    [(955, 950), (960, 950), (25, 20), (None, 20)],
+    ids=["counted apart", "with reasoning apart", "among the others", "unknown"],
+)
+def test_tokens_that_a_cache_held_are_tokens_of_the_prompt(
+    total: int | None, asked: int, tmp_path: Path
+) -> None:
+    used = {"openai/m": {**CACHED, "output_tokens": 5, "total_tokens": total}}
+    (run,) = fm.import_log(
+        inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})
+    ).runs.values()
+    assert run.summary.usage["prompt_tokens"] == asked
+
+
 def test_a_score_is_named_and_the_newest_log_of_a_task_counts(tmp_path: Path) -> None:
     scores = {"exact": {"value": "I", "answer": "B"}, "loose": {"value": "C", "answer": "B"}}
     inspect(tmp_path / "old.json", {"scores": scores}, {"scores": scores})
-    inspect(tmp_path / "new.json", {"scores": scores}, created="2026-02-01")
+    # In UTC it is the later one.
+    inspect(tmp_path / "new.json", {"scores": scores}, created="2026-02-01T01:00:00-09:00")
+    inspect(tmp_path / "other.json", {"scores": {}}, created="2026-02-01T09:00:00+00:00")
     found = fm.import_log(tmp_path, score="loose")
     assert [run.score for run in found.runs.values()] == [1.0]
-    assert found.left_out == {"logs that a newer one of the task replaces": 1}
+    assert found.left_out == {"logs that a newer one of the task replaces": 2}
     with pytest.raises(fm.UserError, match="its scores are exact, loose"):
         fm.import_log(tmp_path, score="length")
 

@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 from cli_helpers import folkmoot, isolate
 from pydantic import BaseModel
@@ -149,6 +151,11 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
 # Answers
 
 
+class Read(BaseModel):
+    answer: str
+    confidence: float = 0.9
+
+
 class Letter(enum.Enum):
     A = "A"
 
@@ -165,8 +172,18 @@ class Letter(enum.Enum):
         (3, "number", "3", "3"),
         (None, "choice", "A", None),
         ("perhaps", "choice", "A", None),
-        (["A"], "choice", "A", None),
         (True, "number", "1", None),
+        (["A"], "choice", "A", "A"),
+        (("A",), "choice", "A", "A"),
+        (b"A", "choice", "A", "A"),
+        (np.str_("A"), "choice", "A", "A"),
+        (np.array(["A"]), "choice", "A", "A"),
+        (np.array(3.0), "number", "3", "3"),
+        (Read(answer="A"), "choice", "A", "A"),
+        (SimpleNamespace(answer="A"), "choice", "A", "A"),
+        (SimpleNamespace(content="A"), "choice", "A", "A"),
+        ({"choices": [{"message": {"content": "A"}}], "usage": {}}, "choice", "A", "A"),
+        (SimpleNamespace(choices=[{"message": {"content": "A"}}]), "choice", "A", "A"),
     ],
 )
 def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str | None) -> None:
@@ -175,6 +192,31 @@ def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str 
     row = next(iter(result.rows))
     assert (row["answer"], row["correct"], row["error"]) == (read, read is not None, None)
     assert result.summary.counts.unreadable == (read is None)
+
+
+async def awaited() -> str:
+    return "A"
+
+
+@pytest.mark.parametrize("kind", ["choice", "number", "span"])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: (letter for letter in "A"), "type generator:"),
+        (lambda: {"answer": awaited()}, "type coroutine, which was not awaited:"),
+        (lambda: object(), "type object:"),  # digits were read in its address
+        (lambda: ValueError("A"), "type ValueError:"),
+        (lambda: print, "type builtin_function_or_method:"),
+        (lambda: np.array([1, 2]), "type ndarray:"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_what_is_no_answer_is_named(make: Callable[[], Any], said: str, kind: str) -> None:
+    gold = {"number": "3"}.get(kind, "A")
+    asked = questions(1, kind=kind, answer=gold, choices=CHOICES if kind == "choice" else None)
+    (row,) = run(lambda question: make(), asked).rows
+    assert (row["answer"], row["correct"]) == (None, False)
+    assert f"returned a value of the {said} return the answer as a text" in row["error"]
 
 
 class City(BaseModel):

@@ -18,6 +18,7 @@ from injection import ATTACKS, TARGET, Attack, susceptibility
 import folkmoot as fm
 from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
+from folkmoot.modules.base.fence import clean
 from folkmoot.modules.environment import Environment, Page
 from folkmoot.modules.environment.corpus import CorpusEnvironment
 from folkmoot.pipelines.plots.dialogues import dialogues_page
@@ -409,11 +410,13 @@ def row(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_report_shows_an_attack_as_text(name: str) -> None:
     text = attack(name).aimed(GOAL)
-    page = dialogues_page([row(text)], text, 1)
+    hidden = "\x00\x1b\u202e"
+    page = dialogues_page([row(f"{hidden}{text}")], f"{text}{hidden}", 1)
     harmless = dialogues_page([row("x" * len(text))], "x", 1)
     for mark in "<>\"'":  # no element or attribute more than without it
         assert page.count(mark) == harmless.count(mark)
-    assert str(markupsafe.escape(text.strip()[:60])) in page
+    assert str(markupsafe.escape(clean(text).strip()[:60])) in page
+    assert not set(hidden).intersection(page)
 
 
 # How often an LM falls for them

@@ -20,6 +20,7 @@ from cli_helpers import free_port
 from dialogue_rows import error_row, row
 from mlflow import MlflowClient, pyfunc
 from mlflow.models import Model
+from wire_server import Server
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
@@ -406,8 +407,36 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
     assert MlflowClient().get_run(str(tracking.run_id)).info.status == "FAILED"
 
 
+SERVERS = {
+    "refuses": ((401, {}, b"Who are you?"), r"^the server answers 401: Who are you\?; set MLFLOW_"),
+    "has nothing": ((404, {}, b"no\x1b[2J\nsuch page"), r": no\[2J such page$"),
+    "fails": ((500, {}, b""), r"^http://127.0.0.1:\d+ cannot be used: too many 500 error resp"),
+    "is off": (b"HTTP/1.1 ", r"^http://127.0.0.1:\d+ cannot be used: Connection aborted\.$"),
+}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_reason_is_what_the_server_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    said, reason = SERVERS[server]
+    with Server(lambda _: said) as running:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", running.origin)
+        badly(here / "out", reason)
+
+
+@pytest.mark.parametrize("address", ["h:port/x", "[::1/x"])
+def test_a_malformed_address_is_refused_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"mysql+pymysql://u:{CANARY}@{address}")
+    with pytest.raises(UserError, match=r"write it as mysql\+pymysql://USER:") as refused:
+        Tracking(Path("out"), KIND)
+    assert CANARY not in str(refused.value)
+
+
 UNUSABLE = (
-    *("no database", "no folder", "a locked database", "an unknown store"),
+    *("no database", "no folder", "a locked database", "an unknown store", "one in memory"),
     *("no server", "no database server"),
 )
 
@@ -422,6 +451,7 @@ def test_a_store_that_cannot_be_used_is_told_soon(
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
         "an unknown store": "nonsense://somewhere",
+        "one in memory": "sqlite://",
         "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{free_port()}/x",
         "no server": f"http://me:{CANARY}@127.0.0.1:{free_port()}",
     }[kind]
@@ -530,3 +560,7 @@ def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServ
     fm.contest(fm.load("bank.jsonl"), field=[fm.SingleAgent("simple")], **quietly)
     own = [run for run in stored("bank") if "mlflow.parentRunId" not in run.data.tags]
     assert [run.data.tags["folkmoot.kind"] for run in own] == ["evaluate", "evaluate", "try"]
+    whole, part, contest = [run.inputs.dataset_inputs[0].dataset for run in own]
+    assert whole.digest == contest.digest != part.digest, "whatever order a contest draws"
+    places = [json.loads(each.source)["data"] for each in (whole, part, contest)]
+    assert places == ["bank.jsonl"] * 3

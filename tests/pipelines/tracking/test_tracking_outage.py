@@ -372,9 +372,11 @@ def test_a_push_that_is_killed_is_completed_by_the_next_one(
     child.start()
     child.join(120)
     assert child.exitcode == -9
-    push(out)
+    assert waiting() == [out]
+    assert pushed()[0] == 0
     push(out)
     check_complete(out, 45, traces=45)
+    assert waiting() == []
 
 
 def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> None:

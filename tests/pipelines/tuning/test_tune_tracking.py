@@ -50,6 +50,11 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
             run = by_number[str(entry.trial)]
             assert run.data.metrics["accuracy"] == entry.value("accuracy")
             assert run.data.params["roles"] == ", ".join(entry.setting["roles"])
+            assert run.data.metrics["calls_per_question"] == entry.value("calls")
+            assert (run.info.start_time, run.info.end_time) == (entry.began, entry.ended)
+    used = [run.inputs.dataset_inputs for run in [parent, *children] if run not in trials]
+    digests = {inputs[0].dataset.digest for inputs in used}
+    assert len(digests) == 1, "a study's data are those that its winner is judged on"
     front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
     assert list(front.dropna(subset=["front"])["trial"]) == [
         entry.trial for entry in study.report.front
