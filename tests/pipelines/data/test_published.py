@@ -192,6 +192,8 @@ READ = (
          {"key": "B", "value": "y"}], "answer_idx": "B"}], "choice", "y", ["x", "y"]),
     Read("mathqa", [{"question": Q, "options": "a ) 1 . 5 , b ) x , y", "correct": "b"}], "choice",
          "x , y", ["1 . 5", "x , y"]),
+    Read("options with numbers", [{"question": Q, "options": "1. x\n2. y", "answer": n}
+         for n in (2, 1)], "choice", "y", ["x", "y"]),
     Read("numbers between semicolons", [{"question": Q, "options": "1.5; 2.5", "answer": "2.5"}],
          "choice", "2.5", ["1.5", "2.5"]),
     Read("options between commas", [{"question": Q, "options": "x, y", "answer": "y"}], "choice",
