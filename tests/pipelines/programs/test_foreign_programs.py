@@ -443,6 +443,19 @@ def test_a_call_that_failed_inside_parallel_is_no_unreadable_answer(
     assert "content filter" in errors[1]
 
 
+class Hasty(fm.Declared):
+    def seat(self) -> None:
+        self.predict = dspy.Predict("question -> answer")
+
+    async def solve(self, task: fm.Task) -> dspy.Prediction:
+        return self.predict(question=task.question)
+
+
+def test_a_protocol_that_does_not_await_a_call_is_told_to(server: ScriptedServer) -> None:
+    [row] = run(Hasty(), questions(1), lm=fm.lm("openai/x", api_base=server.url)).rows
+    assert "await it, as in predictor.acall" in row["error"]
+
+
 class Waiting(dspy.BaseLM):  # type: ignore[misc]
     """An LM of a user's own, which can only be waited for, and says nothing of tokens."""
 
