@@ -108,8 +108,8 @@ class Shapes:
         if all(how == "contains" for how, _ in found):
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
         rest = {name: cell for name, cell in cells.items() if name not in (*named, "assert")}
-        stated = self._named_answer in named
-        return rest | {self._named_answer if stated else "__expected": first}
+        called = next((name for name in named if name == self._named_answer), "__expected")
+        return rest | {called: first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
         """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
