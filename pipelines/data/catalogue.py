@@ -12,6 +12,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import Kind
 from ...signatures.shipped import shipped_yaml
+from .aliases import squeezed
 
 SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 SAMPLES = Path(__file__).parent / "samples"
@@ -93,15 +94,12 @@ def specs() -> tuple[DatasetSpec, ...]:
 
 @cache
 def _by_key() -> Mapping[str, DatasetSpec]:
-    from .aliases import squeezed  # `ARC_Challenge` finds arc-challenge
-
+    # Squeezed, so that `ARC_Challenge` finds arc-challenge.
     return {squeezed(name): spec for spec in specs() for name in (spec.name, *spec.aliases)}
 
 
 def find(name: str) -> DatasetSpec | None:
     """The data set of that name, alias or hub id; None if there is none."""
-    from .aliases import squeezed
-
     return _by_key().get(squeezed(name)) if name else None
 
 

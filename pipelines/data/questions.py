@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 
@@ -22,10 +22,8 @@ from ...modules.reading.answers import golds_of
 from ...modules.reading.question import TASK_FILES, Question, named, with_one_kind
 from ..base.wording import counted
 from . import catalogue
+from .aliases import ColumnNames, naming
 from .sampling import sample
-
-if TYPE_CHECKING:
-    from .aliases import ColumnNames
 
 _MOST_NAMED = 8
 _QUOTES = re.compile(r"['’`]")
@@ -209,8 +207,6 @@ def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
     unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
     if unlabelled:
-        from .aliases import naming
-
         first = f"question {unlabelled[0].id!r}"
         if where := getattr(unlabelled[0], "_where", None):
             first = f"at {where}, {first}"

@@ -29,7 +29,7 @@ from ..pick import picked
 from ..program import SeatTurns, prediction_of
 from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 from .replay import OPENINGS, REPLAYS
-from .tie_breaks import BUILT_IN, chosen, named
+from .tie_breaks import BUILT_IN, chosen, tie_break_named
 
 MAX_AGENTS = 8
 
@@ -237,7 +237,7 @@ class Deliberation(
 
     def check_saved(self) -> None:
         """Raise UserError for a tie-break that nobody could find by its name."""
-        if named(self.tie_break)[1] is None:
+        if tie_break_named(self.tie_break)[1] is None:
             raise UserError(
                 f"the tie-break {self.tie_break} is a function that cannot be imported, and code "
                 "is not saved: put it into a module, or into a package with an entry point "

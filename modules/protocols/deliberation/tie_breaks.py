@@ -132,7 +132,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)
         return Chosen(name, _own(name, tie_break), agents)
-    name, found, more = named(str(tie_break))
+    name, found, more = tie_break_named(str(tie_break))
     if found is None or (more and not found.votes and not found.names_agent):
         raise UserError(
             f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "
@@ -154,7 +154,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
     return Chosen(f"{name}:{more}", found, agents, more)
 
 
-def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
+def tie_break_named(tie_break: str) -> tuple[str, TieBreak | None, str]:
     """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
     # The whole first: `module:function` is a name with a colon of its own.
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
