@@ -234,6 +234,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     if (kind == "choice") != (choices is not None):
         have = "no choices" if choices is None else "choices"
         raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
+    files = _task_files(store, name) if kind == "task" else {}
     if choices is not None and answer is not None:
         answer = _label_of(answer, choices, name)
     elif kind in _READ_AS:
@@ -252,11 +253,10 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
     }
-    if kind == "task":
-        checked |= _task_files(store, name)
-        if checked["context"] is None:  # for programs that answer with a text
-            shown = [f"{path}:\n{text}" for path, text in checked["files"].items()]
-            checked["context"] = shown or None
+    checked |= files
+    if files and checked["context"] is None:  # for programs that answer with a text
+        shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
+        checked["context"] = shown or None
     if len(accepted) > 1:
         checked["accepted"] = accepted
     for key, value in store.items():
