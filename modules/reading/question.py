@@ -176,7 +176,7 @@ def answer_texts(answer: object) -> Any:
     return _text_of_scalar(answer)
 
 
-def named(id_: object) -> str:
+def question_named(id_: object) -> str:
     """The words that name a question in an error."""
     return "the question" if id_ == NAMELESS else f"question {id_!r}"
 
@@ -214,7 +214,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
 def _checked(store: dict[str, Any]) -> dict[str, Any]:
     """The fields in their set order, checked; fields of other names are kept as they are."""
     id_ = require_text(store.get("id"), "a question needs an id")
-    name = named(id_)
+    name = question_named(id_)
     question = require_text(store.get("question"), f"{name} needs its text")
     choices = check_choices(store.get("choices"), name)
     answer, accepted = _accepted(store, name)

@@ -19,7 +19,7 @@ import dspy
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import golds_of
-from ...modules.reading.question import TASK_FILES, Question, named, with_one_kind
+from ...modules.reading.question import TASK_FILES, Question, question_named, with_one_kind
 from ..base.wording import counted
 from . import catalogue
 from .aliases import ColumnNames, naming
@@ -192,7 +192,7 @@ def _plain(held: object) -> object:
 
 def called(question: Question) -> str:
     """The words that name a question in an error: its id, and its row where the id was made."""
-    name = named(question.id)
+    name = question_named(question.id)
     if (row := question.meta.get("row")) is None:
         return name
     return f"{name} (row {row})"

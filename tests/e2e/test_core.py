@@ -48,6 +48,7 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     write(tmp_path / "test.jsonl", *rows[22:])
     (tmp_path / "rows.xlsx").touch()
     (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "state.json").write_text("{}")
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
     fm.StrategyNetwork.untrained(config, lambda texts: np.ones((len(texts), 4), np.float32)).save(
         tmp_path / "trained"
