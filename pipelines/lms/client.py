@@ -24,7 +24,7 @@ from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import (
     Reply,
-    decoded,
+    body_text,
     hiding,
     is_stream,
     not_connected,
@@ -207,7 +207,7 @@ class HttpEndpoint:
                 # An error is not passed on: the caller may still make another attempt.
                 passed = sink if response.status < 300 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
-                return response.status, response.headers, self._hide(decoded(content))
+                return response.status, response.headers, self._hide(body_text(content))
         # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(

@@ -184,7 +184,7 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
     return body
 
 
-def decoded(content: bytes) -> str:
+def body_text(content: bytes) -> str:
     """The text of an answer, which is in the encoding of JSON that it begins with."""
     return content.decode(json.detect_encoding(content), "replace")
 

@@ -22,7 +22,7 @@ from ..base.settings import settings
 from .client import HttpEndpoint
 from .endpoint import (
     Reply,
-    decoded,
+    body_text,
     hiding,
     not_connected,
     origin,
@@ -265,7 +265,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         finally:
             await response.aclose()
         guard.cut_off, guard.answered = False, response.is_success
-        guard.text = decoded(body)
+        guard.text = body_text(bytes(body))
         headers = response.headers.copy()
         # The body is already decoded; httpx would decode it once more by these headers.
         for name in ("content-encoding", "content-length", "transfer-encoding"):
