@@ -179,12 +179,13 @@ class Engine:
 
     async def complete(self, request: Request) -> Response:
         body, rollout = self.payload(request)
+        sample: int | str | None = rollout
         if rollout is None and "folkmoot" not in (request.config.extensions or {}):
             # DSPy leaves out which sample its predictors want, so an equal request wants another
             rollout = ROLLOUTS.get().number(None)
             drawn = body.get("temperature") != 0 and ASKER.get().sample(self.key(body, rollout))
-            rollout = f"{rollout or ''}#{drawn}" if drawn else rollout
-        reply = await on_shared_loop(self._reply, body, rollout)
+            sample = f"{rollout or ''}#{drawn}" if drawn else rollout
+        reply = await on_shared_loop(self._reply, body, sample)
         return Response(
             id=None,
             model=self.model,
