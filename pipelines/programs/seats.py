@@ -25,6 +25,7 @@ from ..lms.named import EVERY as EVERY
 from ..lms.prices import Prices
 from ..lms.store import read_lms
 from .build import Unused
+from .own import own_program
 
 T = TypeVar("T")
 
@@ -57,8 +58,6 @@ def program_given(program: object, inputs: Mapping[str, str] | None = None) -> P
             "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
             ".program"
         )
-    from .own import own_program
-
     if not isinstance(program, Program):
         return own_program(program, inputs)
     if not program.foreign:
