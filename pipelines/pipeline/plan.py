@@ -35,8 +35,9 @@ from ..contest.request import ContestRequest
 from ..data.questions import fingerprint, load_part
 from ..evaluation.check import check_train
 from ..lms.named import EVERY, default_lm
-from ..programs.build import NoParameter, Unused
+from ..programs.build import NoParameter
 from ..programs.resolve import YAML_SUFFIXES, program_of
+from ..programs.seats import Unused
 from ..runs.manifest import made_with
 from ..tracking.context import check_model_name
 from ..tuning.card import KIND as STUDY

@@ -24,8 +24,6 @@ from ..lms.named import EMBEDDED, SETTINGS, check_address, default_lm, lm, repla
 from ..lms.named import EVERY as EVERY
 from ..lms.prices import Prices
 from ..lms.store import read_lms
-from .build import Unused
-from .own import own_program
 
 T = TypeVar("T")
 
@@ -35,6 +33,14 @@ _SETTINGS = (*SETTINGS, *EMBEDDED)
 _SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
+
+
+class Unused(UserError):  # noqa: N818
+    """An option is for the agent or LM `name`, which a program does not have."""
+
+    def __init__(self, said: str, name: str) -> None:
+        super().__init__(said)
+        self.name = name
 
 
 def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:
@@ -58,6 +64,8 @@ def program_given(program: object, inputs: Mapping[str, str] | None = None) -> P
             "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
             ".program"
         )
+    from .own import own_program
+
     if not isinstance(program, Program):
         return own_program(program, inputs)
     if not program.foreign:
