@@ -29,6 +29,8 @@ class CallerPlace(TypedDict):
     mlflow_experiment: str | None
 
 
+CURSOR = "pushed.json"
+"""The name of the cursor file in a run's books."""
 ABOVE = ".."
 """The value of `parent` for a part of a run: the run in a folder above pushes it."""
 NOWHERE = CallerPlace(mlflow_parent_id=None, mlflow_experiment_id=None, mlflow_experiment=None)
