@@ -11,7 +11,7 @@ from dspy.streaming import StatusMessage
 from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
-from ..base.calls import ASKER, ROLLOUTS, asking, metered
+from ..base.calls import ASKER, ROLLOUTS, asking, metered, record_turn
 from ..base.errors import UserError, did_you_mean
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
@@ -190,7 +190,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         if answer is not None and usage.probability is not None:
             details["probability"] = usage.probability
         outputs = self._typed(prediction)
-        return Turn(
+        turn = Turn(
             agent=name,
             round=round,
             answer=answer,
@@ -201,6 +201,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
             details=details,
             outputs=outputs,
         )
+        record_turn(turn)
+        return turn
 
     async def work(
         self,
@@ -214,7 +216,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
             prediction = await self.fill(task, notes=notes)
         outputs = self._typed(prediction)
         text = _argument(outputs)
-        return Turn(self.name, 1, None, text, usage=usage, step=step, outputs=outputs)
+        turn = Turn(self.name, 1, None, text, usage=usage, step=step, outputs=outputs)
+        record_turn(turn)
+        return turn
 
     async def fill(
         self,

@@ -47,6 +47,8 @@ __all__ = [
     "note_transcribed",
     "plus",
     "record_call",
+    "record_failure",
+    "record_turn",
     "refusals",
     "refused",
     "tokens_of",
@@ -148,12 +150,16 @@ class metered:  # noqa: N801
 
     Blocks nest: what an inner block collected is added to the outer one when it ends, also on
     errors. With `each`, `calls` has what each call costs without records and caches, in the order
-    in which the calls end; an outer block with `each` does not get these.
+    in which the calls end, and `turns` what agents said; an outer block with `each` does not get
+    these.
     """
 
     def __init__(self, *, each: bool = False) -> None:
         self.usage, self.each = Usage(), each
         self.calls: list[Usage] = []
+        self.failure: BaseException | None = None
+        """The last call that failed, also where a program went on without it."""
+        self.turns: list[object] = []
 
     def __enter__(self) -> Usage:
         self.outer: metered | None = METER.get()
@@ -164,6 +170,7 @@ class metered:  # noqa: N801
         METER.reset(self._token)
         if self.outer is not None:
             self.outer.usage.add(self.usage)
+            self.outer.failure = self.failure or self.outer.failure
 
 
 async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
@@ -199,10 +206,28 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
     if meter is not None:
         with _ADDING:  # a program's own threads add to the same sum
             meter.usage.add(usage)
+    if (whole := _of_each(meter)) is not None:
+        whole.calls.append(worth or usage)
+
+
+def record_turn(turn: object) -> None:
+    """Keep what an agent said, which would be lost where its program fails later."""
+    if (whole := _of_each(METER.get())) is not None:
+        whole.turns.append(turn)
+
+
+def _of_each(meter: metered | None) -> metered | None:
+    """The innermost meter, from this one on, that keeps each call."""
     while meter is not None and not meter.each:
         meter = meter.outer
+    return meter
+
+
+def record_failure(problem: BaseException) -> None:
+    """Note on the innermost meter that a call failed."""
+    meter: metered | None = METER.get()
     if meter is not None:
-        meter.calls.append(worth or usage)
+        meter.failure = problem
 
 
 @contextmanager

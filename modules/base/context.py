@@ -37,6 +37,13 @@ class Asker:
         self.requests.add(key)
         return new
 
+    def sample(self, key: str) -> int:
+        """How many requests with this key the question made before, of which this is one more."""
+        before = 0
+        while not self.asks_first(f"{key}#{before}"):
+            before += 1
+        return before
+
 
 ROLLOUTS_OF_A_COPY = 10_000  # more than any agent draws samples itself
 

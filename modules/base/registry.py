@@ -8,9 +8,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, distribution, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,16 +42,6 @@ def refuse_from_file(what: str) -> None:
     source: _Source | None = SOURCE.get()
     if source is not None:
         raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
-
-
-@cache
-def version_of(package: str) -> str:
-    """The version of a package, from the head of its metadata, all of which takes 2 ms to parse.
-    Raises PackageNotFoundError.
-    """
-    found = distribution(package)
-    stated = (found.read_text("METADATA") or "").partition("\nVersion: ")[2]
-    return stated.partition("\n")[0].strip() or found.version
 
 
 @lru_cache(maxsize=4)

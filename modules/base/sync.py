@@ -36,7 +36,8 @@ class _SharedLoop:
     call. A forked process, which has no thread but its own, starts another loop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -51,11 +52,15 @@ class _SharedLoop:
                 # A daemon, since Python waits for all other threads before it calls what stops this
                 # one.
                 serve = partial(asyncio.run, self._serve(ready))
-                self._thread = threading.Thread(target=serve, name="folkmoot-loop", daemon=True)
+                self._thread = threading.Thread(target=serve, name=self.name, daemon=True)
                 self._thread.start()
                 self._loop = ready.result()
                 atexit.register(self.stop)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def runs_here(self) -> bool:
+        """Whether the caller is on it."""
+        return self._thread is threading.current_thread()
 
     async def _serve(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
         ready.set_result(asyncio.get_running_loop())
@@ -87,10 +92,14 @@ class finishing:  # noqa: N801
             finishing.left = False
 
 
-_LOOP = _SharedLoop()
+_LOOP = _SharedLoop("folkmoot-loop")
+_PROGRAMS = _SharedLoop("folkmoot-programs")
+"""The loop of coroutines of a user's own, which may block it by a call that waits."""
+
 # A forked child has a copy of the loop and its lock, but not the thread that serves it.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LOOP.__init__)  # type: ignore[misc]
+    for _shared in (_LOOP, _PROGRAMS):
+        os.register_at_fork(after_in_child=partial(_shared.__init__, _shared.name))  # type: ignore[misc]
 
 
 class _Cancelling:
@@ -178,6 +187,64 @@ class _CarriedError(Exception):
         self.error = error
 
 
+async def _carried(function: Callable[..., Awaitable[T]], *args: object, **named: object) -> T:
+    """The result of an async function. What would end the loop comes out as a `_CarriedError`, such
+    as a budget's end.
+    """
+    try:
+        return await function(*args, **named)
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise _CarriedError(error) from error
+
+
+async def _on(
+    loop: _SharedLoop, function: Callable[..., Awaitable[T]], *args: object, **named: object
+) -> T:
+    """The result of an async function on another loop. Cancelling cancels it, and waits until it
+    has ended.
+    """
+    started: Future[None] = Future()
+    ended: Future[None] = Future()
+
+    async def call() -> T:
+        started.set_result(None)
+        try:
+            return await _carried(function, *args, **named)
+        finally:
+            ended.set_result(None)
+
+    future = loop.start(call())
+    try:
+        return await asyncio.shield(asyncio.wrap_future(future))
+    except _CarriedError as carried:
+        raise carried.error from carried.error.__cause__
+    except asyncio.CancelledError:
+        if future.cancel() and started.done():
+            await asyncio.wrap_future(ended)
+        raise
+
+
+async def on_own_loop(function: Callable[..., Awaitable[T]], *args: object, **named: object) -> T:
+    """The result of an async function of a user's, on a loop where it may wait without a turn for
+    others: what it asks an LM, awaited or not, is answered on the shared loop meanwhile.
+    """
+
+    async def alone() -> T:
+        with ends_alone():
+            return await function(*args, **named)
+
+    return await _on(_PROGRAMS, alone)
+
+
+async def on_shared_loop(function: Callable[..., Awaitable[T]], *args: object) -> T:
+    """The result of an async function, which a user's coroutine leaves to the loop that calls
+    share.
+    """
+    return await (_on(_LOOP, function, *args) if _PROGRAMS.runs_here() else function(*args))
+
+
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first,
     and a second one waits no longer.
@@ -192,12 +259,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
         CANCELLING.set(None)  # what is called from here is cancelled by this call itself
         started.set()
         try:
-            return await function(*args)
-        except (Exception, asyncio.CancelledError, GeneratorExit):
-            raise
-        except BaseException as error:
-            # Such as a budget's end: let through, it would end the loop that all calls share.
-            raise _CarriedError(error) from error
+            return await _carried(function, *args)
         finally:
             ended.set()
 
@@ -211,8 +273,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     except _CarriedError as carried:
         if isinstance(carried.error, _Interrupted):
             raise KeyboardInterrupt from carried.error
-        # With its own cause, so that no traceback shows what carried it.
-        raise carried.error from carried.error.__cause__
+        raise carried.error from carried.error.__cause__  # so that no traceback shows what carried
     except BaseException:
         cancelled = future.cancelled()
         if not future.done():

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from .keyed import Keyed
 
+K = TypeVar("K")
 N = TypeVar("N", int, float)
 
 
@@ -145,6 +146,19 @@ def tokens_of(usage: UsageFields) -> int | None:
 
 UNITS = ("cost_usd", "tokens", "calls")
 Bill = TypeVar("Bill")
+
+
+SAME_PRICE = 1.01
+"""Prices whose ratio is at most this are equal."""
+
+
+def cheapest(prices: Mapping[K, float], score: Callable[[K], float]) -> K:
+    """The program to take of those that nothing is shown to beat: the cheapest; of equal prices the
+    one most often right, and of these the first.
+    """
+    most = SAME_PRICE * min(prices.values())
+    alike = [program for program, price in prices.items() if price <= most]
+    return max(alike, key=score)
 
 
 def price_unit(

@@ -15,12 +15,19 @@ from .files import read_regular
 
 MOST_BYTES, MOST_VALUES = 2**24, 100_000
 """The largest YAML file, and the most values in it once its references are followed."""
+ROWS = (".jsonl", ".ndjson", ".csv", ".tsv", ".tab", ".psv", ".parquet", ".xlsx", ".xlsm")
+"""The types of files that hold questions, which are given by mistake where YAML is wanted."""
 
 
 def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
     """The mapping that a YAML file holds. Raises UserError naming file and line, and of anything
     else, `what` it does not hold, with `such` a line.
     """
+    if path.suffix.casefold() in ROWS:
+        raise UserError(
+            f"{path} holds rows, as of questions, and a {what} is wanted here: name a YAML file "
+            f"with a line such as {such!r}, and give the questions as data"
+        )
     try:
         content = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)
     except OSError as problem:

@@ -38,7 +38,8 @@ def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
     Raises UserError for what is not a host, another scheme, and a private address that is not
     listed.
     """
-    name, port = _place(host, 80 if scheme == "http" else 443)
+    usual_port = 80 if scheme == "http" else 443
+    name, port = _place(host, usual_port)
     # Without a port a private host is listed for both schemes.
     if (name, port) in {_place(listed, usual) for listed in private for usual in (443, 80)}:
         return True
@@ -117,22 +118,21 @@ def _place(text: str, default_port: int) -> Place:
     """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for
     others.
     """
-    lowered = text.lower() if isinstance(text, str) else ""
-    form = re.fullmatch(
-        r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", lowered, re.ASCII
+    form = isinstance(text, str) and re.fullmatch(
+        r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", text.lower(), re.ASCII
     )
-    name, port = (form[1] or form[2], int(form[3] or default_port)) if form else ("", 0)
-    if form and form[1]:
-        usable = _is_address(name)
-        name = str(ip_address(name)) if usable else name
-    else:
-        usable = _is_address(name) if _is_literal(name) else _NAME.fullmatch(name) is not None
-    if not usable or not 0 < port < 65536:
-        raise UserError(
-            f"{text!r} is not a host: give a name such as en.wikipedia.org, "
-            "with :PORT if it has its own"
-        )
-    return name, port
+    if form:
+        name, port = form[1] or form[2], int(form[3] or default_port)
+        usable = _NAME.fullmatch(name) is not None
+        if form[1] or _is_literal(name):
+            usable = _is_address(name)
+        if usable and 0 < port < 65536:
+            # An IPv6 address has several spellings.
+            return str(ip_address(name)) if form[1] else name, port
+    raise UserError(
+        f"{text!r} is not a host: give a name such as en.wikipedia.org, "
+        "with :PORT if it has its own"
+    )
 
 
 def _is_address(name: str) -> bool:

@@ -167,11 +167,13 @@ class MediaWiki:
         error = content.get("error")
         if error is None:
             return content
-        code = cut(one_line(str(error.get("code") if isinstance(error, dict) else error)), 60)
+        if not isinstance(error, dict):
+            error = {"code": error}
+        code = cut(one_line(str(error.get("code"))), 60)
         # The codes of internal errors go on with the exception's name.
         if code.startswith(_PASSING):
             raise _PassingError(f"answered with the error {code}", retry_after)
-        info = cut(one_line(str(error.get("info", "") if isinstance(error, dict) else "")), 200)
+        info = cut(one_line(str(error.get("info", ""))), 200)
         raise CallError(f"{self.name} refused the request ({code}: {info})")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
-from ..base.sync import in_thread
+from ..base.sync import in_thread, on_own_loop
 from ..base.together import together
 from .base import MAX_CHARS, Environment, Observation, Page
 
@@ -25,7 +25,7 @@ class FunctionEnvironment(Environment):
     async def fetch(self, title: str) -> Page | None:
         found = await in_thread(self.function, title)
         if inspect.isawaitable(found):
-            found = await found
+            found = await on_own_loop(lambda: found)
         text = found if isinstance(found, str) else "\n".join(map(str, found or ()))
         return Page(title, text, self.source) if text.strip() else None
 

@@ -93,7 +93,7 @@ class WikipediaEnvironment(Environment):
         scheme = scheme or "https"
         private = may_be_private(scheme, name, private_hosts)
         self._client = MediaWiki(
-            f"{scheme}://{name}{path if path.startswith('/') else '/' + path}",
+            f"{scheme}://{name}/{path.removeprefix('/')}",
             private=private,
             user_agent=user_agent or default_user_agent(),
         )
@@ -133,8 +133,9 @@ class WikipediaEnvironment(Environment):
             return []
         # Both at once: whether the name is ambiguous shows only in the answer.
         page, titles = await asyncio.gather(self._page(query), self._search(query, n))
-        listed = await self._listed(page["title"]) if page is not None and page["ambiguous"] else []
-        return list(dict.fromkeys([*listed, *titles]))[:n]
+        if page is not None and page["ambiguous"]:
+            titles = [*await self._listed(page["title"]), *titles]
+        return list(dict.fromkeys(titles))[:n]
 
     async def close(self) -> None:
         """Close connections and cache."""
@@ -182,7 +183,8 @@ class WikipediaEnvironment(Environment):
         """The answer as `read` reads it: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
         place = key_of_texts(self._client.address, key)
-        if self._pages is not None and (kept := self._pages.get(place)) is not None:
+        kept = None if self._pages is None else self._pages.get(place)
+        if kept is not None:
             return json.loads(kept)  # type: ignore[no-any-return]
 
         async def ask() -> T:
@@ -225,9 +227,10 @@ class WikipediaEnvironment(Environment):
 
     def _read_articles(self, answer: dict[str, object]) -> list[tuple[int, str]]:
         """Place and title of the articles that a generator gave; none without a `query`."""
-        pages = self._listed_pages(answer) if "query" in answer else []
-        articles = []
-        for page in pages:
+        articles: list[tuple[int, str]] = []
+        if "query" not in answer:
+            return articles
+        for page in self._listed_pages(answer):
             title, place = page.get("title"), page.get("index", 0)
             if not isinstance(title, str) or not isinstance(place, int):
                 raise self._strange()

@@ -37,6 +37,9 @@ SINGLE_SAMPLE: Mapping[str, object] = {"temperature": 0.5, "top_p": 0.4}
 """The sampling of single answers by default (CaCo-CoT, experiment details)."""
 
 REASONER_PARTS = {"concepts": "concepts", "subquestions": "subquestions", "rationale": "rationale"}
+_NOBODY: tuple[str | None, float] = None, 0.0
+"""The leading answer and its share, where there is no answer."""
+
 EVALUATOR_PARTS = {
     "non_causal": "check",
     "counterfactual": "contradiction",
@@ -60,14 +63,14 @@ def _components(name: str, value: object) -> list[str]:
 def _read(parts: Sequence[str]) -> dict[str, Any]:
     if not any(parts):
         return {}
-    counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
+    form = r"R(?P<reasoners>\d{1,4})(?:E(?P<evaluators>\d{1,4}))?"
+    counts = re.fullmatch(form, parts[0], re.IGNORECASE)
     if len(parts) > 1 or counts is None:
         raise UserError(
             f"{':'.join(parts)!r} is not a number of reasoners and evaluators: "
             "write for example causal:R2E1"
         )
-    named = zip(("reasoners", "evaluators"), counts.groups(), strict=True)
-    return {name: int(count) for name, count in named if count}
+    return {name: int(count) for name, count in counts.groupdict().items() if count}
 
 
 _EVALUATED = When("evaluators", above=0)
@@ -167,19 +170,19 @@ class CausalConsistency(
             solutions = await self._reason(task, depth)
             transcript += solutions
             given = self._ranked(solutions, task, draw)
-            leading = given[0][0] if given else None
+            leading, share = next(iter(given), _NOBODY)
             settled = partial(prediction_of, task, transcript=transcript, rounds=depth)
             if not self.evaluators:
                 return settled(answer=leading, decided_by="vote")
             # Algorithm 1: a majority has to pass one evaluator, and without one each top answer is
             # examined.
-            alone = bool(given) and given[0][1] > self.th0
+            alone = share > self.th0
             most = 1 if alone else self.n
             examined = [answer for answer, _ in given[:most]]
             verdicts = await self._evaluate(task, depth, solutions, examined, draw)
             transcript += verdicts
             upheld = self._ranked(verdicts, task, draw)
-            answer, share = upheld[0] if upheld else (None, 0.0)
+            answer, share = next(iter(upheld), _NOBODY)
             if alone and _same(answer, leading, task):
                 return settled(answer=leading, decided_by="accepted", consensus_round=depth)
             if not alone and share > self.th1:
@@ -207,18 +210,15 @@ class CausalConsistency(
         """For each answer one evaluator's verdict on a solution for it, against a counterfactual
         answer.
         """
+        asked = []
+        in_turn = zip(answers, cycle(self.evaluators))
+        first = (depth - 1) * self.n + 1
         # All is drawn before anybody is asked, so that no order of replies can change it.
-        drawn = []
-        for answer in answers:
+        for number, (answer, evaluator) in enumerate(in_turn, first):
             supporting = [turn for turn in solutions if _same(turn.answer, answer, task)]
             solution = draw.choice(supporting)
-            drawn.append((solution, _counterfactual(task, answer, solutions, draw)))
-        first = (depth - 1) * self.n + 1
-        in_turn = zip(drawn, cycle(self.evaluators))
-        asked = (
-            self._examine(task, depth, evaluator, solution, other, number)
-            for number, ((solution, other), evaluator) in enumerate(in_turn, first)
-        )
+            other = _counterfactual(task, answer, solutions, draw)
+            asked.append(self._examine(task, depth, evaluator, solution, other, number))
         return await together(asked)
 
     async def _examine(
@@ -246,16 +246,19 @@ class CausalConsistency(
     def _demonstrate(self, worked: Worked) -> None:
         for reasoner in self.reasoners:
             reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
-        parts = [field for part, field in REASONER_PARTS.items() if part not in self.without]
+        said = [
+            worked.fields[field]
+            for part, field in REASONER_PARTS.items()
+            if part not in self.without
+        ]
         shown = None if "counterfactual" in self.without else worked.other
-        text = "\n".join(worked.fields[field] for field in parts)
-        notes = _notes(text, worked.answer, shown)
+        notes = _notes("\n".join(said), worked.answer, shown)
         for evaluator in self.evaluators:
             evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
 
     def describe(self) -> Described:
         counts = {"reasoners": len(self.reasoners), "evaluators": len(self.evaluators)}
-        return {**super().describe(), **counts}
+        return super().describe() | counts
 
     def turns(self) -> list[SeatTurns]:
         """In every round one evaluator is asked, or, without a majority, one for each of the top
@@ -284,19 +287,23 @@ def _counterfactual(
     """Another answer: one that a reasoner gave, else another option, else none (the evaluator has
     to).
     """
-    answers_given = [turn.answer for turn in solutions if turn.answer is not None]
-    others = [other for other in answers_given if not _same(other, answer, task)]
-    if not others and task.kind == "choice":
-        others = [label for label in task.choices or () if not _same(label, answer, task)]
-    if not others and task.kind == "boolean":
-        others = ["no" if answer == "yes" else "yes"]
-    return draw.choice(others) if others else None
+    given = [turn.answer for turn in solutions]
+    possible = {"choice": list(task.choices or ()), "boolean": ["yes", "no"]}
+    for answers in (given, possible.get(task.kind, [])):
+        others = [
+            other for other in answers if other is not None and not _same(other, answer, task)
+        ]
+        if others:
+            return draw.choice(others)
+    return None
 
 
 def _key(answer: str, task: Task) -> str:
     """The key that equal answers share: an option's text, as some real questions repeat one."""
-    option = (task.choices or {}).get(answer) if task.kind == "choice" else None
-    return answer_key(answer, task.kind) if option is None else option.strip()
+    choices = task.choices or {}
+    if task.kind == "choice" and answer in choices:
+        return choices[answer].strip()
+    return answer_key(answer, task.kind)
 
 
 def _same(one: str | None, other: str | None, task: Task) -> bool:

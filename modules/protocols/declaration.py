@@ -67,7 +67,9 @@ def no_parts(parts: Sequence[str]) -> dict[str, object]:
 
 def comma_items(parts: Sequence[str]) -> list[str]:
     """The items of the first part of a short spec, which commas divide."""
-    return [item.strip() for item in parts[0].split(",")] if parts and parts[0] else []
+    if not any(parts[:1]):
+        return []
+    return [item.strip() for item in parts[0].split(",")]
 
 
 def known_names(
@@ -80,11 +82,12 @@ def known_names(
     """
     if not isinstance(value, Sequence):
         raise UserError(f"{parameter} is {value!r}: {advice}")
-    names, choices = [value] if isinstance(value, str) else list(value), list(allowed)
-    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
-    # "a,b" is surely meant as two names, but elsewhere a comma may be part of one.
-    if len(parts) > 1 and all(part in choices for part in parts):
-        raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
+    names, choices = list(value), list(allowed)
+    if isinstance(value, str):
+        names, parts = [value], comma_items([value])
+        # "a,b" is surely meant as two names, but elsewhere a comma may be part of one.
+        if len(parts) > 1 and {*parts} <= {*choices}:
+            raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
     for name in names:
         if name not in choices:  # a list finds a value that has no hash, too
             raise UserError(

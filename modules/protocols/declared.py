@@ -49,6 +49,8 @@ WORDING: Space = {
 """What can be tuned in most of our own protocols, behind their settings."""
 
 _WORDS_ONLY: Space = {"prompt_layout": LAYOUT}
+_OF_DSPY = ("history", "callbacks")
+"""What DSPy keeps on a module."""
 _SAID_OTHERWISE = ("own_roles", "environment", "retrieval", "max_queries", "lm")
 
 
@@ -71,15 +73,17 @@ class Setting(NamedTuple):
         """How a study varies it, if at all."""
         for mark in self.marks:
             # Optuna's own are known by what they can do: to import it takes long.
-            drawn = isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr")
-            parameter = Parameter(mark) if drawn else mark
-            if isinstance(parameter, Parameter):
-                usual = parameter.default is None and Said.CHANGED in self.marks
-                return replace(parameter, default=self.default) if usual else parameter
+            if isinstance(mark, Declaration) or hasattr(mark, "to_internal_repr"):
+                mark = Parameter(mark)
+            if isinstance(mark, Parameter):
+                if mark.default is None and Said.CHANGED in self.marks:
+                    return replace(mark, default=self.default)
+                return mark
         return None
 
     def read(self, part: str) -> object:
         """A part of a short spec as the annotation has it. Raises UserError for another."""
+        # Of `Sequence[str] | None`, one part of the type is the list.
         kinds = [get_origin(kind) or kind for kind in (self.kind, *get_args(self.kind))]
         if Sequence in kinds or list in kinds:
             return comma_items([part])
@@ -108,7 +112,8 @@ class Declared(Program):
     For type checkers, write the method as `__init__`, without a call of its base's, and end it in
     `**shared: Unpack[Shared]`.
 
-    Raises UserError for a setting that it does not have, and one that is missing.
+    Raises UserError for a setting that it does not have, one that is missing, and a name that every
+    program uses itself.
     """
 
     settings: ClassVar[Sequence[Setting]] = ()
@@ -129,9 +134,18 @@ class Declared(Program):
             return  # a user's variant of a protocol, which is described as that and its class
         if seat := vars(cls).get("__init__") or getattr(cls, "seat", None):
             cls.settings = _settings_of(seat)
+            for setting in cls.settings:
+                if setting.name in _OF_DSPY or callable(getattr(Declared, setting.name, None)):
+                    raise UserError(
+                        f"{cls.__name__} has a setting {setting.name!r}, which every program has "
+                        "as a part of its own: give it another name"
+                    )
             cls.__init__ = _constructor(seat, cls.settings)  # type: ignore[method-assign]
-        varied = {setting.name: setting.tuned() for setting in cls.settings}
-        tuned = {name: how for name, how in varied.items() if how is not None} | dict(space)
+        tuned: dict[str, Parameter] = {}
+        for setting in cls.settings:
+            if (parameter := setting.tuned()) is not None:
+                tuned[setting.name] = parameter
+        tuned |= space
         ordered = {drawn: tuned[drawn] for drawn in (*order, *tuned)}
         name = name or cls.__name__.lower()
         facts = {"example": name, "read": partial(_read, cls.settings), **facts}
@@ -189,7 +203,7 @@ def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:
 
 def _settings_of(seat: Callable[..., None]) -> list[Setting]:
     hints, kinds = get_type_hints(seat, include_extras=True), get_type_hints(seat)
-    _self, *parameters = inspect.signature(seat).parameters.values()
+    _self, *parameters = _taken(seat)
     return [
         Setting(
             parameter.name,
@@ -198,8 +212,13 @@ def _settings_of(seat: Callable[..., None]) -> list[Setting]:
             get_args(hints.get(parameter.name))[1:],
         )
         for parameter in parameters
-        if parameter.kind is not parameter.VAR_KEYWORD
     ]
+
+
+def _taken(seat: Callable[..., None]) -> list[inspect.Parameter]:
+    """The parameters of `seat`, the program first, without the `**shared` of type checkers."""
+    parameters = inspect.signature(seat).parameters.values()
+    return [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 
 
 def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object]:
@@ -210,10 +229,7 @@ def _read(settings: Sequence[Setting], parts: Sequence[str]) -> dict[str, object
 
 def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
     """The constructor around `seat`, whose signature shows all that such a program takes."""
-    parameters = inspect.signature(seat).parameters.values()
-    own = inspect.Signature(
-        [parameter for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
-    )
+    own = inspect.Signature(_taken(seat))
 
     def built(
         self: Declared,
@@ -224,6 +240,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
         prompts: Mapping[str, str] | str | Path | None = None,
         **named: Any,
     ) -> None:
+        # That of `Declared` itself is there for a class without `seat`, and raises.
         super(Declared, self).__init__()
         try:
             bound = own.bind(self, *given, **named)
@@ -271,5 +288,6 @@ def _check_settings(program: Declared, settings: Iterable[str]) -> None:
 
 def _modules(value: object) -> list[dspy.Module]:
     """The module that a value is, or those that it holds."""
-    parts = value if isinstance(value, list | tuple) else [value]
-    return [part for part in parts if isinstance(part, dspy.Module)]
+    if not isinstance(value, list | tuple):
+        value = [value]
+    return [part for part in value if isinstance(part, dspy.Module)]

@@ -158,12 +158,13 @@ class Ensemble(
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        turns = [
-            (seat, self.samples * fewest, self.samples * most)
-            for member in self.members
-            for seat, fewest, most in member.turns()
-        ]
-        return turns if self.picker is None else [*turns, (self.picker, 0, 2)]
+        turns: list[SeatTurns] = []
+        for program in self.members:
+            for seat, fewest, most in program.turns():
+                turns.append((seat, self.samples * fewest, self.samples * most))
+        if self.picker is not None:
+            turns.append((self.picker, 0, 2))
+        return turns
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.lacks_weights:
@@ -171,14 +172,13 @@ class Ensemble(
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training "
                 "questions"
             )
-        asked = await those_who_answer(
-            with_usage(_sample(member, task, number))
-            for member in self.members
-            for number in range(self.samples)
-        )
+        names, samples = [], []
+        for name, program in zip(self.names, self.members, strict=True):
+            for number in range(self.samples):
+                names.append(name)
+                samples.append(with_usage(_sample(program, task, number)))
         # A name for each ballot: a report counts the answers by the names of turns.
-        names = distinct([name for name in self.names for _ in range(self.samples)])
-        turns = [_turn(name, outcome) for name, outcome in zip(names, asked, strict=True)]
+        turns = list(map(_turn, distinct(names), await those_who_answer(samples)))
         if self.picker is not None:
             return await self._picked(task, turns, self.picker)
         ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]
@@ -205,6 +205,7 @@ class Ensemble(
         members.
         """
         self.weights = member_weights(self.names, rows)
+        # Whoever fits weights wants them to count.
         if not self.weighs:
             self.vote = "weighted"
         return self.weights
@@ -243,6 +244,7 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
         return Turn(name, 1, prediction.answer, "", usage=usage)
     last = TurnFields.of(prediction.transcript[-1])
     details = TurnDetails()
+    # The probability of another answer says nothing of this one.
     if last.probability is not None and last.answer == prediction.answer:
         details["probability"] = last.probability
     return Turn(name, 1, prediction.answer, str(last.text), usage=usage, details=details)

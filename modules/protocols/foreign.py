@@ -9,10 +9,12 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from types import FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
@@ -26,17 +28,17 @@ from pydantic import BaseModel, TypeAdapter
 from ..agents.dspy_lm import can_be_awaited
 from ..agents.seat import Seat
 from ..agents.transcript import Turn
-from ..base.calls import ASKER, CARRIED, metered
+from ..base.calls import ASKER, CARRIED, bound, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
-from ..base.sync import ends_alone, in_thread, run_sync
+from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
-from .program import Program, SeatTurns, distinct
+from .program import Program, SeatTurns, by_name
 from .saved import check_kept, check_no_pickle, predictors_of
 
 STATE = "state.json"
@@ -63,6 +65,7 @@ _LIBRARIES = ("dspy", "folkmoot")
 _UNSAID = frozenset(
     ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
 )
+_JSON = (Mapping, Sequence, Set, BaseModel)
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -92,9 +95,11 @@ class Field:
         wanted = [kind for kind in get_args(self.annotation) if kind is not type(None)]
         if get_origin(self.annotation) in (Union, UnionType) and len(wanted) == 1:
             return Field(self.needed, wanted[0]).fitted(value)
-        if self.annotation is str and isinstance(value, Mapping):
+        # An annotation that could not be resolved is still a text.
+        is_text = self.annotation in (str, "str")
+        if is_text and isinstance(value, Mapping):
             return choice_lines(value)
-        if self.annotation is str and isinstance(value, list):
+        if is_text and isinstance(value, list):
             return "\n\n".join(map(str, value))
         if list in (self.annotation, get_origin(self.annotation)):
             if isinstance(value, str):
@@ -115,8 +120,9 @@ class Foreign(Program):
     whose one parameter is annotated `str`, gets fields as a module does.
 
     The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
-    it is the field `answer`, or the one field that there is beside DSPy's reasoning. It is then
-    read as the kind of question asks for, and None where that cannot be done.
+    it is the field `answer`, or the one field that there is beside DSPy's reasoning; of an object
+    its attribute `answer`; of an LM's reply its text. It is then read as the kind of question asks
+    for, and None where that cannot be done. What is none of these makes an error row.
 
     Args:
         module: the user's module or callable.
@@ -146,26 +152,25 @@ class Foreign(Program):
         return self.module
 
     def describe(self) -> Described:
-        return {
-            "program": self.protocol.name,
-            "class": self.own_name,
-            "code": _code(self.module),
-            **({"inputs": self.inputs} if self.inputs else {}),
-            **({} if self.adapter is None else {"adapter": type(self.adapter).__name__}),
-            **({"spec": self.spec} if self.spec else {}),
-        }
+        described: Described = {"program": self.protocol.name, "class": self.own_name}
+        described["code"] = _code(self.module)
+        if self.inputs:
+            described["inputs"] = self.inputs
+        if self.adapter is not None:
+            described["adapter"] = type(self.adapter).__name__
+        if self.spec:
+            described["spec"] = self.spec
+        return described
 
     def seats(self) -> dict[str, Any]:
         """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
-        inner: list[Any] = [seat for _, seat in self.parts(Seat)]
-        seated = {id(seat.predict) for seat in inner}
-        own = [
-            PredictorSeat(name.removeprefix("module").lstrip(".") or "predict", predictor)
-            for name, predictor in predictors_of(self).items()
-            if id(predictor) not in seated
-        ]
-        every = [*inner, *own]
-        return dict(zip(distinct([seat.name for seat in every]), every, strict=True))
+        seats: list[Any] = [seat for _, seat in self.parts(Seat)]
+        seated = {id(seat.predict) for seat in seats}
+        for name, predictor in predictors_of(self).items():
+            if id(predictor) not in seated:
+                name = name.removeprefix("module").lstrip(".") or "predict"
+                seats.append(PredictorSeat(name, predictor))
+        return by_name(seats)
 
     def turns(self) -> list[SeatTurns]:
         """The number of turns is not known before it has run."""
@@ -271,9 +276,9 @@ class Foreign(Program):
         }
         last = list(predictors_of(self).values())[-1].signature.output_fields
         # Its answer may have any name; an optimizer learns from the gold under that one.
-        names = [name for name in last if name not in THOUGHTS]
+        names = last.keys() - THOUGHTS
         if "answer" not in names and len(names) == 1:
-            shown[names[0]] = question.answer
+            shown[names.pop()] = question.answer
         taken = {self.inputs.get(name, name) for name in fields}
         others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
@@ -287,17 +292,15 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
+        asked["choices"] = asked["choices"] or None
         self._miss_options(asked["choices"])
-        held = {"files": ASKER.get().files} if asked["kind"] == "task" else {}
-        question = Question(
-            {"meta": {}, **asked, **held, "choices": asked["choices"] or None},
-            id=ASKER.get().question or "asked",
-        )
+        if asked["kind"] == "task":
+            asked["files"] = ASKER.get().files
+        question = Question(asked, id=ASKER.get().question or "asked", meta={})
         if self.fields is None:
             return await self.answer(question)
-        return await self._predict(
-            question, [], self._arguments({**fields, **self._values(question)})
-        )
+        values = fields | self._values(question)
+        return await self._predict(question, [], self._arguments(values))
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))
@@ -308,36 +311,51 @@ class Foreign(Program):
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
         trace = [] if dspy.settings.trace is None else dspy.settings.trace
         typed = None
-        with dspy.context(adapter=self.adapter, trace=trace), metered() as usage:
+        meter, asker = metered(), ASKER.get()
+        if asker.requests is None:  # while it is compiled: equal requests of one call are counted
+            asker = replace(asker, requests=set())
+        with (
+            dspy.context(adapter=self.adapter, trace=trace),
+            bound(ASKER, asker),
+            meter as usage,
+        ):
             try:
                 returned, turns = await self._asked(*arguments, **fields)
                 decided = _answer_in(returned, self._name)
+                # as `dspy.Parallel` returns it for what failed: the question did, too
+                if decided is None and meter.failure is not None:
+                    raise meter.failure
                 text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
-                if text is None and question.kind in ("span", "open"):
-                    answer, typed = _as_json(decided), decided
-                if not turns and answer is not None and (sure := _probability(decided)) is not None:
+                if question.kind in ("span", "open") and (listed := _as_json(decided)) is not None:
+                    answer, typed = listed, decided
+                nothing = decided is None or (isinstance(decided, _JSON) and not decided)
+                if text is None and answer is None and not nothing:
+                    raise _no_answer(decided, self._name)
+                sure = _probability(decided)
+                if not turns and answer is not None and sure is not None:
                     turn = Turn(self._name, 1, answer, "", details=TurnDetails(probability=sure))
                     turns = [turn.to_dict()]
             except AdapterParseError as problem:
                 # The LM returned something, but no field of the type: an unreadable answer.
                 returned, text, answer, turns = None, problem.lm_response, None, []
-        several = isinstance(returned, dspy.Example | dspy.Prediction | Mapping)
-        held = {str(name): value for name, value in returned.items()} if several else {}
-        return dspy.Prediction(
-            **{
-                **held,
-                "answer": answer,
-                "decided_by": None,
-                "rounds": 0,
-                "consensus_round": None,
-                "kind": question.kind,
-                "transcript": turns,
-                "usage": usage.to_dict(),
-                **({"raw": text} if answer is None and text is not None else {}),
-                **({"answer_typed": typed} if answer is not None and typed is not None else {}),
-            }
-        )
+        held: dict[str, Any] = {}
+        if isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
+            held = {str(name): value for name, value in returned.items()}
+        held |= {
+            "answer": answer,
+            "decided_by": None,
+            "rounds": 0,
+            "consensus_round": None,
+            "kind": question.kind,
+            "transcript": turns,
+            "usage": usage.to_dict(),
+        }
+        if answer is None and text is not None:
+            held["raw"] = text
+        if answer is not None and typed is not None:
+            held["answer_typed"] = typed
+        return dspy.Prediction(**held)
 
     async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         """The result of the program, and its turns, which are unknown here."""
@@ -348,12 +366,14 @@ class Foreign(Program):
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             is_module = isinstance(self.module, dspy.Module)
             if self._async and not is_module:
-                return await self.module(*args, **fields)
+                return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
-                return await self.module.acall(*args, **fields)
+                return await on_own_loop(self.module.acall, *args, **fields)
             # It may be a function that returns a coroutine without being one.
             returned = await self._in_thread(*args, **fields)
-            return await returned if inspect.isawaitable(returned) else returned
+            if inspect.isawaitable(returned):
+                return await on_own_loop(lambda: returned)
+            return returned
 
     async def _in_thread(self, *args: Any, **fields: Any) -> Any:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.
@@ -436,7 +456,7 @@ def without_lms(state: Any) -> Any:
         return state
     # The state of a predictor; all else is a mapping of names to such states.
     if "signature" in state and "demos" in state:
-        return {**state, "lm": None, "traces": [], "train": []}
+        return dict(state) | {"lm": None, "traces": [], "train": []}
     return {name: without_lms(part) for name, part in state.items()}
 
 
@@ -461,37 +481,34 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     question.
     """
     own = isinstance(module, dspy.Module)
+    if isinstance(module, dspy.BestOfN | dspy.Refine):  # which pass on what they are given
+        return _fields(module.module, inputs)
     call = module
     if own:
-        call = _method(module, "aforward" if _runs_async(module) else "forward")
+        way = "aforward" if _runs_async(module) else "forward"
+        call = _method(module, way)
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
         return None
-    named = {
-        parameter.name: parameter
-        for parameter in parameters
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and parameter.name not in (ENDPOINT, FOLDER)
-    }
-    needed = [name for name, taken in named.items() if taken.default is taken.empty]
+    fields: dict[str, Field] = {}
+    for taken in parameters:
+        by_keyword = taken.kind in (taken.POSITIONAL_OR_KEYWORD, taken.KEYWORD_ONLY)
+        if by_keyword and taken.name not in (ENDPOINT, FOLDER):
+            fields[taken.name] = Field(taken.default is taken.empty, taken.annotation)
+    needed = [field for field in fields.values() if field.needed]
     # A function of one parameter gets the whole question, unless it says that it takes a text.
     if not own and not inputs and len(needed) < 2:
         if not parameters:
             raise UserError(
                 f"{_called(module)} takes no question: give it a parameter for the fm.Question"
             )
-        if not needed or named[needed[0]].annotation is not str:
+        if not needed or needed[0].annotation is not str:
             return None
-    # An annotation that could not be resolved is still a text.
-    fields = {
-        name: Field(
-            taken.default is taken.empty, str if taken.annotation == "str" else taken.annotation
-        )
-        for name, taken in named.items()
-    }
     if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters):
-        if needed or (signature := _signature(module)) is None:
+        # Where `forward` names fields that it needs, the signature says nothing of the others.
+        signature = None if needed else _signature(module)
+        if signature is None:
             fields |= {name: Field(True, Any) for name in inputs if name not in fields}
         else:
             # What its one predictor needs, a module of the user's own may find itself.
@@ -543,8 +560,11 @@ def _signature(module: Any) -> Any:
     own = getattr(module, "signature", None)
     if isinstance(own, type) and issubclass(own, dspy.Signature):
         return own
-    predictors = list(predictors_of(module).values()) if isinstance(module, dspy.Module) else []
-    return predictors[0].signature if len(predictors) == 1 else None
+    if isinstance(module, dspy.Module):
+        predictors = list(predictors_of(module).values())
+        if len(predictors) == 1:
+            return predictors[0].signature
+    return None
 
 
 def _called(module: Any) -> str:
@@ -566,13 +586,13 @@ def _runs_async(module: Any) -> bool:
 
 def _answer_in(returned: Any, name: str) -> Any:
     """The answer in what a program returned. Raises UserError where several fields may be it."""
-    if isinstance(returned, BaseModel) and hasattr(returned, "answer"):
-        return returned.answer
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
-        return returned
+        return getattr(returned, "answer", _passed_on(returned))
     values = dict(returned.items())
     if "answer" in values:
         return values["answer"]
+    if (reply := _passed_on(returned)) is not returned:
+        return reply
     fields = [field for field in values if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
@@ -582,20 +602,55 @@ def _answer_in(returned: Any, name: str) -> Any:
     return values[fields[0]]
 
 
+def _passed_on(returned: Any) -> Any:
+    """The text in an LM's reply that a program passes on as it came: a completion, a response or a
+    message. All else is returned unchanged.
+    """
+
+    def held(thing: Any, name: str) -> Any:
+        return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+
+    choices = held(returned, "choices")
+    message = held(choices[0], "message") if choices and isinstance(choices, list) else returned
+    for text in (held(returned, "output_text"), held(message, "content")):
+        if isinstance(text, str):
+            return text
+    return returned
+
+
 def _text(value: Any) -> str | None:
     """An answer as text, to be read; None for what is no single value."""
     if isinstance(value, Enum | Choice | Noul):
         value = value.value
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, list | tuple | Set) and len(value) == 1:
+        (value,) = value
+    if callable(item := getattr(value, "item", None)):  # of an array or tensor of one number
+        with suppress(ValueError, RuntimeError):
+            value = item()
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, Mapping | Sequence | Set | bytes | BaseModel | dspy.Example):
+    # The text of an object that has none of its own is its address, in which digits are read.
+    own_text = type(value).__str__ is not object.__str__ or isinstance(value, Number)
+    if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
         return None
     return str(value)
 
 
+def _no_answer(value: Any, name: str) -> UserError:
+    """What to say of a value that is no answer."""
+    kind = type(value).__name__
+    more = ", which was not awaited" if inspect.isawaitable(value) else ""
+    return UserError(
+        f"{name} returned a value of the type {kind}{more}: return the answer as a text, a number "
+        "or a truth value, or in a field `answer`"
+    )
+
+
 def _as_json(value: Any) -> str | None:
     """A list or an object as JSON; None where it is empty, or cannot be written so."""
-    if not value or isinstance(value, bytes):
+    if isinstance(value, str | bytes) or not isinstance(value, _JSON) or not value:
         return None
     try:
         return TypeAdapter(Any).dump_json(value).decode()
@@ -634,17 +689,17 @@ def _said_of(thing: Any) -> Any:
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
         return [source_of(thing), *map(_setting, values_held_by(thing))]
-    if isinstance(thing, Program) or (
-        isinstance(thing, dspy.Module) and hasattr(thing, "describe")
-    ):
-        return thing.describe()
     kind = type(thing)
+    # a module of a user's own may mean anything by this name
+    if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
+        return thing.describe()
     settings = {
         name: _setting(value)
         for name, value in getattr(thing, "__dict__", {}).items()
         if not name.startswith("_") and name not in _UNSAID
     }
-    return [kind.__qualname__, None if _of_library(kind) else source_of(kind), settings]
+    source = None if _of_library(kind) else source_of(kind)
+    return [kind.__qualname__, source, settings]
 
 
 def _of_library(kind: type) -> bool:

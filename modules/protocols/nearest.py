@@ -58,11 +58,10 @@ class NearestDemos(Program):
         self.pool = _Pool(Shown(*shown) for shown in pool)
 
     def describe(self) -> Described:
-        pool = [
-            [shown.question, {name: dict(demo) for name, demo in shown.demos.items()}]
-            for shown in self.pool
-        ]
-        return {**self.named(), "of": self.program.describe(), "k": self.k, "pool": pool}
+        pool = []
+        for question, demos in self.pool:
+            pool.append([question, {name: dict(demo) for name, demo in demos.items()}])
+        return self.named() | {"of": self.program.describe(), "k": self.k, "pool": pool}
 
     def turns(self) -> list[SeatTurns]:
         return self.program.turns()
@@ -78,9 +77,10 @@ class NearestDemos(Program):
         # A copy for this question: others are answered at the same time, with other demonstrations.
         shown: Program = self.program.deepcopy()
         for name, predictor in shown.named_predictors():
-            own = [solved.demos[name] for solved in reversed(near) if name in solved.demos]
-            if own:
-                predictor.demos = [dspy.Example(**fields) for fields in own]
+            # The likest last, where an LM reads it just before the question.
+            likest = [solved.demos[name] for solved in reversed(near) if name in solved.demos]
+            if likest:
+                predictor.demos = list(map(dspy.Example, map(dict, likest)))
         return await shown.solve(task)
 
 
@@ -95,10 +95,9 @@ class _Pool(tuple[Shown, ...]):
         import bm25s  # brings half of SciPy
 
         numbers: dict[str, int] = {}
-        rows = [
-            [numbers.setdefault(word, len(numbers)) for word in _words(shown.question)]
-            for shown in self
-        ]
+        rows = []
+        for shown in self:
+            rows.append([numbers.setdefault(w, len(numbers)) for w in _words(shown.question)])
         index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
         index.index((rows, numbers), show_progress=False)
         return index, numbers
@@ -107,8 +106,10 @@ class _Pool(tuple[Shown, ...]):
         """The k likest, the likest first."""
         index, numbers = self._index
         numbers_of = [numbers[word] for word in _words(question) if word in numbers]
-        alike = index.get_scores_from_ids(numbers_of) if numbers_of else np.zeros(len(self))
-        order = (self[int(place)] for place in np.argsort(-alike, kind="stable"))
+        alike = np.zeros(len(self))
+        if numbers_of:
+            alike = index.get_scores_from_ids(numbers_of)
+        order = map(self.__getitem__, np.argsort(-alike, kind="stable").tolist())
         return [shown for shown in order if shown.question != question][:k]
 
 

@@ -34,13 +34,14 @@ async def picked(
         return None
     # In the order of the members, a liking for the first place would always favour the same one.
     random.Random(f"{seed} {task.key}").shuffle(shown)
-    notes: list[dict[str, Any]] = []
+    notes = []
     for number, turn in enumerate(shown, start=1):
-        note = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
+        note: dict[str, Any] = {"title": f"candidate {number}", "most": MOST_SHOWN // len(shown)}
         if task.kind == "task":  # whose answer is all the work
-            notes.append({**note, "text": str(turn.answer)})
+            note["text"] = str(turn.answer)
         else:
-            notes.append({**note, "text": turn.text or str(turn.answer), "answer": turn.answer})
+            note |= {"text": turn.text or str(turn.answer), "answer": turn.answer}
+        notes.append(note)
     names = f"the candidates are 1 to {len(shown)}: give the number of one, alone"
     with metered() as usage:
         said = await picker.fill(task, notes=notes)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar
 
 import dspy
@@ -117,9 +117,11 @@ class Program(dspy.Module):  # type: ignore[misc]
         task = Task.of(question, choices, context, kind)
         self._miss_options(task.choices)
         check_passage(task.context or "", "the question")
+        # A run knows the question's id; a call without a run goes by the question's words.
         asked = ASKER.get().question or task.key
         adapter = _ADAPTERS[self.prompt_layout == ROLE_FIRST, self.verbatim]
         lm = self.lm_of_its_own()
+        # None would hide the LM that DSPy is set to.
         own = {} if lm is None else {"lm": lm}
         with (
             dspy.context(adapter=adapter, warn_on_type_mismatch=False, **own),
@@ -129,7 +131,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             prediction = await self.solve(task)
         # as an attribute, DSPy would look at every name of the class
         prediction["usage"] = usage.to_dict()
-        prediction["transcript"] = [TurnFields.of(turn) for turn in prediction["transcript"]]
+        prediction["transcript"] = list(map(TurnFields.of, prediction["transcript"]))
         # The answer stands last, where `dspy.majority` looks for it.
         answer = prediction["answer"]
         del prediction["answer"]
@@ -180,16 +182,23 @@ class Program(dspy.Module):  # type: ignore[misc]
         the user's own roles.
         """
         kind = type(self)
-        inherited = "protocol" not in vars(kind)
-        own = {"class": f"{kind.__module__}:{kind.__qualname__}"} if inherited else {}
-        roles = {name: role.describe() for name, role in self.own_roles.items()}
-        more = {"own_roles": roles} if roles else {}
-        return {"program": self.protocol.name, **own, **self.wording(), **more}
+        described: dict[str, Any] = {"program": self.protocol.name}
+        if "protocol" not in vars(kind):
+            described["class"] = f"{kind.__module__}:{kind.__qualname__}"
+        described |= self.wording()
+        if self.own_roles:
+            roles = {name: role.describe() for name, role in self.own_roles.items()}
+            described["own_roles"] = roles
+        return described
 
     def wording(self) -> dict[str, Any]:
         """The arguments of `word`, as constructor parameters."""
-        layout = {} if self.prompt_layout == ROLE_LAST else {"prompt_layout": self.prompt_layout}
-        return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
+        wording: dict[str, Any] = {}
+        if self.prompt_layout != ROLE_LAST:
+            wording["prompt_layout"] = self.prompt_layout
+        if self.prompts:
+            wording["prompts"] = dict(self.prompts)
+        return wording
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """The protocol's figures about its evaluated rows."""
@@ -218,9 +227,20 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …."""
-        seats = [seat for _, seat in self.parts(Seat)]
-        return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
+        """Every agent by name; equal names become `NAME.0`, `NAME.1`, …. Then the models with an LM
+        of their own that metered parts ask for.
+        """
+        named = by_name([seat for _, seat in self.parts(Seat)])
+        for part in self.metered_parts:
+            named |= part.models
+        return named
+
+    @property
+    def metered_parts(self) -> list[Any]:
+        """The metered programs that it consists of, perhaps itself: they name models by which each
+        may get another LM.
+        """
+        return [part for _, part in self.parts(Program) if part.metered]
 
     def parts(self, kind: type[T]) -> list[tuple[str, T]]:
         """Its own modules of that kind by name: not those of the candidates that an optimizer hangs
@@ -286,9 +306,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         if prompt_layout is not None:
             checked_among("prompt layout", prompt_layout, LAYOUTS)
         instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
-        worded_before = {
-            id(seat) for part in parts if part.verbatim for seat in part.seats().values()
-        }
+        worded_before = set[int]()
+        for part in parts:
+            if part.verbatim:
+                worded_before.update(map(id, part.seats().values()))
         used = set()
         for key, seat in self.seats().items():
             signature, name = seat.predict.signature, meant_for(key, instructions)
@@ -314,6 +335,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""
+        # Ties that are computed, as an ensemble's are, follow the seed themselves.
         own = self.__dict__
         ties = own.get("ties")
         if "seed" in own:
@@ -323,7 +345,16 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def with_seats(self, names: Iterable[str]) -> Program:
         """The program with seats of these names, as far as it can have them: itself, or a copy."""
-        return self
+        models = [name for name in names if name != "*" and not self._meant(name)]
+        if not models or not self.metered_parts:
+            return self
+        copied: Program = self.deepcopy()
+        copied.assign(dict.fromkeys(models))
+        return copied
+
+    def has_seat(self, name: str) -> bool:
+        """Whether an agent has this name; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, …."""
+        return any(seat == name or seat.startswith(f"{name}.") for seat in self.seats())
 
     def take(self, cast: Mapping[str, Role], own: Mapping[str, Role]) -> None:
         """Keep the user's own roles that have a seat here, and give seats the LMs of roles."""
@@ -338,23 +369,42 @@ class Program(dspy.Module):  # type: ignore[misc]
                 f"tie_break={self.idle_role}, or leave the role out"
             )
 
-    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
+    def assign(self, lms: Mapping[str, dspy.BaseLM | None] | None) -> None:
         """Give agents LMs of their own; `NAME` also means `NAME.0`, `NAME.1`, `NAME.split`, ….
 
+        A metered part does not declare which models it asks for: any other name is one of them.
         Raises UserError naming the agents when a name is not one of them.
         """
-        seats = self.seats()
         # Names that mean several agents first, so that the name of a single one decides.
         for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
-            meant = [
-                seat for key, seat in seats.items() if key == name or key.startswith(f"{name}.")
-            ]
+            meant, metered_parts = self._meant(name), self.metered_parts
+            if metered_parts and not meant:
+                model = SimpleNamespace(name=name, predict=SimpleNamespace())
+                meant = [model]
+                for part in metered_parts:
+                    part.models[name] = model
             if not meant:
                 raise UserError(
-                    f"there is no agent {name!r} in this program: the agents are {', '.join(seats)}"
+                    f"there is no agent {name!r} in this program: the agents are "
+                    f"{', '.join(self.seats())}"
                 )
             for seat in meant:
                 seat.predict.lm = lm
+
+    def _meant(self, name: str) -> list[Any]:
+        """The agents that a name means."""
+        models = {model for part in self.metered_parts for model in part.models}
+        meant = []
+        for key, seat in self.seats().items():
+            # A model gpt-4 is not one of the agents gpt-4.0 and gpt-4.1.
+            if key == name or (key.startswith(f"{name}.") and key not in models):
+                meant.append(seat)
+        return meant
+
+
+def by_name(seats: Sequence[Any]) -> dict[str, Any]:
+    """Seats by their names, of which equal ones are numbered."""
+    return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
 
 LAYOUT = Parameter(choice(*LAYOUTS), default=ROLE_LAST)
@@ -388,9 +438,11 @@ def prediction_of(
     """The prediction that every protocol returns; `answers` holds each agent's answer per round.
     Without an answer, `decided_by` is `none`.
     """
+    if answer is None:
+        decided_by = "none"
     return dspy.Prediction(
         answer=answer,
-        decided_by="none" if answer is None else decided_by,
+        decided_by=decided_by,
         rounds=rounds,
         consensus_round=consensus_round,
         kind=task.kind,
@@ -403,7 +455,6 @@ def prediction_of(
 def answers_by_agent(transcript: Iterable[Turn]) -> dict[str, list[str | None]]:
     answers: dict[str, list[str | None]] = {}
     for turn in transcript:
-        if turn.step is not None:
-            continue
-        answers.setdefault(turn.agent, []).append(turn.answer)
+        if turn.step is None:
+            answers.setdefault(turn.agent, []).append(turn.answer)
     return answers

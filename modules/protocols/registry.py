@@ -5,6 +5,8 @@ declares.
 from __future__ import annotations
 
 import pkgutil
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -23,17 +25,16 @@ def declared(name: str, made_by: Any) -> Protocol:
     """
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
-    makes = isinstance(made_by, type) and not any(
-        "__call__" in vars(kind) for kind in made_by.__mro__
-    )
-    if makes or not callable(made_by):
+    # Of a class, what it makes has to be callable: the class itself always is.
+    called = made_by if isinstance(made_by, type) else type(made_by)
+    if not any("__call__" in vars(kind) for kind in called.__mro__):
         raise UserError(
             f"{name} is not a program: name a dspy.Module, a class, or a function of a question"
         )
-    if not isinstance(made_by, type) or not issubclass(made_by, Program):
-        return Protocol(
-            name, name, program=made_by if isinstance(made_by, type) else lambda: made_by
-        )
+    if not isinstance(made_by, type):
+        return Protocol(name, name, program=lambda: made_by)
+    if not issubclass(made_by, Program):
+        return Protocol(name, name, program=made_by)
     own: Protocol = vars(made_by).get("protocol", Protocol(name, name))
     return replace(own, name=name, example=own.example or name, program=own.program or made_by)
 
@@ -53,6 +54,29 @@ def _built_in() -> dict[str, Protocol]:
 
 
 PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
+
+
+def known(name: str) -> Protocol | None:
+    """The protocol of that name, as a description has it: a registered one, or that of a class
+    which is here already, since a file has none imported.
+    """
+    registered = PROTOCOLS.find(name)
+    if registered is not None:
+        return registered
+    module, _, attribute = name.partition(":")
+    here = getattr(sys.modules.get(module), attribute, None)
+    for kind in _kinds(Program):
+        own = vars(kind).get("protocol")
+        # The last one counts: a notebook's cell may have been run again.
+        if kind is here or (own is not None and own.name == name):
+            registered = declared(name, kind)
+    return registered
+
+
+def _kinds(kind: type[Program]) -> Iterator[type[Program]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
 
 
 def written() -> list[str]:

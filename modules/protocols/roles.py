@@ -64,9 +64,14 @@ class Role:
 
     def place(self, here: Environment | None) -> Environment | None:
         """Where it looks things up; `here` is the program's environment."""
-        tools = [here if tool == HERE else tool for tool in self.tools]
-        places: list[Environment] = [tool for tool in tools if tool is not None]
-        return SeveralEnvironments(places) if len(places) > 1 else next(iter(places), None)
+        places: list[Environment] = []
+        for tool in self.tools:
+            place = here if tool == HERE else tool
+            if place is not None:
+                places.append(place)
+        if len(places) > 1:
+            return SeveralEnvironments(places)
+        return next(iter(places), None)
 
     def describe(self) -> dict[str, object]:
         """The role as JSON, without its LM."""
@@ -74,7 +79,7 @@ class Role:
         return {
             "instruction": self.signature.instructions,
             "outputs": {name: info.json_schema_extra["desc"] for name, info in outputs},
-            "tools": [HERE if tool == HERE else tool.fingerprint for tool in self.tools],
+            "tools": [getattr(tool, "fingerprint", HERE) for tool in self.tools],
             "repeats": self.repeats,
         }
 
@@ -124,8 +129,11 @@ def role_of(name: str, thing: Any) -> Role:
     most = 1 if name in SEATS else MAX_REPEATS
     if checked_whole(f"repeats of the role {name!r}", role.repeats) > most:
         raise UserError(f"the role {name!r} has {role.repeats} repeats: give {most} at most")
-    tools = [FunctionEnvironment(tool) if callable(tool) else tool for tool in role.tools]
-    for tool in tools:
+    tools = []
+    for tool in role.tools:
+        if callable(tool):
+            tool = FunctionEnvironment(tool)
+        tools.append(tool)
         if tool != HERE and not isinstance(tool, Environment):
             raise UserError(
                 f"the role {name!r} has the tool {tool!r}: give an environment, a function of a "
@@ -145,7 +153,8 @@ def _written(name: str, written: Mapping[str, Any]) -> Role:
                 f"the role {name!r} has no {key!r}{did_you_mean(key, KEYS)}: it has "
                 f"{', '.join(KEYS)}"
             )
-    instruction, outputs = written.get("instruction"), written.get("outputs")
+    more = dict(written)
+    instruction, outputs = more.pop("instruction", None), more.pop("outputs", None)
     if not isinstance(instruction, str) or not instruction.strip():
         raise UserError(f"the role {name!r} has no instruction: write a text that says what it is")
     if not isinstance(outputs, Mapping):
@@ -161,7 +170,6 @@ def _written(name: str, written: Mapping[str, Any]) -> Role:
                 "for: write another word, and a text that describes it"
             )
         fields[output] = str, dspy.OutputField(desc=desc or f"${{{output}}}")
-    more = {key: written[key] for key in ("tools", "lm", "repeats") if key in written}
     return Role(dspy.Signature({**_INPUTS, **fields}, instruction.strip()), **more)
 
 
@@ -194,9 +202,11 @@ def cast_of(
 
     Raises UserError for the first one that there is not.
     """
-    out_of_place = SEATS if acting else (*SEATS, *WORKERS)
+    out_of_place: Sequence[str] = (*SEATS, *WORKERS)
+    what = "role {}"
+    if acting:
+        out_of_place, what = SEATS, "worker {}"
     fitting = [name for name in (*own, *ROLES.names()) if name not in out_of_place]
-    what = "worker {}" if acting else "role {}"
     names = known_names(parameter, value, fitting, what, advice)
     return {name: role_of(name, own.get(name) or ROLES.find(name)) for name in names}
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, cast
 
@@ -20,7 +21,6 @@ from ..agents.retrieval import environments_in
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
-from ..base.registry import version_of
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
             parameters[name] = value
         else:
             for attribute, item in vars(value).items():
-                into(f"{name}.{attribute}" if name else attribute, item)
+                into(f"{name}.{attribute}".lstrip("."), item)
 
     def into(name: str, value: Any) -> None:
         if isinstance(value, list | tuple):
@@ -196,6 +196,7 @@ def hashes(program: Saveable) -> dict[str, str]:
     prompts: dict[str, list[Any]] = {}
     for name, predictor in predictors_of(program).items():
         prompts[name] = [predictor.signature.dump_state(), list(map(dict, predictor.demos))]
+        # An adapter of the agent's own lays the same words out as another prompt.
         if (adapter := getattr(predictor, "adapter", None)) is not None:
             prompts[name].append(type(adapter).__name__)
     return _hashes(program.describe(), prompts)
@@ -203,17 +204,16 @@ def hashes(program: Saveable) -> dict[str, str]:
 
 def state_of(program: Saveable) -> SavedProgram:
     """The program as it is to be written. Raises UserError for what JSON cannot hold."""
-    replaced = [name for name in ("forward", "aforward", "solve") if name in vars(program)]
-    if replaced:
-        raise UserError(
-            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, "
-            "and code is not saved: save the program before that, or choose another optimizer"
-        )
+    for name in ("forward", "aforward", "solve"):
+        if name in vars(program):
+            raise UserError(
+                f"the program's {name} was replaced, as DSPy's KNNFewShot does, and code is not "
+                "saved: save the program before that, or choose another optimizer"
+            )
     for _, part in program.parts(dspy.Module):
         if (check := getattr(part, "check_saved", None)) is not None:
             check()
-    seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
-    predictors = {}
+    seats, predictors = _seats_of(program), {}
     for name, predictor in predictors_of(program).items():
         if predictor.fields:
             raise UserError(
@@ -226,10 +226,10 @@ def state_of(program: Saveable) -> SavedProgram:
         signature = predictor.signature
         texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)
         predictors[name] = {
-            "seat": seat_of.get(id(predictor), ""),
+            "seat": seats[name],
             "instructions": signature.instructions,
             "fields": dict(texts),
-            "demos": [dict(demo) for demo in predictor.demos],
+            "demos": list(map(dict, predictor.demos)),
             "config": predictor.config,
         }
     lms = {
@@ -239,7 +239,7 @@ def state_of(program: Saveable) -> SavedProgram:
     }
     document = {
         "format": FORMAT,
-        "versions": {package: version_of(package) for package in PACKAGES},
+        "versions": {package: version(package) for package in PACKAGES},
         "program": program.describe(),
         "environments": {place.fingerprint: place.text_form for place in environments_in(program)},
         "predictors": predictors,
@@ -248,6 +248,13 @@ def state_of(program: Saveable) -> SavedProgram:
         **hashes(program),
     }
     return _checked(_plain(document), "the program")
+
+
+def _seats_of(program: Saveable) -> dict[str, str]:
+    """The seat of each predictor by DSPy's name for that; empty for one outside of seats."""
+    seats = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
+    predictors = predictors_of(program).items()
+    return {name: seats.get(id(predictor), "") for name, predictor in predictors}
 
 
 def saved_lm(lm: dspy.BaseLM) -> SavedLM:
@@ -333,17 +340,14 @@ def restore(
     when the seats or their fields are others, or the networks.
     """
     where = folder / FILE
-    predictors = predictors_of(program)
-    seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
-    ours = {name: seat_of.get(id(predictor), "") for name, predictor in predictors.items()}
-    theirs = {name: kept.seat for name, kept in saved.predictors.items()}
-    kept_as = {name: name for name in theirs}  # a predictor's name here → its name in the file
-    by_seat = {seat: name for name, seat in theirs.items()}
+    prompts, ours = saved.predictors, _seats_of(program)
+    theirs = {name: kept.seat for name, kept in prompts.items()}
+    by_seat = {kept.seat: kept for kept in prompts.values()}
     same_seats = sorted(ours.values()) == sorted(theirs.values())
     some_seats = fewer and len(set(ours.values())) == len(ours) and {*ours.values()} <= {*by_seat}
     if ours != theirs and (same_seats or some_seats) and len(by_seat) == len(theirs):
         # DSPy's names follow the order of the agents, so words go by the agents' own names.
-        kept_as = {name: by_seat[seat] for name, seat in ours.items()}
+        prompts = {name: by_seat[seat] for name, seat in ours.items()}
         theirs = ours
     if ours != theirs:
         differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
@@ -351,19 +355,16 @@ def restore(
             f"{where} has prompts for other agents than the program that it describes "
             f"(first {differing}): save the program again"
         )
-    ready = {}
-    prompts = {name: saved.predictors[kept] for name, kept in kept_as.items()}
+    ready, predictors = {}, predictors_of(program)
     for name, kept in prompts.items():
         signature = predictors[name].signature
-        unknown = [field for field in kept.fields if field not in signature.fields]
-        if unknown:
-            raise UserError(f"{where}: {name} has no field {unknown[0]!r}; save the program again")
         state = signature.dump_state()
-        fields = [
-            kept.fields[field].model_dump() if field in kept.fields else now
-            for field, now in zip(signature.fields, state["fields"], strict=True)
-        ]
-        wanted = {"instructions": kept.instructions, "fields": fields}
+        fields = dict(zip(signature.fields, state["fields"], strict=True))
+        for field, words in kept.fields.items():
+            if field not in fields:
+                raise UserError(f"{where}: {name} has no field {field!r}; save the program again")
+            fields[field] = words.model_dump()
+        wanted = {"instructions": kept.instructions, "fields": list(fields.values())}
         # An unchanged signature stays the same class, for which prompts are already cached.
         ready[name] = signature if wanted == state else signature.load_state(wanted)
     networks = learned_in(program)
@@ -378,7 +379,7 @@ def restore(
     # Only now that all of it fits: an error above leaves the program as it was.
     for name, kept in prompts.items():
         predictors[name].signature = ready[name]
-        predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]
+        predictors[name].demos = list(map(dspy.Example, kept.demos))
         if sampling:
             predictors[name].config = dict(kept.config)
 

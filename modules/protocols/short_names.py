@@ -6,8 +6,8 @@ named without importing the program or DSPy.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def short_name(described: Described, examples: int = 0) -> str:
 def legend(described: Described) -> str:
     """Say of a program what its short name leaves out; empty where nothing is left out."""
     try:
-        return "; ".join(part for part in _details(described) if part)
+        return "; ".join(filter(None, _details(described)))
     except (KeyError, TypeError, ValueError, AttributeError):
         return ""
 
@@ -43,42 +43,41 @@ def full_name(described: Described, examples: int = 0) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
-    times = Counter(names)
+    times, numbers = Counter(names), defaultdict[str, Iterator[int]](count)
     used = {name for name in names if times[name] == 1}
-    numbers = {name: count() for name in names if times[name] > 1}
     result = []
     for name in names:
-        if name in numbers:
-            # A program may be called `a.0` itself.
-            name = next(new for number in numbers[name] if (new := f"{name}.{number}") not in used)
-            used.add(name)
-        result.append(name)
+        new = name
+        # A program may be called `a.0` itself.
+        while times[name] > 1 and (new == name or new in used):
+            new = f"{name}.{next(numbers[name])}"
+        used.add(new)
+        result.append(new)
     return result
 
 
 def _named(described: Described) -> str:
     match str(described["program"]).partition(" ")[0]:
         case "single":
-            samples = described.get("samples")
-            return f"1 agent × {samples}" if samples else "1 agent"
+            return f"1 agent{_times(described)}"
         case "ensemble":
             members, vote = described["members"], described["vote"]
             if vote == "pick":
-                samples = described.get("samples")
-                times = f" × {samples}" if samples else ""
-                return f"{_count(len(members), 'agent')}{times} + pick"
-            return f"{'weighted ' if vote == 'weighted' else ''}vote of {len(members)}"
+                return f"{_count(len(members), 'agent')}{_times(described)} + pick"
+            kind = "weighted vote" if vote == "weighted" else "vote"
+            return f"{kind} of {len(members)}"
         case "deliberation":
             asked = described["tie_break"]
-            decider = f" + {asked}" if asked in DECIDERS else ""
-            return f"{_count(_seats(described, 'roles'), 'agent')}{decider}"
+            agents = _count(_seats(described, "roles"), "agent")
+            return f"{agents} + {asked}" if asked in DECIDERS else agents
         case "team":
             return f"{_count(_seats(described, 'workers'), 'worker')} + supervisor"
         case "causal":
             evaluators = described["evaluators"]
-            several = f" + {evaluators} evaluators" if evaluators > 1 else " + evaluator"
-            reasoners = _count(described["reasoners"], "reasoner")
-            return f"{reasoners}{several if evaluators else ''}"
+            name = _count(described["reasoners"], "reasoner")
+            if evaluators > 1:
+                return f"{name} + {evaluators} evaluators"
+            return f"{name} + evaluator" if evaluators else name
         case "network":
             return f"network of {described.get('config', described)['agents']}"
         case "router":
@@ -106,17 +105,20 @@ def command_name(command: str) -> str:
 
 def _details(described: Described) -> list[str]:
     """The parts that the short name leaves out; the caller drops empty ones."""
-    rounds = described.get("max_rounds") or described.get("d_max")
-    without = described.get("without")
-    return [
-        *_members_of(described),
-        f"at most {_count(rounds, 'round')}" if rounds else "",
-        f"without {', '.join(without)}" if without else "",
-        "one-shot" if described.get("demonstration") else "",
-        "role first" if described.get("prompt_layout") == "role_first" else "",
-        "own prompts" if described.get("prompts") else "",
-        f"own roles: {', '.join(own)}" if (own := described.get("own_roles")) else "",
-    ]
+    parts = _members_of(described)
+    if rounds := described.get("max_rounds") or described.get("d_max"):
+        parts.append(f"at most {_count(rounds, 'round')}")
+    if without := described.get("without"):
+        parts.append(f"without {', '.join(without)}")
+    if described.get("demonstration"):
+        parts.append("one-shot")
+    if described.get("prompt_layout") == "role_first":
+        parts.append("role first")
+    if described.get("prompts"):
+        parts.append("own prompts")
+    if own := described.get("own_roles"):
+        parts.append(f"own roles: {', '.join(own)}")
+    return parts
 
 
 def _members_of(described: Described) -> list[str]:
@@ -131,13 +133,15 @@ def _members_of(described: Described) -> list[str]:
             ]
             return [", ".join(members), str(described["vote"])]
         case "deliberation":
-            ties = str(described["tie_break"])
-            return [", ".join(described["roles"]), "" if ties == "judge" else f"ties: {ties}"]
+            parts, ties = [", ".join(described["roles"])], str(described["tie_break"])
+            if ties != "judge":
+                parts.append(f"ties: {ties}")
+            return parts
         case "team":
             return [", ".join(described["workers"]), f"{described['max_steps']} steps"]
         case "network":
             strategies = described.get("config", described)["strategies"]
-            return [", ".join(name for name in strategies if name)]
+            return [", ".join(filter(None, strategies))]
         case "router":
             return [f"{part}: {legend(described[part])}" for part in ("cheap", "team")]
         case "nearest":
@@ -149,6 +153,12 @@ def _seats(described: Described, parameter: str) -> int:
     """How many seats the named roles take."""
     own = described.get("own_roles") or {}
     return sum(own.get(name, {}).get("repeats", 1) for name in described[parameter])
+
+
+def _times(described: Described) -> str:
+    """How often each agent is sampled; empty for once."""
+    samples = described.get("samples")
+    return f" × {samples}" if samples else ""
 
 
 def _count(number: int, thing: str) -> str:

@@ -32,9 +32,12 @@ def _read(parts: Sequence[str]) -> dict[str, object]:
     named = ":".join(parts)
     if named.startswith("role="):
         return {"role": named.removeprefix("role=")}
-    strategy = STRATEGIES.spec(named) if len(parts) > 1 else None
-    if len(parts) > 1 and (strategy is None or strategy.rest):
-        raise UserError(f"a single agent has one strategy or role, not {named!r}: write single:cot")
+    if len(parts) > 1:
+        strategy = STRATEGIES.spec(named)
+        if strategy is None or strategy.rest:
+            raise UserError(
+                f"a single agent has one strategy or role, not {named!r}: write single:cot"
+            )
     return {"strategy": named} if named else {}
 
 
@@ -99,24 +102,25 @@ class SingleAgent(
                 f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
             )
         own = roles_given(own_roles)
+        cast: dict[str, Role] = {}
         if role is None:
             self.strategy = name = "simple" if strategy is None else strategy
             self.plan = strategy_of(name)
-            cast = {name: Role(self.plan.signature)}
+            acting = Role(self.plan.signature)
         else:
-            name, cast = role, cast_of("role", [role], own, "name a role")
-            self.plan = Strategy(cast[name].signature)
-            if samples is None and cast[name].repeats > 1:
-                samples = cast[name].repeats
+            cast = cast_of("role", [role], own, "name a role")
+            name, acting = role, cast[role]
+            self.plan = Strategy(acting.signature)
+            # A role of several agents is here one agent who is asked as often.
+            if samples is None and acting.repeats > 1:
+                samples = acting.repeats
         if samples is not None:
             self.plan = self.plan.sampled(checked_whole("samples", samples))
         self.samples, self.sampling = self.plan.samples, self.plan.sampling
         self.ties = Ties.of(tie_break, (), seed, ("first", "random"))
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
-        self.seat = seat_of(
-            name, cast[name], environment, retrieval=retrieval, max_queries=max_queries
-        )
+        self.seat = seat_of(name, acting, environment, retrieval=retrieval, max_queries=max_queries)
         self.steps = {
             step: Seat(f"{name}.{step}", signature) for step, signature in self.plan.steps.items()
         }
@@ -128,8 +132,9 @@ class SingleAgent(
                 )
             for step, demo in demonstrations(self.plan, worked_example(demonstration)).items():
                 self._answering[step].predict.demos = [demo]
-        self.take({} if role is None else cast, own)
-        self.assign({} if lm is None else dict.fromkeys(self.seats(), lm))
+        self.take(cast, own)
+        if lm is not None:
+            self.assign(dict.fromkeys(self.seats(), lm))
 
     async def solve(self, task: Task) -> dspy.Prediction:
         prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)

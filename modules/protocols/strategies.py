@@ -241,18 +241,20 @@ def demonstrations(plan: Strategy, worked: Worked) -> dict[str, dspy.Example]:
 
     Raises UserError for a strategy whose fields the worked question does not have.
     """
-    if plan.steps and not worked.parts:
+    if not plan.steps:
+        return {"answer": demo_of(worked, plan.signature)}
+    if not worked.parts:
         raise UserError("the worked question has no parts to solve first: add them under parts")
-    done = [_done(place, part, solution) for place, (part, solution) in enumerate(worked.parts, 1)]
-    last, solution = worked.parts[-1] if worked.parts else ("", "")
-    to_do = _to_do(len(done), last)
-    listed = [f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1)]
-    # Only there does each part see the parts before it.
+    listed, done = [], []
+    for place, (part, solution) in enumerate(worked.parts, 1):
+        listed.append(f"{place}. {part}")
+        done.append(_done(place, part, solution))
+    # Only there does each part see the parts before it. The one shown is the last.
     before = done[:-1] if plan.flow is least_to_most else []
     own: dict[str, dict[str, object]] = {
         "split": {"parts": "\n".join(listed)},
-        "solve": {"notes": [*before, to_do], "solution": solution},
-        "answer": {"notes": done} if plan.steps else {},
+        "solve": {"notes": [*before, _to_do(place, part)], "solution": solution},
+        "answer": {"notes": done},
     }
     signatures = {**plan.steps, "answer": plan.signature}
     return {

@@ -31,7 +31,9 @@ class Ballot(NamedTuple):
 
 def usual_ties(vote: str) -> Ties:
     """The rule for ties of a vote, unless another is given."""
-    return Ties("first" if vote == "majority" else "weight")
+    if vote == "majority":
+        return Ties("first")
+    return Ties("weight")
 
 
 def weighs(vote: str, ties: Ties) -> bool:
@@ -53,7 +55,9 @@ def count_ballots(
     names = [ballot.agent for ballot in ballots]
     answers = [ballot.answer for ballot in ballots]
     decide_tie = ties.decider(question, names, weights)
-    return vote_among(answers, kind, None if vote == "majority" else weights, decide_tie)
+    # A majority has weights for its ties alone.
+    counted = None if vote == "majority" else weights
+    return vote_among(answers, kind, counted, decide_tie)
 
 
 def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
@@ -70,7 +74,7 @@ def _probabilities(ballots: Sequence[Ballot]) -> list[float]:
 def checked_weights(weights: Sequence[float], members: int) -> list[float]:
     """The weights, where there is one for each member. Raises UserError."""
     try:
-        values = [float(weight) for weight in weights]
+        values = list(map(float, weights))
     except (TypeError, ValueError):
         raise UserError(f"the weights are {weights!r}: give one number per member") from None
     finite = all(0 <= value < float("inf") for value in values)
@@ -128,11 +132,11 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
     rows.
     """
-    rows = [ResultRow.of(row) for row in rows]
+    rows = list(map(ResultRow.of, rows))
     finished = [row for row in rows if not row.error]
     vote = parameters.get("vote") or "majority"
     if not finished or vote == "pick":  # which has to be asked
-        return [None for _ in rows]
+        return [None] * len(rows)
     names = [turn.agent for turn in finished[0].transcript]
     rule, weights = parameters.get("tie_break"), parameters.get("weights")
     ties = usual_ties(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))

@@ -6,7 +6,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from .choices import read_choice
@@ -37,6 +37,7 @@ __all__ = [
 Kind = Literal["choice", "boolean", "number", "span", "open", "task"]
 
 _TRUE, _FALSE = frozenset(("yes", "true")), frozenset(("no", "false"))
+_SAID: dict[bool | None, str | None] = {True: "yes", False: "no", None: None}
 _TRUTH = r"(?P<word>yes|no|true|false)"
 _BETWEEN = r"(?:(?:be|a|entirely|really|quite|strictly|exactly)\s+)*"
 _FLIP = rf"(?P<flip>(?:\bnot|n't|\bcannot|\bnever)\s+{_BETWEEN})?"
@@ -49,8 +50,8 @@ _STATED_TRUTH = pattern(
     r"(?:(?<![a-z])(?:answer|verdict|conclusion|prediction|response|label)"
     r"(?:[\"']?\s*[:=]|\s+(?:is|would be|should be|must be)\b)|"
     r"####|\bthe (?:statement|claim|sentence|assertion|proposition) is\b|"
-    r"\b(?:so|therefore|thus|hence|actually|wait|overall|finally),?(?: (?:it|this|that)(?:'s| "
-    r"is))?)"
+    r"\b(?:so|therefore|thus|hence|actually|wait|overall|finally),?"
+    r"(?: (?:it|this|that)(?:'s| is))?)"
     rf"[\s:\"'(\[{{,]*(?:(?:therefore|thus|clearly|definitely|probably|a|an|indeed|simply)\s+)*{_FLIP}\"?\b{_TRUTH}\b{_TRUTH_END}",
     re.I,
 )
@@ -98,36 +99,37 @@ def read_boolean(text: str) -> bool | None:
         return whole == "correct"
     # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
-    stated = [value for m in _STATED_TRUTH.finditer(text) if (value := _truth(text, m)) is not None]
+    stated = _truths(text, _STATED_TRUTH.finditer(text))
     if stated:
         return stated[-1]
-    edges = [m for m in (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text)) if m]
-    every = list(_ANY_TRUTH.finditer(text))
-    # "no" inside a sentence mostly stands before a noun: it counts only where it is set off.
-    set_off = [m for m in every if _set_off(text, m)]
-    inside = edges or [m for m in every if m["word"].casefold() != "no"]
-    values = {value for m in inside + set_off if (value := _truth(text, m)) is not None}
+    counted = list(filter(None, (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text))))
+    anywhere = not counted
+    for match in _ANY_TRUTH.finditer(text):
+        # "no" inside a sentence mostly stands before a noun: it counts only where it is set off.
+        if _set_off(text, match) or (anywhere and match["word"].casefold() != "no"):
+            counted.append(match)
+    values = set(_truths(text, counted))
     return values.pop() if len(values) == 1 else None
 
 
-def _truth(text: str, match: re.Match[str]) -> bool | None:
-    """The value of one match, turned round by "not"; None in a clause that doubts or
-    supposes it.
+def _truths(text: str, matches: Iterable[re.Match[str]]) -> list[bool]:
+    """The values of the matches, turned round by "not", without those in a clause that doubts or
+    supposes them.
     """
-    word = match["word"].casefold()
-    start = match.start() if match["flip"] is None else match.start("flip")
-    # Not the whole text before: a reply with many matches would take quadratic time.
-    if _DOUBTED.search(text[max(0, start - 120) : start]):
-        return None
-    return (word in _TRUE) != (match["flip"] is not None)
+    values = []
+    for match in matches:
+        flipped = match["flip"] is not None
+        start = match.start("flip" if flipped else 0)
+        # Not the whole text before: a reply with many matches would take quadratic time.
+        if not _DOUBTED.search(text[max(0, start - 120) : start]):
+            values.append((match["word"].casefold() in _TRUE) != flipped)
+    return values
 
 
 def _set_off(text: str, match: re.Match[str]) -> bool:
     """Whether punctuation stands on both sides of the word, so that it answers."""
-    before, after = (
-        text[: match.start("word")].rstrip(" \"'"),
-        text[match.end("word") :].lstrip(" \"'"),
-    )
+    before = text[: match.start("word")].rstrip(" \"'")
+    after = text[match.end("word") :].lstrip(" \"'")
     return (not before or before[-1] in ".,;:!?\n(") and (not after or after[0] in ".,;:!\n)")
 
 
@@ -170,27 +172,27 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
     if prediction is None:
         return 0.0, 0.0
     if not isinstance(gold, str):
-        scores = [em_f1(prediction, accepted) for accepted in gold]
-        return max(em for em, _ in scores), max(f1 for _, f1 in scores)
+        matches, overlaps = zip(*[em_f1(prediction, accepted) for accepted in gold], strict=True)
+        return max(matches), max(overlaps)
+    if is_formal(gold):
+        if same_expression(gold, prediction):
+            return 1.0, 1.0
+        said, wanted = prediction.split(), gold.split()
+        return 0.0, _f1(map(normalise_formal, said), map(normalise_formal, wanted))
     predicted, true = normalise_span(prediction), normalise_span(gold)
     exact = float(predicted == true)
-    if is_formal(gold):
-        exact = float(same_expression(gold, prediction))
-        if exact:
-            return 1.0, 1.0
-        words = [Counter(map(normalise_formal, side.split())) for side in (prediction, gold)]
-        return exact, _f1(*words)
     if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
         return exact, 0.0
-    return exact, _f1(Counter(predicted.split()), Counter(true.split()))
+    return exact, _f1(predicted.split(), true.split())
 
 
-def _f1(predicted: Counter[str], true: Counter[str]) -> float:
+def _f1(predicted: Iterable[str], true: Iterable[str]) -> float:
     """The harmonic mean of precision and recall of words; 0 without a word in common."""
-    common = (predicted & true).total()
+    said, wanted = Counter(predicted), Counter(true)
+    common = (said & wanted).total()
     if not common:
         return 0.0
-    precision, recall = common / predicted.total(), common / true.total()
+    precision, recall = common / said.total(), common / wanted.total()
     return 2 * precision * recall / (precision + recall)
 
 
@@ -212,17 +214,12 @@ def read_answer(
         if not choices:
             raise ValueError("an answer of kind choice can only be read with its choices")
         return read_choice(text, choices)
-    if (kind == "boolean" and text in ("yes", "no")) or (
-        kind == "number" and CANONICAL.fullmatch(text)
-    ):
-        # as it was read before: rows are graded again, and votes counted, without searching
-        return text
+    # What was read before is itself: rows are graded again, and votes counted, without searching.
     if kind == "boolean":
-        value = read_boolean(text)
-        if value is None:
-            return None
-        return "yes" if value else "no"
+        return text if text in ("yes", "no") else _SAID[read_boolean(text)]
     if kind == "number":
+        if CANONICAL.fullmatch(text):
+            return text
         number = read_number(text)
         return None if number is None else decimal_text(number)
     said = _stated_span(text) if kind == "span" else text.strip()
@@ -238,7 +235,9 @@ def _stated_span(text: str) -> str:
     if marked:
         return _UNDRESSED.sub("", marked[-1][1])
     stated = _STATED_SPAN.search(text)
-    return _UNDRESSED.sub("", stated[1]) if stated else text.strip()
+    if stated:
+        return _UNDRESSED.sub("", stated[1])
+    return text.strip()
 
 
 def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:

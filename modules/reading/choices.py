@@ -13,6 +13,7 @@ from .mentions import (
     ANSWER_NOUN,
     Mention,
     find_mentions,
+    one_option,
     pattern,
     same_text,
     tokens,
@@ -37,26 +38,23 @@ _LINK = (
     r"\s+(?:would|should|must|will|has to|may|might|could) be))"
 )
 _VERB = (
-    r"\b(?:I|we)(?:'d|'ll|'m|'ve| would| will| am| have| now| still| also| then| must| do| "
-    r"\w+ly)*\s+"
-    r"(?:think|believe|guess|say|choose|chose|pick|picked|select|selected|vote for|go with|"
-    r"going with|settle on|stick with|stay with|keep|commit to|agree with|switch to|change "
-    r"to|lean towards?|"
-    r"conclude|answer)"
+    r"\b(?:I|we)(?:'d|'ll|'m|'ve| would| will| am| have| now| still| also| then| must| do| \w+ly)*"
+    r"\s+(?:think|believe|guess|say|choose|chose|pick|picked|select|selected|vote for|go with|"
+    r"going with|settle on|stick with|stay with|keep|commit to|agree with|switch to|change to|"
+    r"lean towards?|conclude|answer)"
     r"(?: with)?(?: that)?(?: (?:it|this)(?:'s| is| would be| must be| has to be))?"
 )
 _MARKED = pattern(rf"(?:{_NOUN}{_LINK}|\bfinal answer|####|{_VERB}){_FILL}", re.I)
 # Weaker words introduce a label only: "so B", "no, C"; an ordinary noun after them decides nothing.
 _WEAK = pattern(
-    r"(?:\b(?:so|therefore|thus|hence|then|finally|actually|wait|rather|ultimately|definitely|certainly|"
-    rf"choose|pick|select|leaves|leaving)|\bno,|\b(?:it|that)(?:'s| is| must be| has to "
-    rf"be)){_FILL}",
+    r"(?:\b(?:so|therefore|thus|hence|then|finally|actually|wait|rather|ultimately|definitely|"
+    r"certainly|choose|pick|select|leaves|leaving)|\bno,|"
+    rf"\b(?:it|that)(?:'s| is| must be| has to be)){_FILL}",
     re.I,
 )
 _DENIED_LEFT = pattern(
-    r"(?:\b(?:not|cannot|never|neither|nor|except|than|over|unlike|instead of|disagree "
-    r"with|against|"
-    rf"eliminat\w+|exclud\w+|rul\w+ out|reject\w*|dismiss\w*|discard\w*|avoid\w*)|n't){_FILL}",
+    r"(?:\b(?:not|cannot|never|neither|nor|except|than|over|unlike|instead of|disagree with|against"
+    rf"|eliminat\w+|exclud\w+|rul\w+ out|reject\w*|dismiss\w*|discard\w*|avoid\w*)|n't){_FILL}",
     re.I,
 )
 _DENIED_RIGHT = pattern(
@@ -68,10 +66,9 @@ _DENIED_RIGHT = pattern(
     re.I,
 )
 _DECIDED_RIGHT = pattern(
-    r"[\"')\]]*,?\s*(?:(?:is|are|seems?|appears?|looks?|would be|must be|should be|has to "
-    r"be|remains)\s+"
-    r"(?:(?:to "
-    r"be|the|my|our|clearly|definitely|probably|therefore|thus|only|single|most|still|indeed)\s+)*"
+    r"[\"')\]]*,?\s*(?:"
+    r"(?:is|are|seems?|appears?|looks?|would be|must be|should be|has to be|remains)\s+(?:(?:to be|"
+    r"the|my|our|clearly|definitely|probably|therefore|thus|only|single|most|still|indeed)\s+)*"
     r"(?:correct|right|best|answer|choice|likely|logical|appropriate|sensible|plausible|suitable|reasonable|final)"
     r"\b(?!\s+(?:next|by|near|in|on|at|beside|behind|there|to|not|wrong|incorrect|false))|"
     r"fits best|makes (?:the )?most sense)",
@@ -102,11 +99,11 @@ _NO_ANSWER = pattern(
     rf"{_NOUN}{_LINK}[\s:\"'-]*(?:none|neither|unknown|unclear|not (?:listed|given))\b", re.I
 )
 _REFUSAL = pattern(
-    r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline "
-    r"to|impossible to)\s+"
-    r"(?:\w+\s+){0,2}?(?:answer|determine|decide|choose|say|select|pick|tell|help|assist|know)\b|"
-    r"\b(?:don't|do not) know\b|\bnone of (?:the|these|those|them)\b|\bno "
-    r"(?:option|choice|answer)\b",
+    r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline to|"
+    r"impossible to)\s+(?:\w+\s+){0,2}?"
+    r"(?:answer|determine|decide|choose|say|select|pick|tell|help|assist|know)\b|"
+    r"\b(?:don't|do not) know\b|\bnone of (?:the|these|those|them)\b|"
+    r"\bno (?:option|choice|answer)\b",
     re.I,
 )
 _WINDOW = 120  # characters looked back for a marker; bounds the work on long replies
@@ -195,7 +192,7 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
         ]
         if same:
             # Different options that this fold makes equal: the text does not say which is meant.
-            return same[0] if all(same_text(same[0], label, choices) for label in same) else None
+            return one_option(same, choices)
     return None
 
 
@@ -267,8 +264,9 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
 def _alone_on_line(text: str, m: Mention) -> bool:
     line_start = text.rfind("\n", 0, m.start) + 1
     line_end = text.find("\n", m.end)
-    rest = text[line_start : m.start] + text[m.end : line_end if line_end >= 0 else len(text)]
-    return not re.search(r"[\w?]", rest)
+    if line_end < 0:
+        line_end = len(text)
+    return not re.search(r"[\w?]", text[line_start : m.start] + text[m.end : line_end])
 
 
 def _leads(text: str, m: Mention) -> bool:
@@ -277,13 +275,11 @@ def _leads(text: str, m: Mention) -> bool:
     """
     if m.denied or m.numbering or text[: m.start].strip("\"'([{ "):
         return False
-    return (m.by_label and m.explicit) or bool(
-        (_ENDED if m.by_label else _SENTENCE_END).match(text, m.end)
-    )
+    if not m.by_label:
+        return _SENTENCE_END.match(text, m.end) is not None
+    return m.explicit or _ENDED.match(text, m.end) is not None
 
 
 def _only(mentions: list[Mention], choices: Mapping[str, str]) -> str | None:
     """The option that all the mentions agree on, else None."""
-    if not mentions or not all(same_text(mentions[0].label, m.label, choices) for m in mentions):
-        return None
-    return mentions[0].label
+    return one_option([mention.label for mention in mentions], choices)

@@ -108,7 +108,9 @@ class Scale(NamedTuple):
                 f", less than a question without an answer scores ({self.least:g}): give its "
                 "lowest score by fm.Metric(function, low=…)"
             )
-        return ": it must be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
+        if self.rate and value not in (0, 1):
+            return ": it must be right (1) or wrong (0)"
+        return ""
 
 
 def metric_name(run: Mapping[str, Any]) -> str:
@@ -140,8 +142,11 @@ def _exact(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | Non
 
 
 def _contains(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    text, *wanted = (" ".join(words.casefold().split()) for words in (answer, *golds_of(gold)))
-    return any(words in text for words in wanted)
+    def folded(text: str) -> str:
+        return " ".join(text.casefold().split())
+
+    text = folded(answer)
+    return any(folded(accepted) in text for accepted in golds_of(gold))
 
 
 GRADERS: dict[str, Grader] = {
@@ -204,50 +209,46 @@ def row_fault(
         the answer again; None where nothing can. measured: False for a row that another program
         scored: its score does not have to follow from the answer.
     """
-    answer, gold = row.answer, row.gold
+    answer, gold, called = row.answer, row.gold, f"the question {_shown(row.id)}"
     if row.error is not None:
         if row.correct:
-            return f"{_called(row)} has an error and is called right"
+            return f"{called} has an error and is called right"
     elif row.correct is None and (row.score is None or scale.rate):
-        return f"{_called(row)} is called neither right nor wrong"
+        return f"{called} is called neither right nor wrong"
     else:
         value = score_in(row)
         if wrong := scale.fault(value):
-            return f"the score of {_called(row)} is {value:g}{wrong}"
+            return f"the score of {called} is {value:g}{wrong}"
         if row.strict and not row.correct:
-            return f"{_called(row)} is called right in the strict form, and not right"
+            return f"{called} is called right in the strict form, and not right"
         if row.correct not in (None, value):
-            return (
-                f"{_called(row)} scores {value:g} and is called "
-                f"{'right' if row.correct else 'wrong'}"
-            )
+            verdict = "right" if row.correct else "wrong"
+            return f"{called} scores {value:g} and is called {verdict}"
         # A file from elsewhere could claim an answer that nobody gave.
         said = {turn.answer for turn in row.transcript} - {None}
         if measured and said and answer is not None and answer not in said:
-            return f"{_called(row)} has the answer {_shown(answer)}, which no turn of it gave"
+            return f"{called} has the answer {_shown(answer)}, which no turn of it gave"
         if measured:
-            expected = scale.least if answer is None else value
-            if grader is not None and answer is not None:
+            expected = value
+            if answer is None:
+                expected = scale.least
+            elif grader is not None:
                 if gold is None:
-                    return f"{_called(row)} has no gold answer that its score could come from"
+                    return f"{called} has no gold answer that its score could come from"
                 try:
                     expected = float(grader(answer, gold, row.kind, row.choices))
                 except ValueError as problem:  # such as a gold answer that is none of the options
-                    return f"{_called(row)} cannot be graded ({problem})"
+                    return f"{called} cannot be graded ({problem})"
             if not math.isclose(value, expected, abs_tol=1e-9):
                 return (
-                    f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold "
+                    f"{called} scores {value:g}, but its answer {_shown(answer)} (gold "
                     f"answer {_shown(gold_text(gold))}) scores {expected:g}"
                 )
     if measured and row.kind == "span" and row.em is not None:
         em, f1 = em_f1(answer, gold or "")
         if row.em != em or not math.isclose(row.f1 or 0.0, f1, abs_tol=1e-9):
-            return f"`em` and `f1` of {_called(row)} are not those of its answer"
+            return f"`em` and `f1` of {called} are not those of its answer"
     return None
-
-
-def _called(row: ResultRow) -> str:
-    return f"the question {_shown(row.id)}"
 
 
 def _shown(text: str | None) -> str:

@@ -4,9 +4,10 @@ words.
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, cast
 
 
@@ -100,8 +101,10 @@ def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
     article.
     """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
-    words = _TOKEN.findall(text if articles else _ARTICLE.sub("", text))
-    return words if case else [word.casefold() for word in words]
+    if not articles:
+        text = _ARTICLE.sub("", text)
+    words = _TOKEN.findall(text)
+    return words if case else list(map(str.casefold, words))
 
 
 def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) -> bool:
@@ -114,23 +117,33 @@ def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) 
     return label == other or (known and choices[label].strip() == choices[other].strip())
 
 
+def one_option(labels: Sequence[str | None], choices: Mapping[str, str]) -> str | None:
+    """The first of some labels that all stand for the same option, else None."""
+    if labels and all(same_text(labels[0], label, choices) for label in labels):
+        return labels[0]
+    return None
+
+
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
     """Every place that names an option in a text `without_typography`, in order; "B) bank" is one
     place.
     """
     texts = _by_text(text, choices)
-    labels = [
-        _by_label(text, match, choices) for match in _label_pattern(tuple(choices)).finditer(text)
-    ]
-    for mention in labels:
+    labels = []
+    for match in _label_pattern(tuple(choices)).finditer(text):
+        mention = _by_label(text, match, choices)
         _join_text(text, mention, texts, choices)
-    texts = [t for t in texts if not any(m.start <= t.start and t.end <= m.end for m in labels)]
-    return sorted(labels + texts, key=lambda m: m.start)
+        labels.append(mention)
+    found = labels.copy()
+    for words in texts:
+        if not any(m.start <= words.start and words.end <= m.end for m in labels):
+            found.append(words)
+    return sorted(found, key=attrgetter("start"))
 
 
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    body = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
+    body = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
     # Not inside a word, number, abbreviation (U.S.), degree, compound (A-frame) or contraction
     # (I'm).
     return re.compile(
@@ -161,8 +174,8 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
     words = tokens(options[0], case=True, articles=False)
     if not words:  # an option of symbols only
         return re.compile(rf"(?<![^\s\"'(]){re.escape(options[0])}(?![^\s\"').,])")
-    body = r"\W{1,6}(?:(?:the|an?)\s+)?".join(re.escape(word) for word in words)
-    if [word.casefold() for word in words] == ["no"]:
+    body = r"\W{1,6}(?:(?:the|an?)\s+)?".join(map(re.escape, words))
+    if " ".join(words).casefold() == "no":
         body += r"(?![ \t]+(?!(?:is|because|since)\b)\w)"  # "no doubt" is not the option "no"
     last = "".join(re.escape(option[-1]) for option in options if not option[-1].isalnum())
     closing = f"[{last}]?" if last else ""
@@ -185,21 +198,19 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     groups: dict[tuple[int, int], list[str]] = {}
     for group in alike.values():
         texts = _text_pattern(tuple(choices[label].strip() for label in group))
-        groups |= {match.span(): group for match in texts.finditer(text)}
+        for match in texts.finditer(text):
+            groups[match.span()] = group
     mentions = []
     for (start, end), named in groups.items():
         if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):
             continue  # "department store" is not "store"
-        if not all(same_text(named[0], label, choices) for label in named):
+        meant = one_option(named, choices)
+        if meant is None:
             written = tokens(text[start:end], case=True, articles=True)
-            named = [
-                label
-                for label in named
-                if tokens(choices[label], case=True, articles=True) == written
-            ]
-        agree = bool(named) and all(same_text(named[0], label, choices) for label in named)
-        mentions.append(Mention(start, end, named[0] if agree else None, by_label=False))
-    return sorted(mentions, key=lambda m: m.start)
+            exact = [k for k in named if tokens(choices[k], case=True, articles=True) == written]
+            meant = one_option(exact, choices)
+        mentions.append(Mention(start, end, meant, by_label=False))
+    return sorted(mentions, key=attrgetter("start"))
 
 
 def _join_text(
@@ -210,23 +221,20 @@ def _join_text(
     """
     between = _BETWEEN.match(text, mention.end)
     follow = [t for t in texts if between and mention.end < t.start <= between.end()]
-    # "a bank" names the option bank, and not option A with its text.
-    article = text[mention.start] in "AaIi" or text[mention.start].islower()
-    if follow and not (
-        article and not mention.explicit and not text[mention.end : follow[0].start].strip()
-    ):
-        apart = text[mention.end : follow[0].start]
-        if any(same_text(t.label, mention.label, choices) for t in follow):
-            mention.end, mention.explicit, mention.numbering = follow[0].end, True, False
+    opening = text[mention.start]
+    if follow:
+        words, apart = follow[0], text[mention.end : follow[0].start]
+        letter = not mention.explicit and (opening in "AaIi" or opening.islower())
+        # "a bank" names the option bank, and not option A with its text.
+        joined = not letter or bool(apart.strip())
+        if joined and any(same_text(t.label, mention.label, choices) for t in follow):
+            mention.end, mention.explicit, mention.numbering = words.end, True, False
         # "A. library" where library is B: neither is meant for certain.
-        elif (
-            follow[0].label is not None
-            and "," not in apart
-            and _TEXT_ENDS.match(text, follow[0].end)
-        ):
-            mention.end, mention.explicit, mention.label = follow[0].end, True, None
-    if text[mention.start] in "([{":
+        elif joined and words.label and "," not in apart and _TEXT_ENDS.match(text, words.end):
+            mention.end, mention.explicit, mention.label = words.end, True, None
+    if opening in "([{":
         for t in texts:
             if t.label and t.end <= mention.start and not text[t.end : mention.start].strip("\"' "):
-                agree = same_text(t.label, mention.label, choices)
-                t.label = mention.label = mention.label if agree else None
+                if not same_text(t.label, mention.label, choices):
+                    mention.label = None
+                t.label = mention.label

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from numbers import Number
 from threading import RLock
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,7 +18,7 @@ import dspy
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
 from ..base.registry import Registry, names_from
-from ..base.sync import ends_alone, in_thread, run_ending, run_sync
+from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
 from .answers import golds_of
 from .grading import (
     ACCURACY,
@@ -80,11 +80,11 @@ class Metric:
             raise UserError(
                 f"{function.__name__} is a class: give an instance, {function.__name__}(…)"
             )
-        self.function = function
+        self.function = self._called = function
         self.name = name or _name_of(function)
-        self.low = 0.0 if rate else low
-        self.high = 1.0 if rate else high
-        self.rate = rate
+        if rate:
+            low, high = 0.0, 1.0
+        self.low, self.high, self.rate = low, high, rate
         least, most = self.scale.ends
         if not -MOST_SCORE <= least < most <= MOST_SCORE:
             raise UserError(
@@ -92,7 +92,10 @@ class Metric:
                 f"and neither beyond {MOST_SCORE:g}"
             )
         self._least, self._most = _parameters(function, self.name)
+        if isinstance(function, dspy.Module) and not hasattr(type(function), "forward"):
+            self._called = function.acall
         # An object may be called asynchronously without being a coroutine function itself.
+        function = self._called
         called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
         self.builtin, self.spec = False, ""
@@ -133,22 +136,21 @@ class Metric:
     @property
     def lost(self) -> Graded:
         """The grade of a question without an answer."""
-        return Graded(self.scale.least, None if self.rate is False else False)
+        # What is never right or wrong is not wrong without an answer, either.
+        correct = None if self.rate is False else False
+        return Graded(self.scale.least, correct)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
         """The score of a prediction. Raises MetricError where there is none."""
-        if prediction.get("answer") is None:
-            return self.lost
-        if self.builtin:
-            return self.graded(lambda: self.function(question, prediction))
-        arguments = self._arguments(question, prediction)
+        # Ours are quick, and a question without an answer asks nobody: neither needs a thread.
+        if self.builtin or prediction.get("answer") is None:
+            return self.grade_now(question, prediction)
         if not self._async:
-            return await in_thread(self.graded, partial(self.function, *arguments))
+            return await in_thread(self.grade_now, question, prediction)
         try:
-            with ends_alone():
-                returned = await self.function(*arguments)
+            returned = await on_own_loop(self._called, *self._arguments(question, prediction))
         except Exception as problem:
-            return self.graded(partial(_raise, problem))
+            return self.graded(_raise, problem)
         return self.graded(lambda: returned)
 
     def grade_now(self, question: Question, prediction: Any, *more: Any) -> Graded:
@@ -156,10 +158,10 @@ class Metric:
         if prediction is None or prediction.get("answer") is None:
             return self.lost
         if self.builtin:
-            return self.graded(lambda: self.function(question, prediction))
+            return self.graded(self.function, question, prediction)
         if self._async:
             return run_sync(self.grade, question, prediction)
-        return self.graded(partial(self.function, *self._arguments(question, prediction, *more)))
+        return self.graded(self._called, *self._arguments(question, prediction, *more))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
         """The score of another answer to the question of a row, by a metric that is `builtin`."""
@@ -167,31 +169,31 @@ class Metric:
             return self.lost
         gold = golds_of(row.gold)
         asked = dspy.Example(
-            answer=gold[0] if gold else None,
+            answer=next(iter(gold), None),
             accepted=list(gold),
             kind=row.kind,
             choices=row.choices,
         )
-        return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
+        return self.graded(self.function, asked, dspy.Prediction(answer=answer))
 
     def ended(self, rows: int) -> None:
         """Called once a run has so many rows. Raises UserError where none could be scored."""
 
-    def graded(self, scored: Callable[[], Any]) -> Graded:
-        """Checks what a metric returned. Raises MetricError, and whatever ends a run."""
+    def graded(self, scored: Callable[..., Any], *arguments: Any) -> Graded:
+        """Checks what a metric returns. Raises MetricError, and whatever ends a run."""
         try:
-            returned, feedback = scored(), None
+            returned, feedback = scored(*arguments), None
             if (
                 isinstance(returned, dspy.Prediction | dspy.Example | Mapping)
                 and "score" in returned
             ):
                 feedback, returned = returned.get("feedback"), returned["score"]
-            feedback = None if feedback is None else str(feedback)
+            if feedback is not None:
+                feedback = str(feedback)
             if getattr(returned, "shape", None) == ():  # one number, of NumPy or PyTorch
                 returned = returned.item()
-            right = isinstance(returned, bool)
             number = isinstance(returned, Number) and not isinstance(returned, complex)
-            value = float(returned) if right or number else None
+            value = float(returned) if number else None
         except (FatalCallError, MetricError):
             raise
         except BaseException as problem:  # also of the user's own objects, which may do anything
@@ -208,16 +210,21 @@ class Metric:
             )
         if wrong := self.scale.fault(value):
             raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")
-        whole = right or (isinstance(returned, int) and value in (0, 1))
-        correct = bool(value) if self.rate or (self.rate is None and whole) else None
+        # Where nothing is said of the scores, truth values and the numbers 0 and 1 are verdicts.
+        verdict = self.rate is None and isinstance(returned, int) and value in (0, 1)
+        correct = bool(value) if self.rate or verdict else None
         return Graded(value, correct, feedback)
 
     def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
-        example = Question(question, **meta) if meta else question
-        if "answer_typed" in prediction:  # the list or object that the program returned
-            fields = dict(prediction.items())
-            prediction = dspy.Prediction(**fields | {"answer": fields.pop("answer_typed")})
+        # by the names that DSPy's own metrics use
+        example = Question(question, **{"response": question.answer, **meta})
+        fields = dict(prediction.items())
+        # the list or object that the program returned
+        fields["answer"] = fields.pop("answer_typed", fields["answer"])
+        context = question.context
+        found = {"context": [context] if isinstance(context, str) else context or []}
+        prediction = dspy.Prediction(**{**found, "response": fields["answer"], **fields})
         # GEPA passes five arguments: a metric gets as many of them as it takes.
         count = max(self._least, min(self._most, 2 + len(more)))
         return [example, prediction, *more, None, None, None][:count]
@@ -255,17 +262,21 @@ def metric_of(metric: Any) -> Metric:
 
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     """Raises UserError for questions that this metric cannot score."""
-    open_one = next((question.id for question in questions if question.kind == "open"), None)
-    task = next((question.id for question in questions if question.kind == "task"), None)
-    if task is not None and metric.builtin:
+    first = {question.kind: question.id for question in reversed(questions)}
+    if "task" in first and metric.builtin:
         raise UserError(
-            f"question {task!r} is a task, which a check decides: give --check 'python -m pytest "
-            "-q' (check=…)"
+            f"question {first['task']!r} is a task, which a check decides: give --check "
+            "'python -m pytest -q' (check=…)"
         )
-    if open_one is not None and metric.default:
+    other = next((question.id for question in questions if question.kind != "task"), None)
+    if other is not None and metric.name == CHECK:
         raise UserError(
-            f"question {open_one!r} is open, and a right answer is not defined: give a metric, "
-            "such as metric='f1', 'contains' or a function of your own"
+            f"question {other!r} is no task, and only tasks have a check: drop --check (check=…)"
+        )
+    if "open" in first and metric.default:
+        raise UserError(
+            f"question {first['open']!r} is open, and a right answer is not defined: give a "
+            "metric, such as metric='f1', 'contains' or a function of your own"
         )
 
 
@@ -335,21 +346,26 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 def _parameters(function: Callable[..., object], name: str) -> tuple[int, int]:
     """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
-    target = function.forward if isinstance(function, dspy.Module) else function
+    target = function
+    if isinstance(function, dspy.Module):
+        kind = type(function)
+        target = MethodType(getattr(kind, "forward", None) or kind.aforward, function)
     try:
         parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):  # of some functions written in C
         return 2, 2
-    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    placed = [parameter for parameter in parameters if parameter.kind in by_place]
-    needed = sum(parameter.default is parameter.empty for parameter in placed)
-    endless = any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters)
-    room = 5 if endless else len(placed)
-    by_name = any(
-        parameter.kind == parameter.KEYWORD_ONLY and parameter.default is parameter.empty
-        for parameter in parameters
-    )
-    if room < 2 or needed > 5 or by_name:
+    needed = room = 0
+    named = False
+    for parameter in parameters:
+        required = parameter.default is parameter.empty
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            room += 5
+        elif parameter.kind == parameter.KEYWORD_ONLY:
+            named = named or required
+        elif parameter.kind != parameter.VAR_KEYWORD:
+            room += 1
+            needed += required
+    if room < 2 or needed > 5 or named:
         raise UserError(
             f"the metric {name} cannot be called with an example and a prediction: write it as "
             "(example, prediction, trace=None)"
@@ -380,7 +396,7 @@ def _parts_of(thing: object, depth: int) -> Sequence[Any]:
         return [type(thing).__qualname__]
     if isinstance(thing, dspy.BaseLM):
         return [str(thing.model)]
-    own: list[str] = []
+    own: list[Any] = []
     members: Sequence[Any] = ()
     if isinstance(thing, list | tuple):
         members = thing
@@ -400,7 +416,9 @@ def _parts_of(thing: object, depth: int) -> Sequence[Any]:
         # What a module has noted of its calls is no part of what it does.
         kept = {key: value for key, value in state if key not in ("history", "callbacks")}
         own, members = [source_of(type(thing))], (kept,)
-    return [*own, *(part for member in members for part in _parts_of(member, depth + 1))]
+    for member in members:
+        own += _parts_of(member, depth + 1)
+    return own
 
 
 def values_held_by(function: FunctionType) -> list[Any]:
@@ -430,15 +448,18 @@ def _read_source(thing: Any) -> str:
         if getattr(thing, "__name__", "") != "<lambda>":
             return inspect.getsource(thing)
     if isinstance(thing, type):
-        own = {name: value for name, value in vars(thing).items() if inspect.isfunction(value)}
-        return str([thing.__qualname__, {name: source_of(value) for name, value in own.items()}])
+        own = {}
+        for name, value in vars(thing).items():
+            if inspect.isfunction(value):
+                own[name] = source_of(value)
+        return str([thing.__qualname__, own])
     code = getattr(thing, "__code__", None)
-    return _bytes(code) if code is not None else f"{thing.__module__}:{thing.__qualname__}"
+    return _bytecode(code) if code is not None else f"{thing.__module__}:{thing.__qualname__}"
 
 
-def _bytes(code: CodeType) -> str:
-    inner = [
-        _bytes(constant) if isinstance(constant, CodeType) else repr(constant)
-        for constant in code.co_consts
-    ]
-    return f"{code.co_code.hex()} {code.co_names} {inner}"
+def _bytecode(constant: object) -> str:
+    """The bytecode of a function, with that of those inside it; the value of any other constant."""
+    if not isinstance(constant, CodeType):
+        return repr(constant)
+    inner = list(map(_bytecode, constant.co_consts))
+    return f"{constant.co_code.hex()} {constant.co_names} {inner}"

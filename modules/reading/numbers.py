@@ -119,15 +119,15 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         return _value(text, alone)
     if strict:
         mark = re.search(r"####\s*", text)
-        number = _NUMBER.match(text, mark.end()) if mark else None
-        return _value(text, number) if number else None
+        return _value(text, mark and _NUMBER.match(text, mark.end()))
     markers = list(_NUMBER_MARK.finditer(text))
     if markers:
         statement = text[markers[-1].end() :].lstrip(" \n:\"'")
         statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
         number = _NUMBER.search(statement)
+        before = statement[: number.start()] if number else statement
         # "The answer is not 5", "unknown": what stands before the number takes it back.
-        if _NO_NUMBER.search(statement, 0, number.start() if number else len(statement)):
+        if _NO_NUMBER.search(before):
             return None
         if number:
             return _value(statement, number)
@@ -135,8 +135,8 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     return _value(text, numbers[-1]) if numbers else None
 
 
-def _value(text: str, number: re.Match[str]) -> Decimal | None:
-    if number["odd"]:
+def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
+    if number is None or number["odd"]:
         return None
     if number["over"]:
         under = Decimal(number["under"])
@@ -156,8 +156,8 @@ def _negative(text: str, number: re.Match[str]) -> bool:
     sign = (number["sign"] or number["inner"] or "").strip().casefold()
     if sign in {"", "+"}:
         return False
-    # "5-6" and "7 - 2" have no negative numbers.
-    before = text[: number.start("sign")] if number["sign"] else ""
+    # "5-6" and "7 - 2" have no negative numbers. A sign behind the currency has none before it.
+    before = text[: max(0, number.start("sign"))]
     joined = before[-1:].isalnum() and sign == "-"
     return not joined and not re.search(r"[0-9)\]%]\s*$", before)
 

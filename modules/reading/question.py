@@ -22,6 +22,7 @@ FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
 INPUTS = ("question", "choices", "context", "kind")
 TASK_FILES = ("files", "tests")
 MAX_CHOICES = 26
+_READ_AS = {"boolean": "yes, no, true or false", "number": "a number"}
 _INPUT_KEYS = frozenset(INPUTS)
 
 
@@ -65,17 +66,15 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         self, base: Mapping[str, object] | dspy.Example | None = None, **fields: object
     ) -> None:
         held = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
-        given = {**dict(held), **fields}
+        given = dict(held) | fields
         super().__init__(_checked(given))
         if given.get("kind") is None:
             self._kind_guessed = True
-        input_keys = getattr(base, "_input_keys", None)
         # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
-        self._input_keys = (
-            _INPUT_KEYS
-            if input_keys is None or input_keys == _INPUT_KEYS
-            else frozenset(input_keys)
-        )
+        self._input_keys = _INPUT_KEYS
+        keys = getattr(base, "_input_keys", None)
+        if keys is not None and keys != _INPUT_KEYS:
+            self._input_keys = frozenset(keys)
 
     def __repr__(self) -> str:
         """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its
@@ -153,7 +152,10 @@ def with_one_kind(questions: Sequence[Question]) -> Sequence[Question]:
     """The same questions, or copies of those whose guessed kinds differ, with one kind."""
     if len({question.kind for question in questions if _is_open(question)}) < 2:
         return questions
-    copies = [Question(q, kind=None) if _is_open(q) else q for q in questions]
+    copies = list(questions)
+    for place, question in enumerate(questions):
+        if _is_open(question):
+            copies[place] = Question(question, kind=None)
     settle_kinds(copies)
     return copies
 
@@ -193,7 +195,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
             fields["context"] = None
         fields["kind"] = kind or fields["kind"]
         if fields["kind"] == "task" or _are_files(row):
-            fields |= {"kind": "task", **{name: row.get(name) for name in TASK_FILES}}
+            fields |= {"kind": "task", "files": row.get("files"), "tests": row.get("tests")}
         extras = {name: value for name, value in row.items() if name not in fields}
         fields["meta"] = _meta_of(fields["meta"], extras)
         return Question(fields)
@@ -216,25 +218,24 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     kind = store.get("kind")
     if kind is None:
         # Accepted answers of different kinds can only be compared as texts.
-        kinds = {infer_kind(text, choices) for text in accepted} or {infer_kind(None, choices)}
+        forms: Sequence[str | None] = accepted or [None]
+        kinds = {infer_kind(form, choices) for form in forms}
         kind = kinds.pop() if len(kinds) == 1 else "span"
     elif kind not in KINDS:
         raise UserError(f"{name} has kind {kind!r}; the kinds are {', '.join(KINDS)}")
     if (kind == "choice") != (choices is not None):
         have = "no choices" if choices is None else "choices"
         raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
-    files = _task_files(store, name) if kind == "task" else {}
     if choices is not None and answer is not None:
         answer = _label_of(answer, choices, name)
-    elif kind in ("boolean", "number"):
-        unread = next((text for text in accepted if read_answer(text, kind, None) is None), None)
-        if unread is not None:
-            what = "yes, no, true or false" if kind == "boolean" else "a number"
-            raise UserError(
-                f"{name} has the answer {_short(unread)}, which cannot be read as {what}; correct "
-                "it"
-            )
-    checked = {
+    elif kind in _READ_AS:
+        for text in accepted:
+            if read_answer(text, kind) is None:
+                raise UserError(
+                    f"{name} has the answer {_short(text)}, which cannot be read as "
+                    f"{_READ_AS[kind]}; correct it"
+                )
+    checked: dict[str, Any] = {
         "id": id_,
         "question": question,
         "choices": choices,
@@ -242,13 +243,19 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "context": check_context(store.get("context"), name),
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
-        **files,
     }
-    if files and checked["context"] is None:  # for programs that answer with a text
-        shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
-        checked["context"] = shown or None
-    others = {key: value for key, value in store.items() if key not in (*checked, "accepted")}
-    return checked | ({"accepted": accepted} if len(accepted) > 1 else {}) | others
+    if kind == "task":
+        checked |= _task_files(store, name)
+        if checked["context"] is None:  # for programs that answer with a text
+            shown = [f"{path}:\n{text}" for path, text in checked["files"].items()]
+            checked["context"] = shown or None
+    if len(accepted) > 1:
+        checked["accepted"] = accepted
+    for key, value in store.items():
+        # `accepted` as it was given may be outdated: `_accepted` has said which count.
+        if key != "accepted":
+            checked.setdefault(key, value)
+    return checked
 
 
 def _are_files(row: Mapping[str, object]) -> bool:
@@ -284,16 +291,17 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
 def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
     """The gold answer, and all accepted ones with it first. Raises UserError unless it is text."""
     answer = store.get("answer")
+    if answer is None:
+        return None, []
+    answers: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):
-        answers = list(answer)
+        answers = answer
     # A copy has both fields; where `answer` was changed since, the accepted ones are outdated.
-    elif answer is not None and answer in (store.get("accepted") or ()):
+    elif answer in (store.get("accepted") or ()):
         answers = store["accepted"]
-    else:
-        answers = [] if answer is None else [answer]
     needs = f"{name} needs an answer (or null if it is unlabelled)"
     texts = list(dict.fromkeys(require_text(text, needs).strip() for text in answers))
-    return (texts[0] if texts else None), texts
+    return next(iter(texts), None), texts
 
 
 def require_text(value: object, needs: str) -> str:
@@ -437,9 +445,11 @@ def _type_name(value: object) -> str:
     return "missing" if value is None else type(value).__name__
 
 
-def _short(text: str, limit: int = 60) -> str:
+def _short(text: str) -> str:
     """`text` quoted for an error, cut so that the sentence stays one line."""
-    return repr(text if len(text) <= limit else text[:limit] + "…")
+    if len(text) > 60:
+        text = text[:60] + "…"
+    return repr(text)
 
 
 def choice_lines(choices: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..base.keyed import Keyed
@@ -149,6 +150,11 @@ class ResultRow(Keyed):
     shown: dict[str, str] | None = None
 
 
+def answering(transcript: Iterable[TurnFields] | None) -> list[TurnFields]:
+    """The turns that give an answer: not those that prepare one, or send an agent back."""
+    return [turn for turn in transcript or () if not turn.step]
+
+
 def row_key(row: ResultRow) -> RowKey:
     """The key of a row; a repeat that is not named is the first."""
     return row["id"], row.get("repeat", 0)
@@ -188,6 +194,13 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     row = ResultRow.of(row)
     score = row.get("score", float(bool(row.correct)))
     return least if score is None or row.error is not None else score
+
+
+def evidence_in(row: ResultRow, least: float = 0.0) -> float | None:
+    """The score of a row as evidence about its program in a contest: None where it failed, for a
+    failure neither beats a program nor spares it.
+    """
+    return None if row.error is not None else score_in(row, least)
 
 
 def taken(row: ResultRow) -> Usage:

@@ -11,7 +11,7 @@ _END = pattern(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\
 
 
 def _words(*rows: str) -> frozenset[str]:
-    return frozenset(word for row in rows for word in row.split())
+    return frozenset(" ".join(rows).split())
 
 
 # After these a name or number follows: never an end.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 from .mentions import pattern
 from .sentences import sentences
@@ -45,18 +46,14 @@ def reasoning_steps(text: str) -> int:
 
 
 def _lines(text: str) -> list[str]:
-    lines = (" ".join(line.split()) for line in text.splitlines())
-    return [line for line in lines if line]
+    return list(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def _listed(lines: list[str]) -> list[str]:
     for mark in (_NUMBERED, _BULLETED):
         heads = [place for place, line in enumerate(lines) if mark.match(line)]
         if len(heads) > 1:
-            return [
-                " ".join(lines[start:end])
-                for start, end in zip(heads, [*heads[1:], len(lines)], strict=True)
-            ]
+            return [" ".join(lines[start:end]) for start, end in pairwise([*heads, len(lines)])]
     return lines
 
 
@@ -69,9 +66,7 @@ def _between_numbers(line: str) -> list[str]:
             starts.append(number.start())
     if len(starts) < 2:
         return sentences(line)
-    return [
-        line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)
-    ]
+    return [line[start:end].strip() for start, end in pairwise([*starts, len(line)])]
 
 
 def _json_items(text: str) -> list[str] | None:

@@ -21,8 +21,12 @@ _CLOSING = pattern(
     r"<\|channel\|>final\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>",
     re.IGNORECASE,
 )
-_END = pattern(r"<\|(?:return|end|end_response|end_of_solution)\|>\s*$", re.IGNORECASE)
-"""The end of a reply that has a mark of its own."""
+_END = pattern(
+    r"(?:(?:<\|(?:return|end|end_response|end_of_solution|im_end|eot_id|eom_id|endoftext|"
+    r"end_of_text|end_of_turn)\|>|</s>|<(?:eos|end_of_turn)>|<｜end▁of▁sentence｜>)\s*){1,3}$",
+    re.IGNORECASE,
+)
+"""The marks of its own that a reply ends by; some servers leave an LM's special tokens there."""
 
 
 class Spoken(NamedTuple):
@@ -46,6 +50,6 @@ def without_thoughts(text: str) -> Spoken:
         thoughts = (text[:start] + text[opening.end() :]).strip()
         return Spoken("", thoughts, unfinished=True)
     if not closings:
-        return Spoken(text)
+        return Spoken(_END.sub("", text))
     thoughts = _CLOSING.sub("", _OPENING.sub("", text[: closings[-1].start()], count=1))
     return Spoken(_END.sub("", text[start:]).strip(), thoughts.strip())

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError
@@ -52,23 +53,30 @@ class Ties:
     ) -> Ties:
         """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError."""
         rule, *voter = re.split("[:=]", str(tie_break), maxsplit=1)
-        forms = ["strongest:NAME" if name == "strongest" else name for name in allowed]
         if rule not in allowed or (rule == "strongest") != bool(voter):
-            raise UserError(f"there is no rule {tie_break!r} for ties: choose {' or '.join(forms)}")
-        if voter and voter[0] not in voters:
-            raise UserError(
-                f"{voter[0]!r} does not vote: choose strongest among {', '.join(voters)}"
-            )
+            forms = " or ".join(allowed).replace("strongest", "strongest:NAME")
+            raise UserError(f"there is no rule {tie_break!r} for ties: choose {forms}")
+        for name in voter:
+            if name not in voters:
+                raise UserError(
+                    f"{name!r} does not vote: choose strongest among {', '.join(voters)}"
+                )
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seed is {seed!r}: give a whole number")
-        return cls(rule, voter[0] if voter else "", seed if rule == "random" else 0)
+        # A rule that draws nothing is the same with every seed.
+        if rule != "random":
+            seed = 0
+        return cls(rule, "".join(voter), seed)
 
     def __str__(self) -> str:
         return f"{self.rule}:{self.name}" if self.name else self.rule
 
     def described(self) -> dict[str, Any]:
         """The rule as constructor parameters."""
-        return {"tie_break": str(self)} | ({"seed": self.seed} if self.rule == "random" else {})
+        parameters: dict[str, Any] = {"tie_break": str(self)}
+        if self.rule == "random":
+            parameters["seed"] = self.seed
+        return parameters
 
     def decider(
         self,
@@ -84,7 +92,7 @@ class Ties:
                 # matter.
                 return random.Random(f"{self.seed}/{question}/tie").randrange(len(leaders))
             if self.rule == "weight" and weights is not None:
-                heaviest = [max(weights[place] for place in places) for places in leaders]
+                heaviest = [max(map(weights.__getitem__, places)) for places in leaders]
                 return heaviest.index(max(heaviest))
             if self.rule == "strongest":
                 for leader, places in enumerate(leaders):
@@ -137,12 +145,15 @@ def weighted(
     if len(weights) != len(answers) or not all(map(math.isfinite, weights)):
         raise ValueError(f"{len(answers)} answers need as many finite weights, not {list(weights)}")
     supporters = _supporters(answers, key)
-    scores = {answer: math.fsum([weights[i] for i in by]) for answer, by in supporters.items()}
-    leaders, chosen = _leaders(scores), 0
-    if len(leaders) > 1:
+    scores = {}
+    for answer, places in supporters.items():
+        scores[answer] = math.fsum(map(weights.__getitem__, places))
+    leaders = _leaders(scores)
+    winner, tied = next(iter(leaders), None), len(leaders) > 1
+    if tied:
         decide_tie = decide_tie or Ties("weight").decider("", weights=weights)
-        chosen = decide_tie([supporters[answer] for answer in leaders])
-    return Vote(leaders[chosen] if leaders else None, scores, len(leaders) > 1)
+        winner = leaders[decide_tie([supporters[answer] for answer in leaders])]
+    return Vote(winner, scores, tied)
 
 
 def vote_among(
@@ -152,10 +163,7 @@ def vote_among(
     decide_tie: DecideTie | None = None,
 ) -> Vote:
     """The vote among answers of a kind, with equal weights (None) or by their sum."""
-
-    def key(answer: str) -> str:
-        return answer_key(answer, kind)
-
+    key = partial(answer_key, kind=kind)
     if weights is None:
         return majority(answers, key=key, decide_tie=decide_tie)
     return weighted(answers, weights, key=key, decide_tie=decide_tie)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..reading.mentions import same_text
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, answering
 from .counting import CHANGES, Figures, Reading, by_number, change, whole
 
 
@@ -38,19 +38,18 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         figures.mean(correct, "accuracy")
         if not figures.finished(row):
             continue
-        figures.count(1, "decided_by", str(row.decided_by), "count")
-        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
+        figures.decided(row, correct)
         if taken := whole(row.rounds):
             rounds[taken] += 1
             figures.mean(taken, "rounds_mean")
         # Under 0 are those that never reached one.
         consensus[whole(row.consensus_round)] += 1
-        turns = [turn for turn in row.transcript or () if not turn.step]
-        reading = Reading(row)
+        turns, reading = answering(row.transcript), Reading(row)
         for turn in turns:
             if not turn.examined:
                 figures.mean(reading.right(turn.answer), "reasoner", "accuracy")
                 figures.mean(turn.answer is None, "reasoner", "abstention_rate")
+        # What never happens is reported as 0.
         for name in ("evaluations", "unreadable", "changed", *CHANGES):
             figures.count(0, "evaluator", name)
         for turn in turns:

@@ -77,6 +77,12 @@ class Figures:
         self.count(1, "errors" if failed else "questions")
         return not failed
 
+    def decided(self, row: ResultRow, score: float, name: str = "accuracy") -> None:
+        """Count how the row was decided, and add to the mean score of that way."""
+        way = ("decided_by", str(row.decided_by))
+        self.count(1, *way, "count")
+        self.mean(score, *way, name)
+
     def usage(self, row: ResultRow) -> None:
         """Add to `calls_per_question`, `prompt_tokens_per_question` and
         `completion_tokens_per_question`.

@@ -56,8 +56,7 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.mean(first is None, "tie_break", "rate")
         if first is None:
             figures.mean(correct, "tie_break", "accuracy")
-        figures.count(1, "decided_by", str(row.decided_by), "count")
-        figures.mean(correct, "decided_by", str(row.decided_by), "accuracy")
+        figures.decided(row, correct)
         _dialogue(figures, row)
         figures.usage(row)
     report = figures.report()
@@ -88,15 +87,15 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
             figures.count(1, "blind")
     if last:
         figures.mean(reading.agreed(turn.answer for turn in last), "agreement", "all")
-    for one, other in combinations(last, 2):
-        same = reading.same(one.answer, other.answer)
-        figures.mean(same, "agreement", f"{one['agent']}-{other.agent}")
+    for first, second in combinations(last, 2):
+        same = reading.same(first.answer, second.answer)
+        figures.mean(same, "agreement", f"{first.agent}-{second.agent}")
     for role, own in by_role.items():
-        figures.mean(reading.right(own[0]["answer"]), "role", role, "accuracy_first")
-        figures.mean(reading.right(own[-1]["answer"]), "role", role, "accuracy_last")
+        figures.mean(reading.right(own[0].answer), "role", role, "accuracy_first")
+        figures.mean(reading.right(own[-1].answer), "role", role, "accuracy_last")
         for before, after in pairwise(own):
-            revised = _revision(before["answer"], after["answer"], reading)
-            by_round = ("revisions", "round", str(after["round"]))
+            revised = _revision(before.answer, after.answer, reading)
+            by_round = ("revisions", "round", str(after.round))
             for path in (("revisions",), by_round, ("role", role, "revisions")):
                 figures.mean(revised is not None, *path, "rate")
                 if revised is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ..reading.row import DECIDERS, ResultRow, TurnFields
+from ..reading.row import DECIDERS, ResultRow, TurnFields, answering
 from ..reading.voting import majority
 from .counting import STATES, Figures, Reading
 
@@ -51,7 +51,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
             continue
         examined = turn.examined
         if examined:
-            before = examined["answer"]
+            before = examined.answer
         elif agent in DECIDERS or round <= spoke.get(agent, -1):
             continue
         elif not afresh:
@@ -110,10 +110,9 @@ class ForensicTally:
         self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
-        turns = [] if row.error else row.transcript or ()
-        spoken = [turn for turn in turns if not turn.step]
+        spoken = answering(row.transcript)
         answers_by_agent = answers_of(spoken)
-        if not answers_by_agent:
+        if row.error or not answers_by_agent:
             return
         figures, reading, final = self._figures, Reading(row), bool(row.correct)
         # Whether anybody answered more than once, or what somebody had answered.
@@ -131,11 +130,15 @@ class ForensicTally:
         if talked:
             self._flips(spoken, answers_by_agent, reading)
         self._vote(row, answers_by_agent, reading)
-        for move in moves(row, reading) if talked else ():
+        if talked:
+            self._sway(moves(row, reading))
+
+    def _sway(self, changes: Iterable[Move]) -> None:
+        for move in changes:
             # From one right answer to another, nobody was persuaded of anything.
-            for speaker in () if move.was and move.now else move.towards:
-                way = _MOVES.get((move.was, move.now))
-                figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
+            if way := _MOVES.get((move.was, move.now)):
+                for speaker in move.towards:
+                    self._figures.one_of(_MOVES.values(), way, "sway", speaker, move.agent)
 
     def _change(self, before: str, after: str, *path: str) -> None:
         self._figures.one_of(CHANGES, f"{before}_to_{after}", *path)

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
 
+Numbers = npt.NDArray[np.float64]
 SUPERVISOR = "supervisor"
 
 
@@ -39,7 +41,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, retries = Figures(), Counter[int]()
-    ends: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    ends: dict[int, Numbers] = defaultdict(lambda: np.zeros(3))
     for row in map(ResultRow.of, rows):
         reading = Reading(row)
         em, f1 = (0.0, 0.0) if row.error else reading.em_f1(row.answer)
@@ -49,8 +51,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
             continue
         figures.mean(em, "em_excluding_errors")
         figures.mean(f1, "f1_excluding_errors")
-        figures.count(1, "decided_by", str(row.decided_by), "count")
-        figures.mean(em, "decided_by", str(row.decided_by), "em")
+        figures.decided(row, em, "em")
         attempts: dict[str, list[TurnFields]] = {}
         for turn in row.transcript:
             if "trace" in turn:
@@ -59,24 +60,27 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
             retried = sum(len(turns) - 1 for turns in attempts.values())
             retries[retried] += 1
             figures.mean(retried, "retries_mean")
+            # A change that never happens is reported as 0.
             for name in (*CHANGES, "right_to_right"):
                 figures.count(0, "retry", name)
-            last = [reading.em_f1(turns[-1]["answer"]) for turns in attempts.values()]
-            figures.mean(max(em for em, _ in last), "best_worker", "em")
-            figures.mean(max(f1 for _, f1 in last), "best_worker", "f1")
+            last = [reading.em_f1(turns[-1].answer) for turns in attempts.values()]
+            ems, f1s = zip(*last, strict=True)
+            figures.mean(max(ems), "best_worker", "em")
+            figures.mean(max(f1s), "best_worker", "f1")
         for worker, turns in attempts.items():
             _worker(figures, worker, turns, reading)
-            em, f1 = reading.em_f1(turns[0]["answer"])
+            em, f1 = reading.em_f1(turns[0].answer)
             # Forced to answer at the limit, it would not have ended by itself within any.
-            steps = 0 if turns[0].get("forced") else len(turns[0]["trace"])
-            ends[steps] = [sum(pair) for pair in zip(ends[steps], (em, f1, 1), strict=True)]
+            steps = 0 if turns[0].forced else len(turns[0].trace or ())
+            ends[steps] += (em, f1, 1)
         figures.usage(row)
     report = figures.report()
     if report["questions"]:
-        mark = f"{SUPERVISOR}:"
-        ways = report["decided_by"].items()
-        counts = {way: counted["count"] for way, counted in ways if way.startswith(mark)}
-        report["accepted"] = {way.removeprefix(mark): count for way, count in counts.items()}
+        mark, accepted = f"{SUPERVISOR}:", dict[str, int]()
+        for way, counted in report["decided_by"].items():
+            if way.startswith(mark):
+                accepted[way.removeprefix(mark)] = counted["count"]
+        report["accepted"] = accepted
     if retries:
         report["retries"] = by_number(retries, 0, max(retries))
         report["first_attempts"] = _by_limit(ends)
@@ -98,13 +102,13 @@ def _worker(figures: Figures, name: str, turns: list[TurnFields], reading: Readi
                 figures.mean(step.get("problem") == problem, "worker", name, f"{problem}_rate")
 
 
-def _by_limit(ends: Mapping[int, list[float]]) -> dict[str, dict[str, float]]:
+def _by_limit(ends: Mapping[int, Numbers]) -> dict[str, dict[str, float]]:
     """Shares by step limit, from sums of EM, F1 and first attempts by the steps taken (0: forced to
     end).
     """
     attempts = sum(number for _, _, number in ends.values())
     # What ends within some steps also ends within more: sums run over the limits.
-    sums = np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
+    sums = np.cumsum([ends.get(limit, np.zeros(3)) for limit in range(1, max(ends) + 1)], axis=0)
     return {
         str(limit): {"em": em, "f1": f1, "ended": ended}
         for limit, (em, f1, ended) in enumerate((sums / attempts).tolist(), 1)

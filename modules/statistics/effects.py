@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from statistics import fmean
 from typing import Any
 
@@ -55,7 +56,8 @@ def effects(tried: Sequence[Tried], unit: float = 1.0) -> list[Effect]:
     names = dict.fromkeys(chain.from_iterable(trial.setting for trial in tried))
     found = []
     for name in names:
-        drawn = [trial.setting.get(name) for trial in tried]
+        # Where another choice leaves this one out, it has no value.
+        drawn = [trial.setting[name] for trial in tried if name in trial.setting]
         first, *others = {_key(value): value for value in drawn}.values()
         for value in others:
             pairs = list(_pairs(settings, name, value, first))
@@ -73,32 +75,35 @@ def _pairs(
     """Settings with the one and the other value that are equal in all other choices that both have:
     a choice may bring another with it, as `strongest` the name of an agent.
     """
-    having = [trial for trial in settings.values() if _key(trial.setting.get(name)) == _key(value)]
-    rivals = [
-        trial for trial in settings.values() if _key(trial.setting.get(name)) == _key(against)
-    ]
-    for trial in having:
-        for rival in rivals:
-            shared = (trial.setting.keys() & rival.setting.keys()) - {name}
-            if all(_key(trial.setting[key]) == _key(rival.setting[key]) for key in shared):
-                yield trial, rival
+    varied = [trial for trial in settings.values() if name in trial.setting]
+
+    def having(wanted: object) -> list[Tried]:
+        key = _key(wanted)
+        return [trial for trial in varied if _key(trial.setting[name]) == key]
+
+    for trial, rival in product(having(value), having(against)):
+        shared = (trial.setting.keys() & rival.setting.keys()) - {name}
+        if all(_key(trial.setting[key]) == _key(rival.setting[key]) for key in shared):
+            yield trial, rival
 
 
 def _effect(
     name: str, value: object, against: object, pairs: Sequence[tuple[Tried, Tried]], unit: float
 ) -> Effect:
-    scores: dict[int, list[tuple[float, float]]] = {}
+    # The scores of each question in all pairs.
+    before: defaultdict[int, list[float]] = defaultdict(list)
+    after: defaultdict[int, list[float]] = defaultdict(list)
     for trial, rival in pairs:
         # A setting that was stopped early has answered the first questions only.
         both = zip(trial.scores, rival.scores, strict=False)
         for question, (score, rival_score) in enumerate(both):
             # A question that failed is scored 0, or settings that fail would look better.
-            scores.setdefault(question, []).append((rival_score or 0.0, score or 0.0))
-    if not scores:
+            before[question].append(rival_score or 0.0)
+            after[question].append(score or 0.0)
+    if not after:
         return Effect(name, value, against)
-    before = [fmean(rival_score for rival_score, _ in both) for both in scores.values()]
-    after = [fmean(score for _, score in both) for both in scores.values()]
-    estimate = paired_difference(before, after, unit)
+    means = list(map(fmean, before.values())), list(map(fmean, after.values()))
+    estimate = paired_difference(*means, unit)
     rival_cost = fmean(rival.cost for _, rival in pairs)
     ratio = fmean(trial.cost for trial, _ in pairs) / rival_cost if rival_cost else None
-    return Effect(name, value, against, *estimate, len(scores), len(pairs), ratio)
+    return Effect(name, value, against, *estimate, len(after), len(pairs), ratio)

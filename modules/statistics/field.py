@@ -14,11 +14,9 @@ from itertools import combinations, product
 from statistics import fmean
 from typing import Literal, TypeAlias
 
+from ..base.usage import cheapest
 from .anytime import PairWatch, State, log_e_value
 from .statistics import Difference, Interval
-
-SAME_PRICE = 1.01
-"""Prices whose ratio is at most this are equal."""
 
 FEWEST = 20
 """The smallest number of questions before any decision."""
@@ -193,10 +191,8 @@ class FieldWatch:
         """Let programs leave by the answers so far; returns those that left."""
         if not self.stops or self.seen < FEWEST:
             return []
-        others = self.racing - self.kept
-        exits = leaving(
-            self.states, self.racing, self._covered, self.kept if others else frozenset()
-        )
+        protected = self.kept if self.racing - self.kept else frozenset()
+        exits = leaving(self.states, self.racing, self._covered, protected)
         for gone in exits:
             self.exits[gone.program] = Exit(gone.program, gone.by, gone.why, self.seen)
             self.racing.discard(gone.program)
@@ -221,23 +217,22 @@ class FieldWatch:
 
     @property
     def decided(self) -> bool:
-        """Whether more questions are useless: one program or no open pair is left."""
-        pairs = combinations(self.racing, 2)
-        return self.seen >= FEWEST and all(self._watch(a, b).state != "open" for a, b in pairs)
+        """Whether more questions are useless: one program or no open pair is left, and more answers
+        could not dispel a doubt.
+        """
+        if self.seen < FEWEST or self.doubted & self.racing:
+            return False
+        return all(self._watch(a, b).state != "open" for a, b in combinations(self.racing, 2))
 
     @property
     def recommended(self) -> int:
-        """The cheapest program that nothing is shown to beat; of equal prices (within 1%) the one
-        that is most often right.
-        """
+        """The program to take, which nothing is shown to beat."""
         everyone = range(self.size)
         pairs = product(everyone, self.racing)
         beaten = {program for rival, program in pairs if self.better(rival, program)}
         left = self.racing - beaten or self.racing or set(everyone)
-        cheapest = min(self.prices[program] for program in left)
-        alike = [program for program in left if self.prices[program] <= SAME_PRICE * cheapest]
-        first = min(alike)
-        return max(alike, key=lambda program: (self._lead(program, first), -program))
+        prices = {program: self.prices[program] for program in sorted(left)}
+        return cheapest(prices, lambda program: self._lead(program, min(left)))
 
     def _lead(self, program: int, other: int) -> float:
         """The mean difference of two programs on the questions that both answered."""
@@ -283,4 +278,4 @@ class FieldWatch:
         return max(len(seen) + 1, math.ceil(len(seen) * -math.log(self.alpha) / growth))
 
     def _watch(self, one: int, other: int) -> PairWatch:
-        return self.pairs[(one, other) if (one, other) in self.pairs else (other, one)]
+        return self.pairs.get((one, other)) or self.pairs[other, one]

@@ -174,7 +174,10 @@ def minimum_detectable_difference(
     # Squared, the equation is quadratic in d / sqrt(s); this is its root of the right sign.
     ratio = (z_alpha * math.sqrt(n) + z_power * math.sqrt(below_root)) / (n + z_power**2)
     difference = ratio * math.sqrt(discordant)
-    return min(1.0, difference if difference <= discordant else ratio**2)
+    # No difference exceeds its discordant share: s is then d itself.
+    if difference > discordant:
+        difference = ratio**2
+    return min(1.0, difference)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -186,7 +189,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
         raise ValueError("every p value must lie between 0 and 1")
     adjusted = [0.0] * len(p_values)
     largest = 0.0
-    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
         adjusted[i] = largest
     return adjusted
@@ -227,7 +230,7 @@ def mean_estimate(values: Sequence[float], *, seed: int) -> Estimate:
     """
     if set(values) <= {0.0, 1.0}:
         right, n = int(sum(values)), len(values)
-        return Estimate(right / n if n else 0.0, *wilson(right, n))
+        return Estimate(right / max(n, 1), *wilson(right, n))
     return bootstrap_mean(values, seed=seed)
 
 
@@ -282,7 +285,8 @@ def _bootstrap(
     n, few = len(values), 4 * len(distinct) < len(values)
     ordered = np.repeat(distinct, counts)
     means = np.empty(resamples)
-    step = max(1, _CELLS // (len(distinct) if few else n))
+    columns = len(distinct) if few else n
+    step = max(1, _CELLS // columns)
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
         # drawing the count of each distinct value gives the same distribution with far less work
@@ -299,7 +303,7 @@ def _bootstrap(
 def _finite(values: Sequence[SupportsFloat]) -> npt.NDArray[np.float64]:
     import numpy as np
 
-    array = np.asarray([float(value) for value in values])
+    array = np.asarray(list(map(float, values)))
     if not len(array):
         raise ValueError("at least one value is needed")
     if not np.isfinite(array).all():

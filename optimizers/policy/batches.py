@@ -128,26 +128,24 @@ class PolicyTraining:
         rng = self._random(_DRAW, self.done)
         distinct = self.state.config.distinct
         drawn = [draw(own, rng=rng, distinct=distinct) for own in scores.detach().numpy()]
-        strategies = np.stack([choice.strategies for choice in drawn])
+        strategies, unclaimed = map(np.stack, zip(*drawn, strict=True))
         self.answers.ask(
-            (int(q), agent, int(strategy))
-            for q, picked in zip(batch, strategies, strict=True)
-            for agent, strategy in enumerate(picked)
+            (int(batch[row]), agent, int(strategies[row, agent]))
+            for row, agent in np.ndindex(*strategies.shape)
         )
-        played = [self._play(int(q), picked) for q, picked in zip(batch, strategies, strict=True)]
+        played = map(self._play, batch.tolist(), strategies)
         correct, consensus, rewards, signals = zip(*played, strict=True)
         signal = np.stack(signals)
-        groups = {
-            name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
-        }
         episodes = {
             "question": torch.from_numpy(batch),
             "bias": bias,
-            **groups,
             "strategies": torch.from_numpy(strategies),
-            "open": torch.from_numpy(np.stack([choice.open for choice in drawn])),
+            "open": torch.from_numpy(unclaimed),
             "signal": torch.from_numpy(signal),
         }
+        # The batch met one group; what is remembered of earlier batches met others.
+        for name, part in group._asdict().items():
+            episodes[name] = part.expand(len(batch), *part.shape)
         learned = self._remembered(episodes)
         if learned is not episodes:
             # Today's policies score what was remembered, in the group as it was then.

@@ -79,7 +79,7 @@ def _neighbours(lesson: Lesson, count: float) -> dict[str, Tensor]:
 
 def _regression(lesson: Lesson, penalty: float) -> dict[str, Tensor]:
     """Maximises log P(right) - penalty / 2 |slopes|^2 for every agent and strategy at once."""
-    lesson = Lesson(*(part.double() for part in lesson))
+    lesson = Lesson(*map(Tensor.double, lesson))
     penalties = torch.tensor([_BASE_PENALTY, *[penalty] * lesson.inputs.shape[1]])
     # In units in which every direction has the same penalty, the search is quick.
     features = functional.pad(lesson.inputs, (1, 0), value=1.0) / penalties.sqrt()

@@ -75,11 +75,8 @@ class Candidates:
         name = name_of(program)
         with self._lock:
             if name not in self._candidates:
-                demos = [demo for predictor in program.predictors() for demo in predictor.demos]
-                solved = [demo for demo in demos if isinstance(demo, Mapping | dspy.Example)]
-                texts = [demo.get("question") for demo in solved]
-                shown = frozenset(str(text) for text in texts if text is not None)
-                self._candidates[name] = PromptCandidate(name, self._seated(program), shown)
+                seated, shown = self._seated(program), _questions_in(program)
+                self._candidates[name] = PromptCandidate(name, seated, shown)
         return name
 
     def scored(self, question: Question, prediction: object, score: float) -> None:
@@ -123,11 +120,14 @@ class Candidates:
             key=lambda candidate: (len(str(prompts_of(candidate.program))), candidate.name),
         )
         for candidate in others:
-            if self.complete(candidate) and (score := self.selected(candidate).score) > at:
+            score = self.selected(candidate).score
+            if self.complete(candidate) and score > at:
                 best, at = candidate, score
         for candidate in others:
-            if candidate.scores and not self.complete(candidate) and candidate.estimate().low > at:
-                best, at = candidate, candidate.estimate().low
+            if candidate.scores and not self.complete(candidate):
+                low = candidate.estimate().low
+                if low > at:
+                    best, at = candidate, low
         return best
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:
@@ -185,11 +185,21 @@ def demos_of(predictor: Any) -> list[dict[str, object]]:
     signature = predictor.signature
     last = list(signature.output_fields)[-1]
     fields = [name for name in signature.fields if name != "correction"]
-    return [
-        {name: demo[name] for name in fields if demo.get(name) is not None}
-        for demo in predictor.demos
-        if demo.get(last) is not None
-    ]
+    shown = []
+    for demo in predictor.demos:
+        if demo.get(last) is not None:
+            shown.append({name: demo[name] for name in fields if demo.get(name) is not None})
+    return shown
+
+
+def _questions_in(program: Program) -> frozenset[str]:
+    """The texts of the questions among a program's demonstrations."""
+    texts = set()
+    for predictor in program.predictors():
+        for demo in predictor.demos:
+            if isinstance(demo, Mapping | dspy.Example) and demo.get("question") is not None:
+                texts.add(str(demo["question"]))
+    return frozenset(texts)
 
 
 def name_of(program: Program) -> str:

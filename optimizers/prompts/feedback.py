@@ -31,7 +31,8 @@ def feedback(
     right and wrong answers.
     """
     account = _Account(question, prediction, seat)
-    return "\n".join(account.lines() if graded is None else account.graded(graded))
+    lines = account.lines() if graded is None else account.graded(graded)
+    return "\n".join(lines)
 
 
 def quoted(text: object, most: int = MAX_QUOTE_CHARS) -> str:
@@ -46,7 +47,7 @@ def quoted(text: object, most: int = MAX_QUOTE_CHARS) -> str:
 class _Account:
     def __init__(self, question: Question, prediction: Mapping[str, Any], seat: str | None) -> None:
         self.question, self.prediction, self.seat = question, prediction, seat
-        self.turns = [TurnFields.of(turn) for turn in prediction.get("transcript") or ()]
+        self.turns = list(map(TurnFields.of, prediction.get("transcript") or ()))
         self.spoken = [turn for turn in self.turns if turn.step is None]
         self.gold = " or ".join(map(self.shown, golds_of(question.gold)))
 
@@ -128,15 +129,19 @@ class _Account:
             if agent not in DECIDERS and not turn.examined and None not in (before, answer):
                 was, now = self.right(before), self.right(answer)
                 if was != now:
-                    holding = [name for name, held in latest.items() if self._same(held, answer)]
-                    others = [name for name in holding if name != agent]
+                    others = [
+                        name
+                        for name, held in latest.items()
+                        if name != agent and self._same(held, answer)
+                    ]
+                    by = words.AFTER.format(others=_names(others)) if others else ""
                     turned = words.WON_OVER if now else words.MISLED
                     yield turned.format(
                         agent=agent,
                         before=self.shown(before),
                         after=self.shown(answer),
                         round=turn.round,
-                        by=words.AFTER.format(others=_names(others)) if others else "",
+                        by=by,
                     )
             latest[agent] = answer
 
@@ -148,12 +153,8 @@ class _Account:
     def _unreadable(self) -> Iterator[str]:
         for turn in self.spoken:
             if turn.answer is None:
-                raw = turn.raw
-                yield words.UNREADABLE.format(
-                    agent=turn.agent,
-                    round=turn.round,
-                    raw=words.IT_WAS.format(raw=quoted(raw, 120)) if raw else "",
-                )
+                raw = words.IT_WAS.format(raw=quoted(turn.raw, 120)) if turn.raw else ""
+                yield words.UNREADABLE.format(agent=turn.agent, round=turn.round, raw=raw)
 
     def _decided(self) -> Iterator[str]:
         """The decisions of judge, supervisor, evaluators or a vote on their answers."""
@@ -168,17 +169,20 @@ class _Account:
                 yield from self._verdict(turn, heard)
             elif turn.step is None:
                 heard[agent] = turn.answer
-        answer = self.prediction.get("answer")
-        knew = [name for name, theirs in heard.items() if self.right(theirs)]
+        answer, knew = self.prediction.get("answer"), self._knew(heard)
         voted = not decider and len(heard) > 1 and answer is not None
         if voted and knew and not self.right(answer):
             yield words.OUTVOTED.format(
                 others=_names(knew), gold=self.gold, answer=self.shown(answer)
             )
 
+    def _knew(self, heard: Mapping[str, str | None]) -> list[str]:
+        """The agents who were heard with a right answer."""
+        return [name for name, theirs in heard.items() if self.right(theirs)]
+
     def _verdict(self, turn: TurnFields, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer, shown = turn.agent, turn.answer, self.shown(turn.answer)
-        knew = [name for name, theirs in heard.items() if self.right(theirs)]
+        knew = self._knew(heard)
         if turn.step == "retry":
             other = str(turn.worker)
             before, hint = heard.get(other), quoted(turn.suggestion or "", 160)
@@ -188,8 +192,9 @@ class _Account:
             if knew:
                 yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
-            answered = [name for name, theirs in heard.items() if theirs is not None]
-            against = [name for name in answered if name not in knew]
+            against = [
+                name for name, theirs in heard.items() if theirs is not None and name not in knew
+            ]
             if against:
                 yield words.FOUND.format(agent=agent, answer=shown, others=_names(against))
         elif knew:

@@ -33,7 +33,8 @@ def value(question: Question, answer: str | None) -> float:
 
 def demonstrable(question: Question, answer: str | None) -> bool:
     """Whether the calls that led to this answer may be demonstrations."""
-    return value(question, answer) >= (DEMONSTRABLE_F1 if question.kind == "span" else 1.0)
+    least = DEMONSTRABLE_F1 if question.kind == "span" else 1.0
+    return value(question, answer) >= least
 
 
 class OptimizerMetric:
@@ -65,21 +66,23 @@ class OptimizerMetric:
         pred_name: str | None = None,
         pred_trace: Any = None,
     ) -> Any:
-        answer = None if pred is None else pred.get("answer")
         if pred_name is not None:
-            graded: Graded | None = None
-            if self.grade is not None:
+            graded, scored = None, 0.0
+            if self.grade is None:
+                scored = value(gold, _answer_of(pred))
+            else:
                 graded = self.grade(gold, pred, trace, pred_name, pred_trace)
-            if graded is not None and graded.feedback is not None:
-                return dspy.Prediction(score=graded.score, feedback=graded.feedback)
+                scored = graded.score
+                if graded.feedback is not None:
+                    return dspy.Prediction(score=scored, feedback=graded.feedback)
             seat = self.seats.get(pred_name, pred_name)
-            words = feedback(gold, {} if pred is None else pred, seat, graded)
-            return dspy.Prediction(
-                score=value(gold, answer) if graded is None else graded.score, feedback=words
-            )
+            words = feedback(gold, pred or {}, seat, graded)
+            return dspy.Prediction(score=scored, feedback=words)
         if trace is not None:
             return self.demonstrable(gold, pred, trace)
-        scored = value(gold, answer) if self.grade is None else self.grade(gold, pred).score
+        scored = (
+            value(gold, _answer_of(pred)) if self.grade is None else self.grade(gold, pred).score
+        )
         if self.scored is not None:
             self.scored(gold, pred, scored)
         return scored
@@ -87,6 +90,12 @@ class OptimizerMetric:
     def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
         """Whether a prediction may be a demonstration: right, or a span with enough F1."""
         if self.grade is None:
-            return demonstrable(gold, None if pred is None else pred.get("answer"))
+            return demonstrable(gold, _answer_of(pred))
         graded = self.grade(gold, pred, trace)
         return graded.score >= DEMONSTRABLE_F1 if graded.correct is None else graded.correct
+
+
+def _answer_of(pred: Any) -> str | None:
+    """The answer of a prediction, which may have failed."""
+    answer: str | None = (pred or {}).get("answer")
+    return answer

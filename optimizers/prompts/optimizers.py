@@ -58,10 +58,10 @@ class Bench:
         """Run DSPy's optimizer on the student, or on another one. It gets copies of the questions,
         since some optimizers shuffle them; only some accept questions to select by.
         """
-        questions = {"valset": list(self.select)} if selecting else {}
-        return optimizer.compile(
-            **{"student": self.student, "trainset": list(self.learn), **questions, **more}
-        )
+        given = {"student": self.student, "trainset": list(self.learn)}
+        if selecting:
+            given["valset"] = list(self.select)
+        return optimizer.compile(**given | more)
 
     @property
     def shown(self) -> dict[str, int]:
@@ -134,9 +134,6 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     return optimizer
 
 
-_FLAGS = ("instructs", "demonstrates", "proposes", "learns", "taught", "decides")
-
-
 def _register(
     summary: str, does: str, work: Work, **settings: tuple[int, int, int]
 ) -> Callable[[Run], Run]:
@@ -145,11 +142,12 @@ def _register(
     """
 
     def add(run: Run) -> Run:
-        presets = {
-            preset: {key: values[place] for key, values in settings.items()}
-            for place, preset in enumerate(PRESETS)
-        }
-        flags = {flag: flag in does.split() for flag in _FLAGS}
+        presets: dict[str, dict[str, int]] = {preset: {} for preset in PRESETS}
+        for key, values in settings.items():
+            for preset, value in zip(PRESETS, values, strict=True):
+                presets[preset][key] = value
+        # The only flag that is on where an optimizer of somebody else's says nothing.
+        flags = {"learns": False} | dict.fromkeys(does.split(), True)
         OPTIMIZERS[run.__name__] = PromptOptimizer(
             run.__name__, summary, presets, run, work, **flags
         )
@@ -327,6 +325,7 @@ def knn(bench: Bench) -> list[Student]:
 def copro(bench: Bench) -> list[Student]:
     proposer = bench.proposer.as_lm(at_once=bench.settings["breadth"] - 1)
     made = dspy.COPRO(prompt_model=proposer, metric=bench.metric, **bench.settings)
+    # COPRO scores instructions on the questions that it calls its training set.
     quiet = {"num_threads": bench.threads, "display_progress": False, "display_table": 0}
     return [bench.compiled(made, selecting=False, trainset=list(bench.select), eval_kwargs=quiet)]
 
@@ -468,14 +467,15 @@ def _solved(
         for predictor, inputs, outputs in traced["trace"]:
             if id(predictor) in names:
                 # Of several calls of one predictor, such as rounds, the last.
-                demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
+                demos[names[id(predictor)]] = dict(inputs) | dict(outputs)
     labelled = dict(question.inputs()) | {"answer": question.answer}
     kept = {}
     for name, predictor in student.program.named_predictors():
         copied = dspy.Predict(predictor.signature)
         copied.demos = [dspy.Example(**demos.get(name, labelled))]
-        kept[name] = next(iter(demos_of(copied)), None)
-    return Shown(question.question, {name: demo for name, demo in kept.items() if demo})
+        for demo in demos_of(copied):  # none where the seat's last output is not in it
+            kept[name] = demo
+    return Shown(question.question, kept)
 
 
 def _reflected(

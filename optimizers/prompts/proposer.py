@@ -104,7 +104,8 @@ class Proposer:
 
     def _next(self, asked: Texts, sampling: Mapping[str, object], place: int) -> list[str | None]:
         """The next replies to a request, of which some may be known from an earlier attempt."""
-        places = range(place, place + (1 if place else self.at_once))
+        wanted = 1 if place else self.at_once
+        places = range(place, place + wanted)
         keys = [_key(asked, sampling, number) for number in places]
         texts = [self.kept.get(key) for key in keys]
         missing = [number for number, text in enumerate(texts) if text is None]
@@ -162,7 +163,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         self, signature: object, demos: list[dict[str, object]], inputs: dict[str, object]
     ) -> Any:
         if self._page is not None and SOURCE in inputs:
-            inputs = {**inputs, SOURCE: self._page}
+            inputs = inputs | {SOURCE: self._page}
         return super().format(signature, demos, inputs)
 
     def parse(self, signature: Any, completion: str) -> dict[str, object]:
@@ -170,7 +171,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             return dict(super().parse(signature, completion))
         except AdapterParseError:
             fields = signature.output_fields
-            empty = dict.fromkeys(fields, "")
+            empty: dict[str, object] = dict.fromkeys(fields, "")
             # A plan or a list cannot be guessed from prose, as a text can.
             typed = [name for name, field in fields.items() if field.annotation is not str]
             if typed:
@@ -181,12 +182,12 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
                     raise
                 return {name: document.get(name) or "" for name in fields}
             if named := _named(completion, fields):
-                return {**empty, **named}
+                return empty | named
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
             lines = completion.splitlines()
             # Not the chat adapter's headings: the text becomes an instruction as it is.
             text = [line for line in lines if not line.strip().startswith("[[ ##")]
-            return {**empty, meant: "\n".join(text).strip()}
+            return empty | {meant: "\n".join(text).strip()}
 
 
 def program_page(program: Program) -> str:

@@ -223,7 +223,8 @@ class TeamTeacher(Student):
             predictor = self.predictors()[0]
             *arguments, answer = predictor.signature.output_fields
             said = dspy.Prediction(**{answer: prediction.answer})
-            if len(arguments) == 1 and (text := _argument(prediction)):
+            text = _argument(prediction)
+            if text and len(arguments) == 1:
                 said[arguments[0]] = text
             dspy.settings.trace.append((predictor, inputs, said))
         return prediction

@@ -168,7 +168,9 @@ def _described(space: Space, name: str, described: Described) -> list[Any]:
         completion = str(described.get(parameter.joins)).partition(":")[2]
         return [completion or parameter.default]
     owner, _, entry = name.partition(".")
-    value = (described.get(owner) or {}).get(entry) if entry else described.get(name)
+    value = described.get(owner)
+    if entry:
+        value = (value or {}).get(entry)
     if value is None:
         return [parameter.default]
     completed = any(other.joins == name for other in space.values())

@@ -35,26 +35,31 @@ def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
     """
     if len(trial) < FIRST_RUNG or 4 * len(trial) < questions:
         return True
+    return sum(a - b for a, b in _both(trial, best)) > 0
+
+
+def _both(trial: Scores, best: Scores) -> list[tuple[float, float]]:
+    """The scores of the two on the questions that neither failed on."""
     pairs = zip(trial, best, strict=False)
-    return sum(a - b for a, b in pairs if a is not None and b is not None) > 0
+    return [(a, b) for a, b in pairs if a is not None and b is not None]
 
 
-def behind(trial: Scores, best: Scores, rungs_planned: int, *, alpha: float = ALPHA) -> bool:
+def behind(trial: Scores, best: Scores, rungs_planned: int) -> bool:
     """Whether a trial is worse than the best so far, by a paired test on the questions that both
     have answered.
 
     Right-or-wrong scores take McNemar's exact test, other scores the bootstrap of the mean
-    difference. Both are one-sided at `alpha / rungs_planned` (Bonferroni over the comparisons of
+    difference. Both are one-sided at `ALPHA / rungs_planned` (Bonferroni over the comparisons of
     one trial), so a trial that is as good as the best is stopped early with a probability of at
-    most `alpha`. Questions that failed in either are left out.
+    most `ALPHA`. Questions that failed in either are left out.
     """
-    pairs = [(a, b) for a, b in zip(trial, best, strict=False) if a is not None and b is not None]
-    level = alpha / max(1, rungs_planned)
-    if not pairs or sum(a - b for a, b in pairs) >= 0:
+    pairs = _both(trial, best)
+    differences = [a - b for a, b in pairs]
+    if sum(differences) >= 0:
         return False
+    level = ALPHA / max(1, rungs_planned)
     if set(chain.from_iterable(pairs)) <= {0, 1}:
-        only_trial, only_best = sum(a > b for a, b in pairs), sum(b > a for a, b in pairs)
+        only_trial, only_best = differences.count(1), differences.count(-1)
         # Half of the two-sided p: that the trial is the worse one is known from above.
         return mcnemar_exact(only_trial, only_best) / 2 < level
-    differences = [a - b for a, b in pairs]
     return bootstrap_mean(differences, seed=0, resamples=2_000, confidence=1 - 2 * level).high < 0

@@ -33,5 +33,5 @@ def read_address(address: str, schemes: Collection[str], wanted: str) -> SplitRe
             return parts
     # An error never shows what stands before the @: it may be a password.
     host = one_line(parts.netloc.rpartition("@")[2])
-    shown = f"{parts.scheme}://{host}" if parts.scheme else "what is given"
+    shown = f"{parts.scheme}://{host}" if host else "what is given"
     raise UserError(f"{shown} is not a usable address as it is written: give {wanted}")

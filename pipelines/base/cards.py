@@ -19,7 +19,7 @@ from ...modules.base.usage import UsageFields, tokens_of
 from .journal import read_object
 from .run_files import LMFields, ScoreFields
 from .settings import settings
-from .wording import money, percent, signed_interval
+from .wording import counted, money, percent, signed_interval
 
 MOST_FIGURES = 12
 DIFFERENCE = "difference"
@@ -187,7 +187,7 @@ class Card:
         lines += [f"{score.name}: {score}" for score in self.scores]
         if self.calls is not None:
             price = "" if self.cost_usd is None else f", {money(self.cost_usd)}"
-            lines.append(f"paid: {self.calls:,} calls{price}")
+            lines.append(f"paid: {counted(self.calls, 'call')}{price}")
         lines += [f"runs: {folder}" for folder in self.children]
         lines += [f"file: {file}" for file in self.files]
         return [*lines, *([f"next: {self.next}"] if self.next else [])]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from .wording import total_cost
+from .wording import rounded_money, total_cost
 
 
 class Plan(Protocol):
@@ -68,7 +68,8 @@ class PlanOfSteps:
             lines += [title, *(f"  {line}" for line in plan.lines())]
         lines += self.notes
         if self.cost is not None:
-            lines.append(f"in all: {self.cost[0]:.2f} to {self.cost[1]:.2f} USD")
+            ends = dict.fromkeys(map(rounded_money, self.cost))
+            lines.append(f"in all: {' to '.join(ends)}")
         if self.request.budget is not None:
             lines.append(f"budget of all together: {self.request.budget}")
         return lines

@@ -127,6 +127,9 @@ _NUMBERS: dict[type, tuple[Any, str]] = {
 """The types of options that are no text, what a file may hold for them, and that in words."""
 
 
+_MOST = 2**63 - 1
+
+
 class CommandOption(NamedTuple):
     """A field of a request on the command line: the type that it is parsed as, and typer's
     description.
@@ -141,17 +144,28 @@ class CommandOption(NamedTuple):
         """The type of one value: of `float | None` or `list[str]` the type within it."""
         return next(part for part in (*get_args(self.type), self.type) if isinstance(part, type))
 
-    def check(self, where: str, value: object) -> None:
-        """Raise UserError for a value in a file that is of another type, or out of range."""
-        takes, words = _NUMBERS.get(self.kind, (str, "text in quotes"))
-        # Python counts true and false as whole numbers, too.
-        if not isinstance(value, takes) or isinstance(value, bool) is not (self.kind is bool):
-            several = "a list of " if get_origin(self.type) is list else ""
-            raise UserError(f"{where} is not {several}{words}: correct it")
+    @property
+    def wanted(self) -> str:
+        """What one value is, such as `a whole number of at least 4`."""
+        _, words = _NUMBERS.get(self.kind, (str, "text in quotes"))
         low, high = self.info.min, self.info.max
-        if (low is not None and value < low) or (high is not None and value > high):
-            ends = f"of at least {low}" if high is None else f"from {low} to {high}"
-            raise UserError(f"{where} is {value}: give {words} {ends}")
+        if low is None:
+            return words
+        ends = f"of at least {low:g}" if high is None else f"from {low:g} to {high:g}"
+        return f"{words} {ends}"
+
+    def check(self, where: str, value: object) -> None:
+        """Raise UserError for a value that is of another type, or out of range."""
+        takes, _ = _NUMBERS.get(self.kind, (str, ""))
+        # Python counts true and false as whole numbers, too.
+        fits = isinstance(value, takes) and isinstance(value, bool) is (self.kind is bool)
+        if fits and self.kind in (int, float):
+            low, high = self.info.min, self.info.max
+            # NaN is in no range, infinity and what no library can count to in none of these
+            fits = (-_MOST if low is None else low) <= value <= (_MOST if high is None else high)
+        if not fits:
+            several = "a list of " if get_origin(self.type) is list else ""
+            raise UserError(f"{where} is {value!r}: give {several}{self.wanted}")
 
     def placed(self, value: str, home: Path) -> str:
         """A path in a file that lies in the folder `home`, where the option is a path."""
@@ -602,7 +616,7 @@ class Checked(Request):
     ] = None
 
     max_usd_per_task: Annotated[
-        float | None, Option(help="Hard limit of what one task may cost, in USD.")
+        float | None, Option(min=0, help="Hard limit of what one task may cost, in USD.")
     ] = None
     max_calls_per_task: Annotated[
         int | None, Option(min=1, help="Hard limit of the LM calls of one task.")

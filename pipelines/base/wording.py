@@ -96,6 +96,16 @@ def rounded_money(cost: float) -> str:
     return f"{float(f'{cost:.2g}'):,g} USD"
 
 
+def thousand(usd: float | None, tokens: float | None) -> str:
+    """The price of 1,000 questions, from that of one; empty where none is known."""
+    # An LM of one's own costs 0 dollars: then tokens say more.
+    if usd:
+        return f"{rounded_money(1000 * usd)} for 1,000 questions"
+    if tokens is None:
+        return ""
+    return f"{float(f'{1000 * tokens:.2g}'):,.0f} tokens for 1,000 questions"
+
+
 def duration(seconds: float) -> str:
     """`0.4 s`, `12 s`, `3 min 20 s`, `2 h 05 min`."""
     if seconds < 10:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import MISSING
@@ -26,7 +27,7 @@ from ..tuning.request import TuneRequest
 from . import options as of
 from .command import ATTACHED, Command
 from .config import apply_defaults, default_lines, defaults
-from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
+from .guard import BAD_INPUT, guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .help import write_help
 from .stdin import take_piped
 
@@ -102,6 +103,18 @@ PANELS = {
 class Defaulted(TyperGroup):
     """Commands that take defaults from a configuration file."""
 
+    def main(self, *args: Any, **how: Any) -> Any:
+        """Run a command; what typer refuses is one line, as every other error is."""
+        try:
+            code = super().main(*args, **{**how, "standalone_mode": False})
+        except TyperException as problem:
+            if "\n" in problem.message:  # the help, where no command is named
+                problem.show()  # type: ignore[attr-defined]
+            else:
+                say(_refusal(problem))
+            code = BAD_INPUT
+        sys.exit(code)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         # Help and completion have to work with a broken configuration file, too.
@@ -159,6 +172,8 @@ class RequestCommand(TyperCommand):
     The help of a command with many options shows those of COMMON, or all of them in groups.
     """
 
+    allow_extra_args = True  # what is too much is refused below, in words of our own
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         del self.params, self.callback  # those of a placeholder
@@ -174,18 +189,6 @@ class RequestCommand(TyperCommand):
         self.params, self.callback = described.params, described.callback
         return getattr(self, name)
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except TyperException as problem:
-            wanted = getattr(problem, "param", None)
-            # An error that names a parameter and says nothing of it: that one is missing.
-            if wanted is None or problem.message:
-                raise
-            assert self.name is not None
-            with guarded():
-                raise UserError(_missing(self.name, wanted)) from None
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
         everything = ctx.meta.get(ALL, False)
         options: list[Any] = [
@@ -199,13 +202,39 @@ class RequestCommand(TyperCommand):
         write_help(self, ctx, formatter)
 
 
-def _missing(command: str, wanted: Any) -> str:
-    """Say which parameter a command lacks, what to give, and how that looks."""
-    option = isinstance(wanted, TyperOption)
-    what = wanted.opts[0] if option else wanted.metavar or wanted.name.upper()
+QUESTIONS = ("questions", "train", "validation")
+"""The options that name questions, which many take for `--data` everywhere."""
+
+
+def _refusal(problem: Any) -> str:
+    """What typer refuses, in a sentence that says what to give."""
+    ctx, wanted = getattr(problem, "ctx", None), getattr(problem, "param", None)
+    if ctx is None or problem.message.endswith("?"):
+        return str(problem.message)
+    command = COMMANDS.get(ctx.info_name)
+    if command is None:
+        return f"{problem.message.rstrip('.')}: {ctx.command_path} --help shows what there is"
+    if wanted is None:
+        name = problem.option_name
+        places = [_shown(option) for option in ctx.command.params if option.name in QUESTIONS]
+        if name == "--data" and places:
+            meant = f"its questions are {' and '.join(places)}; {command.for_example}"
+        else:
+            close = problem.possibilities or ()
+            meant = f"did you mean {close[0]}?" if close else command.for_example
+        return f"{ctx.info_name} has no option {name}: {meant}"
+    if problem.message:
+        value = problem.__cause__.errors()[0]["input"]
+        return f"{_shown(wanted)} is {value!r}: give {command.options[wanted.name].wanted}"
+    # An error that names a parameter and says nothing of it: that one is missing.
     means = f"{wanted.help[:1].lower()}{wanted.help[1:]}".rstrip(".")
-    example = COMMANDS[command].request.example
-    return f"{what} is missing: {means}; for example folkmoot {example}"
+    return f"{_shown(wanted)} is missing: {means}; {command.for_example}"
+
+
+def _shown(parameter: Any) -> str:
+    """An option or argument as its help shows it."""
+    option = isinstance(parameter, TyperOption)
+    return str(parameter.opts[0] if option else parameter.metavar or parameter.name.upper())
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
@@ -251,6 +280,14 @@ def _callback(command: Command) -> Callable[..., None]:
         request = command.request(**_of(command.request, chosen))
         view = command.view(**_of(command.view, chosen))
         with guarded(debug=view.debug, verbose=view.verbose):
+            if ctx.args:
+                raise UserError(
+                    f"{ctx.args[0]!r} is one word too many: an option stands before its value, and "
+                    f"what has spaces in quotes; {command.for_example}"
+                )
+            for field, value in chosen.items():
+                if type(value) in (int, float):
+                    options[field].check(options[field].long_name, value)
             apply_defaults(request, ctx.obj or {}, on_line)
             take_piped(request)
             if view.verbose and not isinstance(view, of.Planned):  # their plans show the defaults
@@ -269,6 +306,9 @@ def _callback(command: Command) -> Callable[..., None]:
     for field, (declared, kind, info) in options.items():
         info = copy(info)
         info.help = (info.help or "").partition(" In Python")[0]
+        if (info.min or 0) > 1:
+            info.help += f" At least {info.min:g}."
+        info.min = info.max = None  # the request's own check says what is wanted
         if isinstance(info, OptionInfo):
             info.metavar = info.metavar or NUMBERS.get(kind)
         required = declared.default is MISSING and declared.default_factory is MISSING

@@ -29,6 +29,10 @@ class Command(NamedTuple):
         """The options by field, those of the request first."""
         return {**command_options(self.request), **command_options(self.view)}
 
+    @property
+    def for_example(self) -> str:
+        return f"for example folkmoot {self.request.example}"
+
 
 def _checked(name: str, thing: Any) -> Command:
     if not isinstance(thing, Command):

@@ -201,10 +201,10 @@ def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
     many = get_origin(option.type) is list
     values = []
     for item in value if many and isinstance(value, list) else [value]:
-        option.check(where, item)
-        if isinstance(item, str):
+        if isinstance(item, str):  # a key is refused before anything shows it
             _check_text(where, option.field.name, item)
             item = option.placed(item, path.parent)
+        option.check(where, item)
         values.append(item)
     return values if many else values[0]
 

@@ -4,6 +4,7 @@ fix.
 
 from __future__ import annotations
 
+import os
 import time
 from importlib.util import find_spec
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
 from ..tasks.sandbox import Sandbox
 from ..tracking.cursor import waiting
-from ..tracking.store import missing_store, open_client, store_uri
+from ..tracking.store import missing_store, open_client, store_file, store_uri
 from ..tracking.values import masked
 from .guard import STOPPED
 from .options import DoctorRequest, View
@@ -94,6 +95,14 @@ def _data(_: DoctorRequest) -> Check:
 def _store(_: DoctorRequest) -> Check:
     """Whether the tracking store can be used, and whether runs wait to be sent to it."""
     shown = masked(store_uri())
+    file = store_file()
+    home = file and next(folder for folder in file.parents if folder.exists())
+    if home and not os.access(home, os.W_OK):
+        return Check(
+            "fail",
+            f"{shown} cannot be used, since {home} cannot be written",
+            "work in another folder, or set MLFLOW_TRACKING_URI",
+        )
     try:
         if missing_store() is None:  # else the first run makes it
             open_client().search_experiments(max_results=1)

@@ -20,7 +20,7 @@ from ..base.request import split_items
 from ..base.wording import counted, money, shortened
 from ..evaluation.earlier import Evaluation, earlier
 from ..tracking.store import store_uri
-from .guard import STOPPED, say
+from .guard import BAD_INPUT, STOPPED, say
 from .options import (
     PushRequest,
     Quietly,
@@ -77,10 +77,10 @@ def push(request: PushRequest, view: View) -> None:
                 )
         except UserError as error:
             missing, problem = {"everything": ""}, str(error)
-            said = problem
+            said, code = problem, BAD_INPUT
         say(said)
         if missing:
-            code = STOPPED
+            code = code or STOPPED
         runs.append({"folder": str(folder), "missing": list(missing), "problem": problem})
     if not runs:
         say("nothing waits to be sent to the tracking store")

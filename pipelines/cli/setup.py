@@ -16,7 +16,7 @@ from ..data.aliases import naming
 from ..data.load import DataError, DataReading, understand
 from ..data.places import list_datasets
 from ..data.questions import check_contexts, stands_at
-from ..lms.weights import get_weights, list_weights
+from ..lms.weights import get_weights, known_name, list_weights
 from ..tracking.store import store_uri
 from ..tracking.ui_server import newest_runs
 from ..tracking.ui_server import serve as serve_ui
@@ -50,7 +50,7 @@ def lms(request: LmsRequest, view: View) -> None:
     verb, *names = request.what or ["list"]
     if request.what and (verb != "get" or not names):
         raise UserError(f"folkmoot lms {verb} is not a command: write folkmoot lms get NAME")
-    for name in names:
+    for name in [known_name(name) for name in names]:
         say(f"getting the weights of {name}")
         say(f"{get_weights(name, cache)} is whole")
     rows = list_weights(cache)

@@ -398,7 +398,10 @@ def _notes(sides: Sequence[Side], shared: int) -> list[str]:
     notes = []
     if left_out := [side.figures for side in sides if side.figures.left_out]:
         notes.append(say("left_out", shared, left_out))
+    seen = dict[Path, str]()
     for side in sides:
+        if (first := seen.setdefault(side.run.folder.resolve(), side.name)) != side.name:
+            notes.append(f"{first} and {side.name} are one run, given twice.")
         summary = side.run.summary
         notes += run_notes(side.name, summary.counts, summary.finished)
         if summary.run.judge:

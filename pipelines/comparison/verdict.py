@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.usage import price_unit
+from ...modules.base.usage import cheapest, price_unit
 from .compared import Compared
 from .words import say
 
@@ -93,10 +93,10 @@ class Rivals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cheapest program that nothing is shown to beat, `run`; at equal prices the one most often
-    right, then the first. `unbeaten` are all such programs, the cheapest first, and `leader` is the
-    one most often right. `front` has it and each cheaper program that is shown to beat all still
-    cheaper ones.
+    """The cheapest program that nothing is shown to beat, `run`; at equal prices (within 1%) the
+    one most often right, then the first. `unbeaten` are all such programs by their price, and
+    `leader` is the one most often right. `front` has it and each cheaper program that is shown to
+    beat all still cheaper ones.
     """
 
     run: str
@@ -269,10 +269,11 @@ def _recommended(
     order = [run.name for run in by_price]
     # A winner has the higher score, so the run most often right is unbeaten: at least one is left.
     unbeaten = [name for name in order if not any((other, name) in beats for other in order)]
-    chosen = unbeaten[0]
-    leader = max(by_price, key=lambda run: run.score.value).name
+    scores = {run.name: run.score.value for run in by_price}
+    chosen = cheapest({name: prices.each[name] for name in unbeaten}, scores.__getitem__)
+    leader = max(order, key=scores.__getitem__)
     front = list[str]()
-    for place, name in enumerate(order[: order.index(chosen)]):
+    for place, name in enumerate(order[: order.index(unbeaten[0])]):
         if all((name, cheaper) in beats for cheaper in order[:place]):
             front.append(name)
     front.append(chosen)

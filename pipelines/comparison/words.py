@@ -1,4 +1,6 @@
-"""Turns values of a comparison into sentences, by the one template that holds them all."""
+"""Turns values of a comparison or a compilation into sentences, by the one template that holds them
+all.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +63,7 @@ def _environment() -> Environment:
         "counted": counted,
         "score": _score,
         "signed": _signed,
+        "tenths": signed,
         "end": _end,
         "size": _size,
         "times": price_times,

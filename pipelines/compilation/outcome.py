@@ -16,10 +16,10 @@ from ..base.wording import duration, percent, unanswered, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
+from ..comparison.words import say
 from ..evaluation.earlier import Evaluation
 from ..plots.comparison import score_plot
 from .card import COMPILE, PROGRAM
-from .sentences import sentence
 
 COMPILED = "compiled"
 """The folder of the compiled program where the given one is handed over."""
@@ -177,8 +177,7 @@ def verdict_on(
             shown = pair.f1
             gain, loss = shown.low > 0, shown.high < 0
     words = (pair, shown, gain, loss, held_out, tried, answered, stopped, failed)
-    macro = "kept" if kept else "compiled"
-    return gain, bool(loss), sentence(__package__, "compile.j2", macro, *words)
+    return gain, bool(loss), say("nothing_compiled" if kept else "compiled", *words)
 
 
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:

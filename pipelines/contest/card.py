@@ -35,7 +35,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
         card.paid(totals(folder).to_dict())
         card.children = sorted((folder / "runs").glob("*"))
         return card
-    rate = (document["metric"] or {}).get("rate", True)
+    rate = contest.is_rate
     card.ended(contest.result["stopped"])
     card.paid(contest.paid)
     card.children = list(contest.folders.values())
@@ -89,10 +89,11 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     standings = document["result"]["standings"]
     columns = list(standings[0]) if standings else []
-    source = [folder / CONTEST]
+    drawn = {"race.png": _draw_race, "report.html": _write_page}
+    if not any(row["n"] for row in standings):
+        drawn = {}  # there is nothing to show yet
     return {
-        "race.png": Drawn(source, partial(_draw_race, folder)),
-        "report.html": Drawn(source, partial(_write_page, folder)),
+        **{name: Drawn([folder / CONTEST], partial(draw, folder)) for name, draw in drawn.items()},
         "standings.json": TableEntry(columns, [list(row.values()) for row in standings]),
         CONTEST: document,
     }

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...modules.base.calls import EndpointDown
+from ...modules.reading.grading import Scale
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, signed, too_many_failed
+from ..base.wording import counted, too_many_failed
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from .entrants import Entrant
 from .lane import Lane, ask_all
 from .outcome import CONFIRM
 from .plan import ContestPlan
+from .scores import Scores
 
 FEWEST_ANSWERS = 20
 """The confirmation reports nothing on fewer answered questions than this."""
@@ -61,10 +63,10 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
     pair = next((each for each in comparison.against if each.a == winner), None)
     if pair is None:
         return ""
-    ends = (pair.difference, *pair.interval)
-    gap, low, high = (signed(end, decimals=0) for end in ends)
-    questions = f"{first.score.n:,} unseen questions"
+    scores = Scores.of(first.metric, Scale(0.0, 1.0, first.is_rate))
+    gap, low, high = map(scores.gap, (pair.difference, *pair.interval))
+    own, other = scores.value(second.score.value), scores.value(first.score.value)
     return (
-        f"on {questions} {100 * second.score.value:.0f}% right against "
-        f"{100 * first.score.value:.0f}% ({gap} points, {low} to {high})"
+        f"on {first.score.n:,} unseen questions {own}{' right' * scores.rate} against {other} "
+        f"({gap} {scores.unit}, {low} to {high})"
     )

@@ -277,6 +277,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         **vars(verdict),
         "standings": list(map(asdict, _standings(race))),
         "course": race.course,
+        "scores": race.scores.title,
+        "rate": race.scores.rate,
         "questions": race.seen,
         "planned": race.planned,
         "ended": race.ended,

@@ -176,8 +176,8 @@ def own_programs(
     """Make entrants of a user's programs or specs, which come in a list or by name.
 
     `pass_env` names the environment variables with keys that `cmd:` programs may read; `roles` are
-    the user's own for programs by name; `named` are LMs of names of models that metered programs
-    send.
+    the user's own for programs by name; `named` are LMs of agents, and of names of models that
+    metered programs send.
     """
     given = {"pass_env": list(pass_env), "own_roles": roles, "named": named or {}}
     if isinstance(programs, Mapping):
@@ -203,9 +203,11 @@ def _own(
         program = program_of(source, sets or None, make_lm=make_lm)
     else:
         spec, program = None, program_given(source)
-    if program.metered:
-        program = program.with_seats(given["named"])
-        program.assign(given["named"])
+    program = program.with_seats(given["named"])
+    seated = {seat: lm for seat, lm in given["named"].items() if program.has_seat(seat)}
+    if seated:
+        program = program.deepcopy()
+        program.assign(seated)
     name = name or short_name(program.describe())
     return Entrant(name, program, lm, team=program.most_turns() != 1, spec=spec)
 

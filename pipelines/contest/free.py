@@ -109,7 +109,7 @@ def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> 
         recorded = rows.get(entrant.name) or {}
         if entrant.team:
             teams[entrant.name] = recorded
-        elif recorded and not entrant.fair:
+        elif recorded and not entrant.prompt:
             cheap.append(recorded)
     if len(cheap) < 2:
         return

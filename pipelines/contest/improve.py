@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.deliberation.deliberation import Deliberation
+from ...modules.reading.grading import Scale
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
-from ..base.wording import counted, money, signed
+from ..base.wording import counted, money
 from ..comparison.comparison import Comparison
 from ..comparison.verdict import NAMES
 from ..compilation.compile import compile as compile_program
@@ -23,6 +24,7 @@ from .entrants import Entrant
 from .free import talks_of
 from .plan import ContestPlan
 from .race import Race
+from .scores import Scores
 
 IMPROVE = "improve"
 SURVIVORS = 2
@@ -133,7 +135,8 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
     for name, of in improved.made_of.items():
         if name in prices and of in prices:
             gain = prices[name].score.value - prices[of].score.value
-            gains.append(f"{name}: {signed(gain, decimals=0)} points")
+            scores = Scores.of(prices[name].metric, Scale(0.0, 1.0, prices[name].is_rate))
+            gains.append(f"{name}: {scores.gap(gain)} {scores.unit}")
     clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
     verdict = comparison.verdict
     if winner in improved.made_of and improved.usd and verdict.unit == NAMES["cost_usd"]:

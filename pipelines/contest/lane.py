@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.sync import run_sync
 from ...modules.base.usage import price_unit
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow, is_cut_off, is_unreadable, score_in, taken
+from ...modules.reading.row import ResultRow, evidence_in, is_cut_off, is_unreadable, taken
 from ..base.budget import BudgetSpent
 from ..base.run_files import Manifest
 from ..evaluation.answering import each_in_turn
@@ -33,33 +34,35 @@ from .entrants import Entrant
 class Answer:
     """An answer as a contest keeps it: its score (0 to 1), its price, and its error.
 
-    Over repeats: the mean score, the total price, and every error.
+    Over repeats: the mean score and the total price of the `answered` ones, and an error if none
+    was.
     """
 
     score: float
     takes: Usage
     error: str | None
     unread: bool
-    text: str | None
+    answered: int = 1
 
     @classmethod
     def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
         # The bounds of the watch hold for scores between 0 and 1 alone.
         scale = plan.metric.scale
-        score = scale.share(score_in(row, scale.least))
+        score = evidence_in(row, scale.least)
+        share = 0.0 if score is None else min(1.0, max(0.0, scale.share(score)))
         unread = is_unreadable(row) or is_cut_off(row)
-        return cls(min(1.0, max(0.0, score)), taken(row), row.error, unread, row.answer)
+        return cls(share, taken(row), row.error, unread)
 
     @classmethod
     def over(cls, repeats: Sequence[Answer]) -> Answer:
         """Combine the answers to a question that was asked several times."""
-        wrong = [repeat.error for repeat in repeats]
+        given = [repeat for repeat in repeats if repeat.error is None] or repeats
         return cls(
-            score=sum(repeat.score for repeat in repeats) / len(repeats),
-            takes=total([repeat.takes for repeat in repeats]),
-            error=None if None in wrong else wrong[-1],
-            unread=all(repeat.unread or repeat.error for repeat in repeats),
-            text=repeats[0].text,
+            score=fmean(repeat.score for repeat in given),
+            takes=total([repeat.takes for repeat in given]),
+            error=given[-1].error,
+            unread=all(repeat.unread for repeat in given),
+            answered=len(given),
         )
 
 
@@ -127,6 +130,14 @@ class Lane:
         if len(repeats) == self.plan.request.times:
             self.answers[row.id] = Answer.over(list(repeats.values()))
 
+    def forget_doubts(self) -> None:
+        """Forget the questions that failed last, if it is not known whether they or their endpoint
+        are at fault: they stay unfinished.
+        """
+        for row, _ in self.sheet.doubts.held:
+            self.answers.pop(row.id, None)
+            self.repeats.get(row.id, {}).pop(row.repeat, None)
+
     def close(self, why: str | None = None, *, left: bool = False) -> Evaluation:
         """Write the summary of the run, and release the folder; `left` says that it left the
         contest, which is no stop.
@@ -147,6 +158,12 @@ class Lane:
         finally:
             self._folder.close()
         return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
+
+    @property
+    def each(self) -> Iterator[Answer]:
+        """Every answer so far, each repeat for itself."""
+        for repeats in self.repeats.values():
+            yield from repeats.values()
 
     def to(self, questions: Sequence[Question]) -> list[Answer]:
         """Its answers to these questions, as far as it has them."""
@@ -198,7 +215,7 @@ class Lane:
         if value is None:
             return None
         # `takes` is the bill of all repeats.
-        return float(value) / max(1, len(answers) * self.plan.request.times)
+        return float(value) / max(1, sum(answer.answered for answer in answers))
 
     def right(self, questions: Sequence[Question]) -> list[float]:
         """Its scores on the answered questions among these; failed ones have none."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.html import ShownResult
-from ..base.wording import money, unanswered
+from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.table import table_lines
@@ -130,12 +130,8 @@ class Contest(ContestResult, ShownResult):
 
     def lines(self) -> list[str]:
         """The ending: table, sentences, price, and what to do next, at most 24 lines."""
-        price, best = "not known in dollars", self.winning
-        if best is not None and best.usd is not None:
-            price = f"{1000 * best.usd:.3g} USD per 1,000 questions"
-        # An LM of one's own costs 0 dollars, which says less than its tokens.
-        if best is not None and not best.usd and best.tokens is not None:
-            price = f"{best.tokens:,.0f} tokens per question"
+        best = self.winning
+        price = "" if best is None else thousand(best.usd, best.tokens)
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"the contest paid {money(paid)}"
         lost = unanswered(self.result.get("lost"))
@@ -144,8 +140,11 @@ class Contest(ContestResult, ShownResult):
                 return self.sentences
             bill = f"{spent or 'the contest has no known price'}{lost}."
             return [*self.sentences, bill[0].upper() + bill[1:]]
-        table = table_lines(self.asked, self.asked[0].name) if self.asked else []
-        lines = [*table, "", *self.sentences]
+        lines = ["", *self.sentences]
+        if self.asked:
+            first, title = self.asked[0].name, self.title
+            table = table_lines(self.asked, first, is_rate=self.is_rate, metric=title)
+            lines = [*table, *lines]
         if improved := self.result.get("improved"):
             lines.append(improved)
         failures = [f"{row.name} {row.failures}" for row in self.asked if row.failures]
@@ -159,7 +158,7 @@ class Contest(ContestResult, ShownResult):
         return [
             *lines,
             *self.result.get("unmetered", ()),
-            f"Price: {price}{spent and '; '}{spent}{lost}.",
+            f"Price: {price or 'not known'}{spent and '; '}{spent}{lost}.",
             *([] if self.result.get("saved") else [f"{self.winner_name} is {NO_FILE}"]),
             "",
             *(f"{name:<8}{command}" for name, command in commands.items()),

@@ -28,7 +28,7 @@ from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import LIMITS, folder_at, share_of_points, split_items
 from ..base.run_files import LMFields, RunSettings
-from ..base.wording import counted, rounded_money, smallest_differences, total_cost
+from ..base.wording import counted, rounded_money, shortened, smallest_differences, total_cost
 from ..data import catalogue
 from ..data import questions as data
 from ..evaluation.check import check_writable, checked
@@ -64,6 +64,7 @@ from .entrants import (
 )
 from .money import task_prices
 from .request import ContestRequest
+from .scores import Scores
 
 RUNS = Path("runs")
 FEWEST_QUESTIONS = 4
@@ -158,6 +159,10 @@ class ContestPlan:
             )
         )
 
+    def scores(self, *, whole: bool = True) -> Scores:
+        """How its scores are written; `whole` says whether all so far are right or wrong."""
+        return Scores.of(self.metric.name, self.metric.scale, whole=whole)
+
     @property
     def engines(self) -> list[Any]:
         """The engine names under which the LMs are billed."""
@@ -203,12 +208,13 @@ class ContestPlan:
         elif len(calls) == len(self.plans):
             expected = f"likely {counted(round(sum(calls)), 'call')}"
         ceiling = f", at most {self.budget}" if self.budget else ""
-        smallest = 100 * smallest_differences(len(self.race))[1]
+        # In whole points, as it is a rule of thumb.
+        scores, smallest = self.scores(), round(smallest_differences(len(self.race))[1], 2)
         lines = [
             f"{counted(len(self.field), 'program')} on {counted(questions, 'question')} from "
             f"{self.source}{apart}, {lms}",
-            f"{expected}{ceiling}; shows about {smallest:.0f} points or more; up to "
-            f"{100 * self.margin:g} do not matter",
+            f"{expected}{ceiling}; shows about {scores.size(smallest)} {scores.unit} or more; up "
+            f"to {scores.size(self.margin)} do not matter",
         ]
         for each in self.field:
             # Who sits where matters where LMs differ in what they know and cost.
@@ -308,7 +314,7 @@ def such_as(sample: Question) -> str:
     example = f"{sample.question} {options} → {gold}"
     if sample.kind == "task":
         example = sample.question
-    return f"such as: {' '.join(example.split())[:140]}"
+    return f"such as: {shortened(example, 140)}"
 
 
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
@@ -465,7 +471,7 @@ def _field(
     own = partial(
         own_programs,
         lm=first,
-        named=models,
+        named=named,
         make_lm=make,
         pass_env=request.pass_env,
         roles=request.roles,
@@ -494,10 +500,11 @@ def _field(
     entrants += [replace(entrant, added=True) for entrant in own(request.added)]
     baseline = _baseline(request, entrants, own)
     every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
-    if models and not any(entrant.program.metered for entrant in every):
+    nobody = [name for name in models if not any(each.program.has_seat(name) for each in every)]
+    if nobody:
         raise UserError(
-            f"--lm gives the model {', '.join(models)} its own LM, and no program here is metered: "
-            "add yours with --with, or drop it"
+            f"--lm gives {', '.join(nobody)} its own LM, and no program here has such an agent or "
+            "is metered: add yours with --with, or drop it"
         )
     return field_of(
         entrants,

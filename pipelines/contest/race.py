@@ -27,6 +27,7 @@ from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all, unit_of
 from .money import PILOT, affordable, amount, task_prices
 from .plan import ContestPlan
+from .scores import Scores
 
 ROUND = 10
 FIRST = "first"
@@ -89,6 +90,12 @@ class Race:
         if self.books.ledger is None:
             return Usage()
         return self.books.ledger.total
+
+    @property
+    def scores(self) -> Scores:
+        """How its scores are written."""
+        shares = (own.score for lane in self.lanes.values() for own in lane.each)
+        return self.plan.scores(whole=all(share in (0.0, 1.0) for share in shares))
 
     @property
     def asked(self) -> list[Lane]:
@@ -159,8 +166,7 @@ class Race:
             if not any(lane.answers for lane in self.lanes.values()):
                 self._close_all()
                 raise UserError(f"no LM has answered: {problem}") from None
-            self.ended = "open"
-            self.stopped = paused(problem)
+            self.ended, self.stopped = "open", paused(problem)
         except BaseException as problem:
             if not isinstance(problem, UserError):
                 self.stopped = "interrupted"
@@ -168,6 +174,9 @@ class Race:
             with suppress(Exception):
                 self._close_all()
             raise
+        if self.ended in ("money", "open"):
+            for lane in self.lanes.values():
+                lane.forget_doubts()
         self._watch_what_there_is()
         self._close_all()
 
@@ -257,6 +266,11 @@ class Race:
         prices = [lane.price(unit, first) for lane in teams]
         dearest = max(filter(math.isfinite, prices), default=0.0)  # of those that are known
         samples = samples_for(dearest, best.price(unit, first))
+        if samples == 1 and best in self.lanes.values():
+            # It would be the same program again, which could never be told apart from it.
+            if any(lane.entrant.team for lane in teams):
+                best.entrant = replace(best.entrant, fair=True)
+            return
         fair = fair_opponent(best.entrant, samples, kind, self.plan.visible)
         self._ask([self._open(fair)], first)
 
@@ -382,42 +396,51 @@ class Race:
         self.tell(self)
 
     def _withdraw(self) -> None:
-        """Let programs leave of whose questions too many failed; without the reference, the race
-        ends. Of those whose answers too often cannot be read so far, nothing is concluded.
+        """Conclude nothing, so far, of programs of whose questions too many failed or could not be
+        read. One that is past help, because so many failed of all that are planned, leaves.
         """
         assert self.watch is not None
-        seen = self.questions[: self.seen]
-        for place, name in enumerate(self.order):
-            lane = self.lanes[name]
-            failed = lane.failed(seen)
+        seen, planned = self.questions[: self.seen], self.planned or len(self.questions)
+        for place, lane in enumerate(self.watched):
+            failed, unread = lane.failed(seen), lane.unread(seen)
             self.watch.doubted.discard(place)
-            if too_many_failed(lane.unread(seen), len(seen)):
+            if too_many_failed(max(failed, unread), len(seen)):
                 self.watch.doubted.add(place)
-            if self.seen < FEWEST or lane.out or not too_many_failed(failed, len(seen)):
-                continue
-            # Failures are no evidence about the program: they neither beat it nor spare it.
-            self.watch.withdraw(place)
-            lane.out = f"not compared: {failed} of {counted(len(seen), 'question')} failed"
-            if lane.entrant.reference:
-                *_, last = filter(None, (answer.error for answer in lane.to(seen)))
-                self.ended = "open"
-                self.stopped = (
-                    f"stopped, since {failed} of {counted(len(seen), 'question')} of {name} failed "
-                    f"(the last: {last}), so that nothing can be compared with it; the same "
-                    "command asks them again"
-                )
+            if self.seen >= FEWEST and not lane.out and too_many_failed(failed, planned):
+                self._leave_out(place)
+
+    def _leave_out(self, place: int) -> None:
+        """Let a program leave that cannot be compared; without the reference, the race ends."""
+        assert self.watch is not None
+        self.watch.withdraw(place)
+        lane, seen = self.watched[place], self.questions[: self.seen]
+        failed, asked = lane.failed(seen), counted(len(seen), "question")
+        # Failures are no evidence about the program: they neither beat it nor spare it.
+        if not too_many_failed(failed, len(seen)):
+            lane.out = f"not compared: {lane.unread(seen)} of {asked} could not be read"
+            return
+        lane.out = f"not compared: {failed} of {asked} failed"
+        if lane.entrant.reference:
+            *_, last = filter(None, (answer.error for answer in lane.to(seen)))
+            self.ended = "open"
+            self.stopped = self.stopped or (
+                f"stopped, since {failed} of {asked} of {lane.entrant.name} failed (the last: "
+                f"{last}), so that nothing can be compared with it; the same command asks them "
+                "again, and --baseline takes another reference"
+            )
 
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""
         assert self.watch is not None
         for place in sorted(self.watch.racing - {self.reference}):
             gap = self.watch.against(place, self.reference)
+            difference, low, high = map(self.scores.own_gap, gap)
             yield Step(
                 questions=self.seen,
                 name=self.order[place],
-                difference=gap.difference,
-                low=gap.low,
-                high=gap.high,
+                difference=difference,
+                low=low,
+                high=high,
             )
 
     def _leave(self, exits: Sequence[Exit]) -> None:
@@ -426,15 +449,16 @@ class Race:
             by = self.order[each.by]
             why = f"{by} is better"
             if each.why != "beaten":
-                why = f"not {100 * self.plan.margin:g} points better than {by}, no cheaper"
+                scores = self.scores
+                gap = f"{scores.size(self.plan.margin)} {scores.unit}"
+                why = f"not {gap} better than {by}, no cheaper"
             self.lanes[self.order[each.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
-        right = []
-        for lane in self.asked:
-            if any(answer.score >= 0.5 for answer in lane.to([question])):
-                right.append(lane.entrant.name)
-        return f"{shortened(question.question, 60)} → right: {', '.join(right) or 'nobody'}"
+        scores = {lane.entrant.name: sum(lane.right([question])) for lane in self.asked}
+        best = ", ".join(name for name, score in scores.items() if score == max(scores.values()))
+        title = "right" if self.scores.rate else "best"
+        return f"{shortened(question.question, 60)} → {title}: {best}"
 
     def _watch_what_there_is(self) -> None:
         """After an early stop, use all questions that every racing program has answered."""
@@ -448,8 +472,10 @@ class Race:
         watch = self.watch
         if watch is None or self.seen < FEWEST:
             return
-        for place in watch.doubted & watch.racing - {self.reference}:
-            watch.withdraw(place)
-            lane = self.watched[place]
-            unread = lane.unread(self.questions[: self.seen])
-            lane.out = f"not compared: {unread} of {self.seen:,} answers could not be read"
+        self._withdraw()  # of a failing endpoint's last answers, some were forgotten
+        seen = self.questions[: self.seen]
+        for place in watch.doubted & watch.racing:
+            # Without a reference that is read, there is a verdict that says so.
+            failed = too_many_failed(self.watched[place].failed(seen), len(seen))
+            if failed or place != self.reference:
+                self._leave_out(place)

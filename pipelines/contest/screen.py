@@ -19,12 +19,12 @@ WIDTH = 80
 
 def contest_line(race: Race) -> ProgressLine:
     """Where a contest stands, as a picture and as a line."""
-    standings = places(race, so_far=True)
+    standings, rate = places(race, so_far=True), race.scores.rate
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
     reasons = [f" ({each.reason})" if each.reason else "" for each in standings]
     scores = [
-        f"{each.name} {100 * each.right:.0f}%{why}"
+        f"{each.name} {f'{each.right:.0%}' if rate else f'{each.right:.3g}'}{why}"
         for each, why in zip(standings, reasons, strict=True)
     ]
     prices = race.task_prices
@@ -35,7 +35,8 @@ def contest_line(race: Race) -> ProgressLine:
 
 def _picture(race: Race, standings: list[Place], asked: int, total: int, prices: str) -> Text:
     """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
-    head, *lines = table_lines([standing.shown for standing in standings], standings[0].name)
+    rows, scores = [standing.shown for standing in standings], race.scores
+    head, *lines = table_lines(rows, standings[0].name, is_rate=scores.rate, metric=scores.title)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
     for line, standing in zip(lines, standings, strict=True):

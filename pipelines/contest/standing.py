@@ -11,7 +11,7 @@ from ...modules.base.usage import UNITS, total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
 from ...modules.statistics.statistics import Difference, Estimate, wilson
-from ..base.wording import counted, rounded_money, signed, too_many_failed
+from ..base.wording import counted, rounded_money, too_many_failed
 from ..reporting.contested import Outcome, Place
 from .free import Free
 from .lane import Lane, unit_of
@@ -27,19 +27,21 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     """
     # Beside a difference, scores over other questions would contradict it.
     questions = race.questions[: None if so_far or not race.seen else race.seen]
-    lanes = race.watched or list(race.lanes.values())
+    # Those that have left in the pilot are not watched.
+    others = [lane for name, lane in race.lanes.items() if name not in race.order]
+    lanes = [*race.watched, *others]
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
     unit = unit_of(lanes)
     base = reference.per_question(unit)
-    rows = []
+    rows, written = [], race.scores
     for place, lane in enumerate(lanes):
         scores = lane.right(questions)
-        share = _rate(scores)
+        right, low, high = map(written.own, _rate(scores))
         row = Place(
             name=lane.entrant.name,
-            right=share.value,
-            low=share.low,
-            high=share.high,
+            right=right,
+            low=low,
+            high=high,
             n=len(scores),
             usd=lane.per_question("cost_usd"),
             tokens=lane.per_question("tokens"),
@@ -53,17 +55,18 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
             fair=lane.entrant.fair,
             team=lane.entrant.team,
         )
-        if lane is not reference and race.watch is not None:
+        if lane is not reference and race.watch is not None and lane not in others:
             differences = race.watch.differences(place, lanes.index(reference))
             gap = race.watch.against(place, lanes.index(reference))
             listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
+            difference, low, high, *listed_ends = map(written.own_gap, (*gap, *listed))
             row = replace(
                 row,
-                difference=gap.difference,
-                difference_low=gap.low,
-                difference_high=gap.high,
-                listed_low=listed.low,
-                listed_high=listed.high,
+                difference=difference,
+                difference_low=low,
+                difference_high=high,
+                listed_low=listed_ends[0],
+                listed_high=listed_ends[1],
             )
         rows.append(row)
     return sorted(rows, key=lambda place: (not place.reference, place.state == "out"))
@@ -75,8 +78,11 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
     table = []
     for entrant in free:
         share, n = _rate(list(entrant.scores.values())), len(entrant.scores)
-        shared = [name for name in entrant.scores if name in asked.answers]
-        gaps = [entrant.scores[name] - asked.answers[name].score for name in shared]
+        gaps = []
+        for name, score in entrant.scores.items():
+            answer = asked.answers.get(name)
+            if answer is not None and answer.error is None:
+                gaps.append(score - answer.score)
         # Computed at whatever number of questions the race ended, so that the interval has to hold
         # at every one.
         ends = mean_sequence(gaps, FREE_ALPHA)
@@ -156,22 +162,23 @@ def race_verdict(race: Race) -> RaceVerdict:
     beaten = [place for place in rivals if watch.better(winner, place)]
     if unread := _unread(race, winner, rivals):  # then the cheapest is not shown to be beaten
         winner, beaten = min([winner, *rivals], key=watch.prices.__getitem__), []
-    others = sorted(watch.racing - {winner})
+    others, left_out = sorted(watch.racing - {winner}), _not_compared(race)
     advice, reason = _advice(race, winner, beaten), ""
     if beaten:
-        by = _points(watch.against(winner, beaten[0]))
+        by = _gap(race, watch.against(winner, beaten[0]))
         than = " and than ".join(names[place] for place in beaten)
         reason = f"{names[winner]} is better than {than} ({by}, {seen})"
     # The money may end before there is a fair opponent: then no team has won.
-    if beaten == rivals and len(rivals) > team and not unread:
+    fair = any(race.watched[place].entrant.fair for place in rivals)
+    if beaten and beaten == rivals and fair >= team and not unread:
         leads = [place for place in others if watch.against(place, winner).difference > 0]
         still_open = _open(race, winner, leads) + (", not shown to be better" if leads else "")
         return RaceVerdict("better", names[winner], reason, advice, still_open)
     worth = [place for place in others if not _not_worth_it(watch, place, margin)]
-    if watch.seen >= FEWEST and not (worth or beaten or unread or watch.withdrawn):
+    if watch.seen >= FEWEST and not (worth or beaten or unread or left_out):
         reason = (
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
-            f"than {100 * margin:g} points better than a cheaper one ({seen})"
+            f"than {race.scores.size(margin)} {race.scores.unit} better than a cheaper one ({seen})"
         )
         return RaceVerdict("not worth it", names[winner], reason, advice)
     if beaten:
@@ -183,6 +190,8 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason = f"after {seen}, {programs} left: {left}"
     if unread:
         reason = f"{unread}, so nothing can be concluded"
+    elif left_out:
+        reason += f"; not compared: {left_out}"
     elif race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
     advice += "; nothing is shown to beat it"
@@ -197,16 +206,26 @@ def race_verdict(race: Race) -> RaceVerdict:
     return replace(verdict, needed=needed, needed_usd=usd)
 
 
-def _points(gap: Difference) -> str:
-    by, low, high = (signed(end, decimals=0) for end in gap)
-    return f"{by} points, {low} to {high}"
+def _not_compared(race: Race) -> str:
+    """The programs of which nothing is known, since too many of their questions failed or could not
+    be read.
+    """
+    assert race.watch is not None
+    names = [name for name in race.lanes if name not in race.order]
+    names += [race.order[place] for place in sorted(race.watch.withdrawn)]
+    return "; ".join(names)  # some names have a comma
+
+
+def _gap(race: Race, gap: Difference) -> str:
+    by, low, high = map(race.scores.gap, gap)
+    return f"{by} {race.scores.unit}, {low} to {high}"
 
 
 def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
     """How often the winner is right, and those that it beats; alone, with its price."""
     lanes, questions = race.watched, race.questions[: race.seen]
     scores = [lane.right(questions) for lane in lanes]
-    right = [f"{fmean(each or [0.0]):.0%}" for each in scores]
+    right = [race.scores.value(fmean(each or [0.0])) for each in scores]
     if beaten:
         others = " and ".join(f"{right[place]} for {race.order[place]}" for place in beaten)
         return f"{right[winner]}, against {others}, on {counted(len(scores[winner]), 'question')}"
@@ -224,7 +243,7 @@ def _open(race: Race, winner: int, others: Sequence[int]) -> str:
     if race.watch is None or not others:
         return ""
     best = _ahead(race.watch, winner, others)
-    by, low, high = (signed(end, decimals=0) for end in race.watch.against(best, winner))
+    by, low, high = map(race.scores.gap, race.watch.against(best, winner))
     return f"{race.order[best]}, {by} [{low}, {high}]"
 
 

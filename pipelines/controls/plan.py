@@ -30,6 +30,7 @@ from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import questions as data
+from ..evaluation.check import in_plain_text
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
@@ -235,6 +236,9 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)
         elif name == ONE:
             arm = one_context(team, exchange.members)
+            if in_plain_text(arm, lms.get(EVERY)):
+                plan.missing[name] = "an untuned LM is not shown instructions to play all agents"
+                continue
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)
         elif name in (SELF_CONSISTENT, THINKING):
             try:

@@ -13,16 +13,14 @@ from ...modules.reading.mentions import pattern
 
 ALIASES = {
     "id": "qid question_id example_id uid _id idx index uuid guid row_id item_id",
-    "question": "query prompt problem question_text sent question_stem stem input instruction goal "
-    "statement claim q text user_input",
+    "question": "query prompt problem question_text sent sentence question_stem stem input "
+    "instruction goal statement claim q text user_input turns ctx",
     "choices": "options choice answer_choices answer_options possible_answers candidates "
     "alternatives endings",
-    "answer": "label answer_key gold target correct_answer correct correct_option correct_choice "
-    "correct_label answer_idx answer_index answer_letter gold_label gold_answer golden_answers "
-    "ground_truth ground_truths expected expected_answer expected_output expected_response "
-    "reference reference_answer final_answer best_answer answers answers_spans ans cop output "
-    "ideal __expected",
-    "context": "passage paragraph article support document contexts retrieved_contexts",
+    "answer": "label gold target correct ground_truth ground_truths expected reference answers "
+    "answers_spans ans cop output ideal final_decision __expected",
+    "context": "passage paragraph paragraphs article support document contexts retrieved_contexts "
+    "premise premises body narrative dialogue flores_passage ctx",
     "kind": "",
     "meta": "metadata",
 }
@@ -31,23 +29,57 @@ ALIASES = {
 ColumnNames = Mapping[str, str | Sequence[str]]
 """Field → the column that holds it; several for options in columns of their own."""
 
+_GOLD = re.compile(
+    r"(?:correct|right|gold|golden|true|expected|reference|target|final|best)"
+    r"(?:answer|option|choice|label|response|output)s?(?:index|idx|number|num|key|letter|text)?"
+    r"|(?:correct|gold|answer|label)(?:index|idx|number|num|key|letter|text|option|choice)"
+)
+"""Further names of the answer: `correctAnswerIndex`, `answer_key`, …"""
+
 _OPTION = pattern(
-    r"(?P<of>(?i:choices?|options?|opt|op|alternative|ending|sol|solution|answer|ans|candidate)[\s_.-]*)?"
+    r"(?P<of>(?:[A-Za-z]{1,2}_)?"
+    r"(?i:choices?|options?|opt|op|alternative|ending|sol|solution|answer|ans|candidate)[\s_.-]*)?"
     r"[\[(]?(?P<label>[A-Za-z]|(?<=[A-Za-z\s_.[(-])\d{1,2})[\])]?[.:]?"
 )
 LIKE_OPTIONS = pattern(r"choice|option|alternativ|ending|distract|candidate|incorrect|wrong", re.I)
 
 
+_ASIDE = re.compile(r"\s*\([^()]*\)|\s+[-–—]\s.*")
+_ORDINALS = (
+    ("first", "1st", "one"),
+    ("second", "2nd", "two"),
+    ("third", "3rd", "three"),
+    ("fourth", "4th", "four"),
+    ("fifth", "5th", "five"),
+    ("sixth", "6th", "six"),
+)
+_PLACES = {word: str(place) for place, words in enumerate(_ORDINALS, 1) for word in words}
+
+
 def squeezed(name: str) -> str:
-    """A name without case, blanks, dots, dashes and underscores."""
-    return re.sub(r"[\s_.-]+", "", name.casefold())
+    """A name without case, blanks, dots, dashes, underscores and what it says aside:
+    `Answer 2 (optional)` is `answer2`.
+    """
+    return re.sub(r"[\s_.-]+", "", (_ASIDE.sub("", name) or name).casefold())
+
+
+def numbered(name: str) -> str:
+    """A name without what it says aside, and with its number as a digit at its end: `first answer`
+    is `answer 1`.
+    """
+    bare = (_ASIDE.sub("", name) or name).strip()
+    words = re.split(r"[\s_-]+", bare)
+    for word, others in ((words[0], words[1:]), (words[-1], words[:-1])):
+        if others and word.casefold() in _PLACES:
+            return f"{' '.join(others)} {_PLACES[word.casefold()]}"
+    return bare
 
 
 _NAMES = {field: set(map(squeezed, names.split())) for field, names in ALIASES.items()}
 
 _OBJECTS = (
     "input inputs output outputs expected expectations reference referenceoutputs item data "
-    "example vars doc row fields"
+    "example vars doc row fields messages conversations"
 )
 CONTAINERS = frozenset(_OBJECTS.split())
 """Objects that hold the fields of a row, in files of LangSmith, MLflow, Braintrust and OpenAI."""
@@ -59,7 +91,10 @@ def columns_of(field: str, names: Iterable[str]) -> list[str]:
     """
     words = {name: _word(name) for name in names}
     called = [name for name, word in words.items() if word == field]
-    return called + [name for name, word in words.items() if word in _NAMES[field]]
+    others = [name for name, word in words.items() if word in _NAMES[field]]
+    if field == "answer":
+        others += [name for name, word in words.items() if _GOLD.fullmatch(word)]
+    return called + others
 
 
 def _word(name: str) -> str:
@@ -89,7 +124,7 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     """
     sets: dict[str, dict[str, str]] = {}
     for name in names:
-        match = _OPTION.fullmatch(name.strip())
+        match = _OPTION.fullmatch(numbered(name))
         if match:
             sets.setdefault(squeezed(match["of"] or ""), {})[name] = match["label"].upper()
     if "" in sets:

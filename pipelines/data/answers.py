@@ -14,7 +14,8 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
-from .cells import as_list
+from .aliases import numbered, squeezed
+from .cells import OF_CLASSES, as_list
 
 READINGS = ("label", "text", "from0", "from1")
 """Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
@@ -30,7 +31,7 @@ _LABELLED = re.compile(
 )
 _TRUTHS = {"1": "yes", "y": "yes", "t": "true", "0": "no", "n": "no", "f": "false"}
 _PAIRS = ({"1", "0"}, {"y", "n"}, {"t", "f"})
-_LETTERS = set(string.ascii_lowercase)
+_LETTERS, _DIGITS = set(string.ascii_lowercase), set(string.digits)
 _NUMBERED = re.compile(r"(.*[^\d\s_.-]|)[\s_.-]*(\d{1,2}|[A-Z])")
 
 
@@ -52,6 +53,8 @@ class AnswerReader:
         self._apart: set[frozenset[str]] = set()  # pairs of readings that differ on some number
         self._short: set[str] = set()  # answers without options, while all of them are letters
         self._capitals = True  # … and whether they are written like labels
+        self.own_labels = False  # whether options come with labels
+        self._twofold = ""  # an answer that is the label of one option and the text of another
 
     def see(self, choices: Any, answer: Any, kind: Any) -> bool:
         """Look at a row; returns True once no further row can change how answers are read."""
@@ -67,19 +70,31 @@ class AnswerReader:
                     if fitting[one] != fitting[other]:
                         self._apart.add(frozenset((one, other)))
                 return len(self._left) == 1
-            self.reading = self.reading or "label"
+            meanings = _label_and_text(answer, choices)
+            if len(set(meanings)) == len(meanings) == 2:
+                self._twofold = as_text(answer)
+            if len(meanings) == 2:  # which of them it is, another row may say
+                return False
+            by_text = bool(meanings) and folded(answer) not in map(str.casefold, choices)
+            self.reading = self.reading or ("text" if by_text else "label")
             return True
         if kind is not None or self._kind is not None:
             return True
-        text = as_text(answer).strip()
+        text = _bare(answer)
         bare = text.strip("().")
         self._short.add(bare.casefold())
         self._capitals &= text.isupper() or text != bare
-        return not (self._short <= _LETTERS or any(self._short <= pair for pair in _PAIRS))
+        return not any(self._short <= words for words in (_LETTERS, _DIGITS, *_PAIRS))
 
     def decide(self, column: str) -> None:
         """Choose the remaining reading. Raises UserError if two different ones remain."""
         left = self._left
+        if self.reading is None and self._twofold and not self.own_labels:
+            raise UserError(
+                f"the answer {self._twofold!r} in {column!r} is the label of one option and the "
+                f"text of another; say which with --columns answer={column}:label or --columns "
+                f'answer={column}:text (in Python columns={{"answer": "{column}:text"}})'
+            )
         if self.reading is None and "label" not in left:
             # Readings that agree on every row need no decision.
             if any(pair <= set(left) for pair in self._apart):
@@ -104,6 +119,11 @@ class AnswerReader:
             # False sorts first, and with it the word for yes.
             yes, no = sorted(self._short, key=lambda word: _TRUTHS[word] in ("no", "false"))
             self.note = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
+        elif self._short and self._short <= _DIGITS and squeezed(column) in OF_CLASSES:
+            raise UserError(
+                f"the answers in {column!r} are numbers of classes without names; write the names "
+                "in their place, or say --kind number if the numbers are what is asked for"
+            )
         elif self._short and self._short <= _LETTERS and self._capitals:
             raise UserError(
                 f"the answers in {column!r} are letters, but there are no options; put the "
@@ -118,7 +138,7 @@ class AnswerReader:
         if not isinstance(choices, Mapping):
             if isinstance(answer, list) or not (self._truths or kind == "boolean"):
                 return answer
-            return _TRUTHS.get(folded(answer), answer)
+            return _TRUTHS.get(_bare(answer).casefold(), answer)
         _check_one_right(answer, choices)
         if self.reading in ("from0", "from1", "text") and _is_number(answer):
             label = _label(answer, choices, self.reading)
@@ -128,6 +148,9 @@ class AnswerReader:
                     f"{self.reading[-1]} as the others are; correct it"
                 )
             return label or answer
+        meanings = _label_and_text(answer, choices)
+        if self.reading == "text" and meanings:
+            return meanings[-1]
         return _canonical(answer, choices)
 
 
@@ -165,7 +188,7 @@ def option_columns_missed(questions: Sequence[Question]) -> list[str]:
                 names[name] = None
                 if gold in (folded(value), name.casefold()):
                     holders.add(name)
-        if len(holders) != 1 or question.kind == "choice":
+        if len(holders) != 1 or question.kind in ("choice", "boolean"):
             return []
         answered |= holders
     if len(answered) < 2:
@@ -184,7 +207,7 @@ def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | N
         return None
     columns: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(chain.from_iterable(question.meta for question in questions)):
-        match = _NUMBERED.fullmatch(name.strip())
+        match = _NUMBERED.fullmatch(numbered(name))
         texts = [question.meta.get(name, "") for question in questions]
         if match and all(isinstance(text, str | None) for text in texts):
             columns.setdefault(match[1], {})[match[2]] = name
@@ -235,6 +258,20 @@ def folded(answer: Any) -> str:
     return as_text(answer).strip().casefold()
 
 
+def _bare(answer: Any) -> str:
+    """The same, but 1.0 as the text of a cell is 1."""
+    text = as_text(answer).strip()
+    return text.removesuffix(".0") if _NUMBER.fullmatch(text) else text
+
+
+def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
+    """The labels that an answer means as a label, and as the text of the only option with it."""
+    said = folded(answer)
+    by_label = [label for label in choices if label.casefold() == said]
+    by_text = [label for label, text in choices.items() if folded(text) == said]
+    return by_label[:1] + (by_text if len(by_text) == 1 else [])
+
+
 def _is_number(answer: Any) -> bool:
     return not isinstance(answer, bool) and bool(_NUMBER.fullmatch(as_text(answer).strip()))
 
@@ -265,7 +302,10 @@ def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:
     match = _LABELLED.match(stripped)
     if stripped.casefold() in names or match is None:
         return stripped
-    label = {choice.casefold(): choice for choice in choices}.get(match[1].casefold())
+    meant = {choice.casefold(): choice for choice in choices}
+    if all(map(str.isdigit, choices)):  # B is the second of `Option 1`, `Option 2`, …
+        meant |= dict(zip(string.ascii_lowercase, choices, strict=False))
+    label = meant.get(match[1].casefold())
     rest = (match[2] or "").strip().casefold()
     if label is None or (rest and rest != folded(choices[label])):
         return stripped

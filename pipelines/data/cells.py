@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.reading.mentions import BOXED
 from ...modules.reading.question import choices_by_label
 from .aliases import naming_all, squeezed
 from .tables import DECODER
@@ -119,21 +120,66 @@ def without_gaps(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in fields if value is not None}
 
 
-def options_in(choices: Any) -> Any:
+def separated(cell: str) -> list[str]:
+    """The texts in one text: after labels in their order (`A) … B) …`), else between line breaks,
+    bars or semicolons.
+    """
+    for labels, after in ((string.ascii_uppercase, ""), ("123456789", r"(?=\s)")):
+        starts: list[re.Match[str]] = []
+        for label in labels:
+            written = re.compile(rf"(?<!\w)\(?{label}\s?[).:]{after}", re.I)
+            found = written.search(cell, starts[-1].end() if starts else 0)
+            if found is None:
+                break
+            starts.append(found)
+        if len(starts) > 1 and not cell[: starts[0].start()].strip():
+            ends = [*(match.start() for match in starts[1:]), len(cell)]
+            texts = (cell[match.end() : end] for match, end in zip(starts, ends, strict=True))
+            return [text.strip(" \t\n,;|") for text in texts]
+    between = next((mark for mark in "\n|;" if mark in cell), None)
+    return [text.strip() for text in cell.split(between)] if between else [cell.strip()]
+
+
+def _options_of_text(cell: str, answer: Any) -> list[str]:
+    """The options in one text. Raises UserError where it is not plain where each one ends: a comma
+    may be part of one, unless the answer is a text between commas.
+    """
+    texts = separated(cell)
+    for mark in ",/":
+        parts = [part.strip() for part in cell.split(mark)]
+        if len(texts) < 2 and str(answer).strip().casefold() in map(str.casefold, parts):
+            texts = parts
+    if len(texts) < 2:
+        raise UserError(
+            f"the options {cell[:40]!r} are one text; put | between them, or give a column for "
+            "each option"
+        )
+    return list(filter(None, texts))
+
+
+_OPTION_LABELS = ("label", "key", "letter", "id")
+OPTION_TEXTS = ("text", "value", "content", "option", "answer")
+"""Names of an option's text, where options are objects."""
+
+
+def options_in(choices: Any, answer: Any = None) -> Any:
     """Options in any shape that data sets use, as label → text; labels in their texts are cut off.
 
-    Raises UserError for text, and for options without a text or a label.
+    Raises UserError for a text whose options cannot be told apart, and for options without a text
+    or a label.
     """
     if isinstance(choices, str):
-        raise UserError(
-            f"choices of type str ({choices[:40]!r}); give a list of texts, or a column for each "
-            "option"
-        )
+        choices = _options_of_text(choices, answer)
     objects = isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices)
     if choices and objects:
-        if not all({"label", "text"} <= set(choice) for choice in choices):
+        named = (_OPTION_LABELS, OPTION_TEXTS)
+        keys = [next((key for key in names if key in choices[0]), "") for names in named]
+        if not all(set(keys) <= set(choice) for choice in choices):
             raise UserError("each of the choices needs a label and a text; correct them")
-        choices = {key: [choice[key] for choice in choices] for key in ("label", "text")}
+        names = ("label", "text")
+        choices = {
+            name: [choice[key] for choice in choices] for name, key in zip(names, keys, strict=True)
+        }
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
         choices = without_gaps(choices.items())
     if isinstance(choices, list):
@@ -143,11 +189,20 @@ def options_in(choices: Any) -> Any:
         if None in choices:  # the others keep their places
             labelled = zip(string.ascii_uppercase, choices, strict=False)
             return choices_by_label(without_gaps(labelled))
-        own = [match for choice in choices if (match := _OWN_LABEL.fullmatch(str(choice).strip()))]
-        # only where all are labelled in order: else "A." may be a word of the text
-        if [match[1].upper() for match in own] == list(string.ascii_uppercase[: len(choices)]):
-            choices = [match[2] for match in own]
+        labelled = zip(string.ascii_uppercase, choices, strict=False)
+        if len(choices) <= len(string.ascii_uppercase):  # more are refused, by their number
+            return choices_by_label(without_labels(dict(labelled)))
     return choices_by_label(choices)
+
+
+def without_labels(choices: dict[str, Any]) -> dict[str, Any]:
+    """The options without labels in their texts: only where all have their own (`A. …` under A), as
+    "A." may be a word of the text.
+    """
+    own = {label: _OWN_LABEL.fullmatch(str(text).strip()) for label, text in choices.items()}
+    if not all(match and match[1].upper() == label for label, match in own.items()):
+        return choices
+    return {label: match[2] for label, match in own.items() if match}
 
 
 def passages_in(context: Any) -> Any:
@@ -158,9 +213,20 @@ def passages_in(context: Any) -> Any:
         context = list(zip(context["title"], context["sentences"], strict=False))
     if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
         context = context["contexts"]
+    if isinstance(context, list) and context and all(isinstance(part, Mapping) for part in context):
+        titled = [[part.get("title"), [_passage_text(part)]] for part in context]
+        context = titled if all(text for _, [text] in titled) else context
     if isinstance(context, list) and context and all(map(_is_titled, context)):
-        return [f"{title}: {' '.join(map(str.strip, text))}" for title, text in context]
+        return [
+            f"{title}: {' '.join(map(str.strip, text))}" if title else " ".join(text)
+            for title, text in context
+        ]
     return context
+
+
+def _passage_text(passage: Mapping[str, Any]) -> Any:
+    names = ("paragraph_text", "text", "content", "passage")
+    return next((passage[name] for name in names if isinstance(passage.get(name), str)), None)
 
 
 def _is_titled(passage: Any) -> bool:
@@ -168,7 +234,7 @@ def _is_titled(passage: Any) -> bool:
     return isinstance(passage, list | tuple) and len(passage) == 2 and isinstance(passage[1], list)
 
 
-_OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-1.0", "-")
+OF_CLASSES, _NO_CLASS = ("label", "labels", "goldlabel", "classlabel"), ("-1", "-1.0", "-")
 """Columns of class labels, and what stands in one for a row without a label (GLUE, SNLI)."""
 
 
@@ -181,7 +247,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
     """
     if padded:
         answer = parsed_cell(answer, "answer")
-    if str(answer).strip() in _NO_CLASS and squeezed(column) in _OF_CLASSES:
+    if str(answer).strip() in _NO_CLASS and squeezed(column) in OF_CLASSES:
         return None, {}, f"{answer} in `{column}` as no answer"
     rest, words = dict[str, object](), ""
     if isinstance(answer, Mapping):
@@ -195,15 +261,24 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
                 f"the answers in {column!r} are lists inside a list, which cannot be compared; "
                 "give one list of all texts that are right"
             )
-        accepted = list(dict.fromkeys(text for text in texts if text is not None))
+        accepted = list(dict.fromkeys(_bare(text) for text in texts if text is not None))
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
         return next(iter(accepted), None), rest, words
+    if isinstance(answer, str) and (box := list(BOXED.finditer(answer))):
+        return box[-1][1].strip(), rest, "the answer in \\boxed"
     if isinstance(answer, str) and "####" in answer:
-        return answer.rpartition("####")[2].strip(), {}, "the answer after ####"
-    if isinstance(answer, str) and (match := _IN_DOLLARS.fullmatch(answer.strip())):
-        return match[1].strip(), rest, words
-    return answer, rest, words
+        words = "the answer after ####"
+    return _bare(answer), rest, words
+
+
+def _bare(answer: Any) -> Any:
+    """An answer without what leads to it, and without the dollars around mathematics."""
+    if not isinstance(answer, str):
+        return answer
+    last = answer.rpartition("####")[2].strip() if "####" in answer else answer
+    match = _IN_DOLLARS.fullmatch(last.strip())
+    return match[1].strip() if match else last
 
 
 def _held(answer: Mapping[str, Any], column: str) -> Any:

@@ -22,6 +22,7 @@ from .cells import (
     parsed_cell,
     passages_in,
     plain_value,
+    without_labels,
 )
 from .shapes import Shapes, options_inside
 from .tables import TableRow
@@ -131,6 +132,14 @@ class Columns:
                 "option; else give the kind, such as --kind span"
             )
 
+    def guessed(self, field: str) -> bool:
+        """Whether the field's column was found by another name."""
+        return field in self._guesses
+
+    def remark(self, words: str) -> None:
+        """Count a row on which there is something to say."""
+        self._opened[words] += 1
+
     def guesses(self) -> str:
         """One line about guesses; empty if there were none."""
         parts = {field: self._guesses[field] for field in FIELDS if field in self._guesses}
@@ -228,7 +237,8 @@ class Columns:
         for field in ("choices", "context", "meta"):
             if field in fields and (self._cells or field == "choices"):
                 fields[field] = parsed_cell(fields[field], field) or None
-        fields["choices"] = options_in(fields.get("choices"))
+        self._answers.own_labels |= isinstance(fields.get("choices"), Mapping)
+        fields["choices"] = options_in(fields.get("choices"), fields.get("answer"))
         fields["context"] = passages_in(fields.get("context"))
         for field in ("question", "context"):  # a text may look like an object, and be no more
             text = written.get(plan.sources.get(field, ""))
@@ -239,7 +249,7 @@ class Columns:
             for option, label in plan.options.items():
                 if cells[option] is not None and str(cells[option]).strip():
                     texts[label] = cells[option]
-            fields["choices"] = texts or None
+            fields["choices"] = without_labels(texts) or None
             if fields["choices"] is None and (self._kind or fields.get("kind")) in _MAY_BE_CHOICE:
                 raise UserError(
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -40,6 +41,14 @@ _SOLUTIONS = ("answer_raw", "solution", "rationale", "lecture")
 _LOOK_AHEAD = 10_000
 _LONG = 10
 """Words of a gold answer that is a sentence."""
+_WORD, _SENTENCE = re.compile(r"[^\W\d_]{2,}"), 4
+"""Words of a column's text from which on it may be what a question is about."""
+_OF_THE_END = re.compile(
+    r"answer|explan|rational|reason|solution|proof|feedback|comment|note|source|fact|cot|respon"
+    r"|output|predict|gold|correct|title|url|link|lecture|decompos|step|formatted|evidence|test",
+    re.I,
+)
+"""Names of columns that tell of the answer, or of the data."""
 _ENOUGH = 8
 """Questions from which on equal answers are no accident."""
 
@@ -168,7 +177,7 @@ def understand(
         kind = kind or spec.kind
     mapper = Columns(names, kind=kind, cells=table.cells)
     rows = mapper.read(table.rows)
-    questions = _questions(rows, kind, reading)
+    questions = _questions(mapper, rows, kind, reading)
     if seed is None:  # nothing beyond the limit is read, so a large file costs no time
         questions = islice(questions, limit)
     try:
@@ -185,6 +194,7 @@ def understand(
     settled = settle_kinds(reading.questions, _golds_ahead(rows))
     words = [mapper.guesses(), _one_kind(settled)]
     words += [*_one_letter(reading.questions), *_long_golds(reading.questions, own_kind)]
+    words += _left_out(reading.questions, names)
     if any(words):
         reading.guesses = f"read {', '.join(filter(None, words))}"
     return reading
@@ -234,10 +244,32 @@ def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str
         )
 
 
+def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterator[str]:
+    """A warning where questions have no context, and a column of sentences that may be it."""
+    if not questions or "context" in names or any(question.context for question in questions):
+        return
+    texts: dict[str, list[str]] = {}
+    for question in questions:
+        for name, text in question.meta.items():
+            if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
+                texts.setdefault(name, []).append(text)
+    enough = len(questions) / 2
+    found = [
+        name
+        for name, held in texts.items()
+        if len(held) > enough and len(set(held)) > enough and not _OF_THE_END.search(name)
+    ]
+    if found:
+        yield (
+            f"no context (programs are not shown {', '.join(f'`{name}`' for name in found)}; else "
+            f"say --columns context={found[0]})"
+        )
+
+
 def _questions(
-    rows: Iterable[TableRow], kind: str | None, reading: DataReading
+    mapper: Columns, rows: Iterable[TableRow], kind: str | None, reading: DataReading
 ) -> Iterator[Question]:
-    """Questions from mapped rows; the faults of rows go to the reading."""
+    """Questions from rows that were mapped; the faults of rows go to the reading."""
     spec, places, repeats = reading.spec, dict[str, str](), Counter[str]()
     for number, (where, fields, fault) in enumerate(rows, 1):
         if fault:
@@ -265,6 +297,10 @@ def _questions(
                 question.id += f"-{repeats[content]}"
             # Nobody finds a hash in a file; the number of the row they do.
             question.meta.setdefault("row", number)
+        if question.id in places and mapper.guessed("id"):  # such as the id of an article
+            repeats[question.id] += 1
+            question.id += f"-{repeats[question.id] + 1}"
+            mapper.remark("ids that repeat as numbered")
         if question.id in places:
             before = places[question.id]
             reading.fault(

@@ -101,6 +101,8 @@ def _path_of(
     name_or_path: str | Path, split: str | None, folder: Path | None
 ) -> tuple[Path, str | None]:
     """The file of a path or of a user's own NAME-SPLIT.jsonl, and its split."""
+    if "://" in str(name_or_path):
+        raise UserError(f"{name_or_path} is an address: fetch the file, and give its path")
     path = Path(name_or_path).expanduser()
     is_name = isinstance(name_or_path, str) and _BARE_NAME.fullmatch(name_or_path)
     # A path that does not exist stays one, so that the error is about a missing file.

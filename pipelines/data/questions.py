@@ -25,6 +25,7 @@ from . import catalogue
 from .aliases import ColumnNames, naming
 from .sampling import sample
 
+_MOST_NAMED = 8
 _QUOTES = re.compile(r"['’`]")
 _PUNCTUATION = re.compile(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)")
 
@@ -218,9 +219,11 @@ def check_labelled(questions: Iterable[Question]) -> None:
                     f"{first} has {part} that are not an object of paths and texts, so it is no "
                     "task: correct them"
                 )
+        others = ", ".join([name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED])
         raise UserError(
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
             f"answers, or name the column that holds them, {naming('answer')}"
+            + (f"; its other columns are {others}" if others else "")
         )
 
 

@@ -10,12 +10,13 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from ...modules.base.errors import UserError
-from .aliases import CONTAINERS, squeezed
-from .cells import as_list
+from ...modules.reading.mentions import BOXED
+from .aliases import CONTAINERS, columns_of, squeezed
+from .cells import OPTION_TEXTS, as_list, separated
+from .tables import CHAT_TURNS
 
 _RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
 _WRONG = re.compile(
@@ -23,7 +24,7 @@ _WRONG = re.compile(
     r"\d*"
 )
 _DRAWN = " in an order drawn for each question"
-_ASSERTED = "__expected"
+_ASSERTED = re.compile(r"__expected\d*")
 _ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)\s*:\s*(.*)", re.S)
 _CHECKED = re.compile(
     r"(?:not-)?(?:(?:is|contains)-[a-z-]+|latency|cost|[a-z-]+\([\d.]+\).*)", re.S
@@ -31,6 +32,7 @@ _CHECKED = re.compile(
 """Assertions of promptfoo without a text: `is-json`, `cost(0.01)`, `similar(0.8): …`."""
 _LISTED = re.compile(r"^[ \t]*\(?([A-Z])[).:][ \t]+(\S.*?)[ \t]*$", re.M)
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
+_PLACE = re.compile(r"\d{1,2}|[A-Z]")
 
 
 class Shapes:
@@ -53,8 +55,8 @@ class Shapes:
         flat: dict[str, Any] = {}
         for name, cell in cells.items():
             flat |= self._flattened(name, cell)
-        if _ASSERTED in flat:
-            flat |= {_ASSERTED: self._asserted(flat[_ASSERTED])}
+        flat = self._with_asserted(flat)
+        flat = _with_aliases(_with_listed(_with_boxed(flat)))
         return self._with_marked(self._with_apart(flat))
 
     def _flattened(self, name: str, cell: Any) -> dict[str, Any]:
@@ -66,27 +68,55 @@ class Shapes:
             if holds_fields and "messages" not in cell:
                 return {f"{name}.{key}": value for key, value in cell.items()}
             if holds_fields:
-                return {name: _said_to(cell["messages"])}
-        if holds_fields and _is_chat(cell):
-            return {name: _said_to(cell)}
+                turns = _turns(cell["messages"])
+                if not turns:
+                    raise UserError("messages without a role and a content each; correct them")
+                return {name: _said_to(turns)}
+        turns = _turns(cell) if holds_fields else []
+        if turns and squeezed(name) in ("messages", "conversations"):
+            replied = turns[-1][0] == "assistant"  # an example to learn from: its end is the gold
+            asked = {f"{name}.question": _said_to(turns[: len(turns) - replied])}
+            return asked | ({f"{name}.answer": _plain_text(turns[-1][1])} if replied else {})
+        if turns:
+            return {name: _said_to(turns)}
+        if name == "turns" and len(as_list(cell)) == 1:  # LiveBench
+            return {name: as_list(cell)[0]}
         return {name: cell}
 
-    def _asserted(self, cell: Any) -> Any:
-        """The text that promptfoo's assertion compares the answer with."""
+    def _with_asserted(self, cells: dict[str, Any]) -> dict[str, Any]:
+        """The cells with one text in place of promptfoo's assertions, all of which have to hold."""
+        named = [name for name in cells if _ASSERTED.fullmatch(name)]
+        found = [self._asserted(cells[name]) for name in named if cells[name] is not None]
+        if not found:
+            return cells
+        texts = dict.fromkeys(text for how, text in found if how == "equals")
+        texts = texts or dict.fromkeys(text for _, text in found)
+        first = next(iter(texts))
+        held = all(str(text).casefold() in str(first).casefold() for _, text in found)
+        if len(texts) > 1 or not held:
+            raise UserError(
+                f"{' and '.join(named)} ask for different answers; keep one of them, or leave the "
+                "row out"
+            )
+        if all(how == "contains" for how, _ in found):
+            self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
+        rest = {name: cell for name, cell in cells.items() if name not in named}
+        return rest | {"__expected": first}
+
+    def _asserted(self, cell: Any) -> tuple[str, Any]:
+        """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
         if not isinstance(cell, str):
-            return cell
+            return "equals", cell
         match = _ASSERTION.fullmatch(cell.strip())
         if match is None and _CHECKED.fullmatch(cell.strip()) is None:
-            return cell
+            return "equals", cell.strip()
         negated, how, text = match.groups() if match else ("", "", "")
         if negated or how not in ("equals", "contains", "icontains"):
             raise UserError(
                 f"the assertion {cell.strip()[:60]!r} names no answer to compare with; write "
                 "equals:, contains: or icontains:, or leave the row out"
             )
-        if how != "equals":
-            self.notes[f"`{how}:` as the answer, to be scored with --metric contains"] += 1
-        return text.strip()
+        return how.removeprefix("i"), text.strip()
 
     def _with_apart(self, cells: dict[str, Any]) -> dict[str, Any]:
         """Options of the right answer's column and the wrong ones', in an order drawn for each
@@ -97,38 +127,109 @@ class Shapes:
         if not wrong or not right or not self._may_be_choice or "choices" in cells:
             return cells
         first = min(right, key=lambda name: squeezed(name) == "answer")
-        # one cell for all wrong options, as in TruthfulQA.csv: "You die; You grow"
-        listed = [
-            re.split(r"[;|\n]", cells[name])
-            if name.endswith("s") and isinstance(cells[name], str)
-            else cells[name]
-            for name in wrong
-        ]
-        texts = list(chain.from_iterable(map(_texts, listed)))
         gold = _texts(cells[first])[:1]
+        how = _DRAWN
+        texts: list[str] = []
+        for name in wrong:
+            parts = _texts(cells[name])
+            # one cell for all wrong options, as in TruthfulQA.csv: "You die; You grow"
+            if name.endswith("s") and isinstance(cells[name], str):
+                parts = separated(cells[name])
+            if name.endswith("s") and len(parts) == 1 and "," in parts[0]:
+                if gold and "," in gold[0]:
+                    raise UserError(
+                        f"{name} is one text ({parts[0][:40]!r}), whose options may hold commas as "
+                        "the right one does; put | between them"
+                    )
+                parts, how = parts[0].split(","), f", split at commas,{_DRAWN}"
+            texts += _texts(parts)
         if not gold or not texts:
             return cells
-        rest = {name: cell for name, cell in cells.items() if name not in (*wrong, first)}
+        spare = {*wrong, first, *(name for name in right if name.endswith("s"))}
+        rest = {name: cell for name, cell in cells.items() if name not in spare}
         names = "`–`".join(dict.fromkeys([wrong[0], wrong[-1]]))
-        self.notes[f"`{first}` and `{names}` as choices{_DRAWN}"] += 1
+        self.notes[f"`{first}` and `{names}` as choices{how}"] += 1
         return rest | _drawn([*gold, *texts], gold[0], rest)
 
     def _with_marked(self, cells: dict[str, Any]) -> dict[str, Any]:
-        """Options with a mark for the right one each (TruthfulQA's `mc1_targets`)."""
-        for name in ("mc1_targets", "multiple_choice_targets"):
-            held = cells.get(name)
-            if not isinstance(held, Mapping) or not self._may_be_choice:
+        """Options with a mark for the right one each: TruthfulQA's `mc1_targets`, BIG-bench's
+        `target_scores`, objects with `is_correct`.
+        """
+        for name, held in cells.items() if self._may_be_choice else ():
+            called = squeezed(name)
+            if called.endswith(("targets", "scores")):
+                marked = _marked_texts(held)
+            else:
+                marked = _marked_objects(held) if called in _OF_OPTIONS else []
+            if not marked:
                 continue
-            texts, marks = held.get("choices"), held.get("labels")
-            if not isinstance(texts, Sequence) or not isinstance(marks, Sequence):
-                continue
-            right = [str(text) for text, mark in zip(texts, marks, strict=False) if mark]
+            right = [text for text, mark in marked if mark]
             if len(right) != 1:
                 raise UserError(f"{name} marks {len(right)} options as right; mark one of them")
             self.notes[f"`{name}` as choices{_DRAWN}"] += 1
-            rest = {key: cell for key, cell in cells.items() if not key.endswith("_targets")}
-            return rest | _drawn(list(map(str, texts)), right[0], rest)
+            rest = {key: cell for key, cell in cells.items() if key != name}
+            rest = {key: cell for key, cell in rest.items() if not key.endswith("_targets")}
+            return rest | _drawn([text for text, _ in marked], right[0], rest)
         return cells
+
+
+_OF_OPTIONS = ("choices", "options", "answers")
+_MARKS = ("correct", "iscorrect", "isright", "isanswer")
+
+
+def _marked_texts(held: Any) -> list[tuple[str, bool]]:
+    """Texts of options, each with whether it is marked as right; empty where there are no
+    marks.
+    """
+    if not isinstance(held, Mapping):
+        return []
+    if {"choices", "labels"} <= held.keys():
+        texts, marks = as_list(held["choices"]), as_list(held["labels"])
+        return [(str(text), bool(mark)) for text, mark in zip(texts, marks, strict=False)]
+    are_marks = len(held) > 1 and all(mark in (0, 1) for mark in held.values())
+    return [(str(text), bool(mark)) for text, mark in held.items()] if are_marks else []
+
+
+def _marked_objects(held: Any) -> list[tuple[str, bool]]:
+    """The same of a list of objects."""
+    marked: list[tuple[str, bool]] = []
+    for option in as_list(held):
+        cells = option if isinstance(option, Mapping) else {}
+        marks = [cell for key, cell in cells.items() if squeezed(key) in _MARKS]
+        texts = [cells[key] for key in OPTION_TEXTS if key in cells]
+        if len(marks) != 1 or not texts:
+            return []
+        marked.append((str(texts[0]), str(marks[0]).casefold() in ("true", "1", "yes")))
+    return marked
+
+
+def _with_boxed(cells: dict[str, Any]) -> dict[str, Any]:
+    """The boxed end of a solution as the answer, where nothing else is one (MATH)."""
+    solution = cells.get("solution")
+    if columns_of("answer", cells) or not isinstance(solution, str):
+        return cells
+    return cells | {"answer": solution} if BOXED.search(solution) else cells
+
+
+def _with_aliases(cells: dict[str, Any]) -> dict[str, Any]:
+    """The answer with the aliases that stand in a column of their own (MuSiQue)."""
+    aliases, answer = cells.get("answer_aliases"), cells.get("answer")
+    if not isinstance(aliases, list) or not isinstance(answer, str):
+        return cells
+    rest = {name: cell for name, cell in cells.items() if name != "answer_aliases"}
+    return rest | {"answer": [answer, *aliases]}
+
+
+def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
+    """A list called `answers` as the options, where another column says which of them is right
+    (ReClor).
+    """
+    golds = columns_of("answer", cells)
+    lists = [name for name in golds if isinstance(cells[name], list) and len(cells[name]) > 1]
+    places = [name for name in golds if _PLACE.fullmatch(str(cells[name]).strip())]
+    if len(lists) != 1 or not places or columns_of("choices", cells):
+        return cells
+    return {"choices" if name == lists[0] else name: cell for name, cell in cells.items()}
 
 
 def _texts(cell: Any) -> list[str]:
@@ -151,21 +252,27 @@ def _drawn(options: list[str], gold: str, rest: Mapping[str, Any]) -> dict[str, 
     return {"choices": labels if right else texts, "answer": right}
 
 
-def _is_chat(cell: Any) -> bool:
-    return (
-        isinstance(cell, list)
-        and bool(cell)
-        and all(isinstance(turn, Mapping) and {"role", "content"} <= turn.keys() for turn in cell)
-    )
+def _turns(cell: Any) -> list[tuple[str, Any]]:
+    """The turns of a chat, as OpenAI or as ShareGPT writes it: who speaks and what; empty for
+    anything else.
+    """
+    held = cell if isinstance(cell, list) else []
+    turns: list[tuple[str, Any]] = []
+    for turn in held:
+        keys = turn.keys() if isinstance(turn, Mapping) else ()
+        shape = next((shape for shape in CHAT_TURNS if set(shape) <= set(keys)), None)
+        if shape is None:
+            return []
+        who, said = (turn[key] for key in shape)
+        turns.append(("assistant" if who == "gpt" else str(who), said))
+    return turns
 
 
-def _said_to(messages: Any) -> str:
+def _said_to(turns: Sequence[tuple[str, Any]]) -> str:
     """What a chat says to the LM, as one text. Raises UserError for a chat that it answered in."""
-    if not _is_chat(messages):
-        raise UserError("messages without a role and a content each; correct them")
-    if any(turn["role"] == "assistant" for turn in messages):
+    if any(who == "assistant" for who, _ in turns):
         raise UserError("a chat with earlier replies of the LM is not one question; leave it out")
-    return "\n\n".join(_plain_text(turn["content"]).strip() for turn in messages)
+    return "\n\n".join(_plain_text(said).strip() for _, said in turns)
 
 
 def _plain_text(content: Any) -> str:

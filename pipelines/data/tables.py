@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 from ...modules.base.errors import UserError, from_extra
 from ...modules.base.files import opened, read_regular, texts_below
 from ..base.wording import counted
-from .aliases import column_of
+from .aliases import columns_of
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
 
 
@@ -47,7 +47,14 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 TASK = "question.md"
 """The file that makes a folder a task."""
 
-_EXCEL = (".xlsx", ".xlsm")
+_EXCEL, _YAML = (".xlsx", ".xlsm"), (".yaml", ".yml")
+_SAVED = ("dataset_dict.json", "state.json")
+"""Of which datasets.save_to_disk writes one."""
+
+WANTED = (
+    "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file, a "
+    f"folder of tasks (TASK/{TASK}), or one that datasets.save_to_disk wrote"
+)
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
 _NARROW = ("float16", "float32")
@@ -71,8 +78,8 @@ def read(path: Path, split: str | None = None) -> TableSource:
     if suffix in _EXCEL:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix not in (*_JSON, *_TEXT, ".parquet"):
-        kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
-        raise UserError(f"{path} has a type that cannot be read; save it as one of {kinds}")
+        what = "is YAML, as programs are" if suffix in _YAML else "has a type that cannot be read"
+        raise UserError(f"{path} {what}, and {WANTED}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
@@ -140,7 +147,7 @@ def _members(members: Iterable[Any]) -> Iterator[TableRow]:
     for number, row in enumerate(members, 1):
         where, items = f"row {number}", getattr(row, "items", None)
         if callable(items):
-            yield TableRow(where, {str(key): value for key, value in items()})
+            yield TableRow(where, {str(key): _without_arrays(value) for key, value in items()})
         else:
             what = f"a value of type {type(row).__name__}"
             yield TableRow(where, {}, f"{what} is not an fm.Question, a dict or a dspy.Example")
@@ -156,7 +163,16 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
     frame = frame.astype(dict.fromkeys(narrow, str)).astype(dict.fromkeys(narrow, float))
     header = _header([str(column) for column in frame.columns], name)
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
-        yield TableRow(f"row {number}", dict(zip(header, cells, strict=True)))
+        yield TableRow(f"row {number}", dict(zip(header, map(_without_arrays, cells), strict=True)))
+
+
+def _without_arrays(cell: Any) -> Any:
+    """A cell with lists in place of NumPy's arrays."""
+    if isinstance(cell, dict):
+        return {key: _without_arrays(held) for key, held in cell.items()}
+    if isinstance(cell, list | tuple):
+        return [_without_arrays(held) for held in cell]
+    return _without_arrays(cell.tolist()) if getattr(cell, "ndim", 0) else cell
 
 
 # Data sets of the `datasets` library, and Parquet
@@ -211,6 +227,8 @@ def _class_name(number: Any, names: Sequence[str]) -> Any:
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
+    if not any((path / file).is_file() for file in _SAVED):
+        raise UserError(f"{path} is a folder, and {WANTED}")
     with from_extra("datasets", f"{path}, a folder of the library `datasets`,"):
         import datasets
 
@@ -218,10 +236,7 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
     try:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is a folder neither of tasks (TASK/{TASK}) nor of datasets.save_to_disk "
-            f"({_first_line(error)}); give such a folder or a file"
-        ) from None
+        raise UserError(f"{path} is damaged ({_first_line(error)}), and {WANTED}") from None
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     yield from read_held(loaded, split, str(path), size).rows
 
@@ -450,6 +465,10 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     return whole
 
 
+_ASKED = ("question", "choices", "answer")
+CHAT_TURNS = (("role", "content"), ("from", "value"))
+"""Who speaks in a turn of a chat and what, as OpenAI and as ShareGPT call it."""
+
 DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats)
 
 
@@ -462,7 +481,7 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
         text = _decoded(Unpacked(name).read_json(file), "line 1")
         yield from _json_rows(text, "line 1") if first else ()
         return
-    alone = not any(map(bytes.strip, lines))  # of several lines, each is a row
+    alone = not any(map(bytes.strip, lines))  # one document
     file.seek(0)
     for where, line in lines_of(file):
         if line.strip():
@@ -483,19 +502,54 @@ def _json_rows(text: str, where: str, alone: bool = True) -> Iterator[TableRow]:
         how = "write an object per line, or an array of objects"
         yield TableRow(place, {}, f"not readable as JSON ({why}); {how}")
         return
-    if alone and isinstance(whole, dict) and column_of("question", whole) is None:
-        match list(filter(_is_table, whole.values())):
-            case [rows]:
-                whole = rows
+    inside = _table_inside(whole, alone)
+    if alone and inside:
+        whole = _rows_of(whole, inside)
     if not isinstance(whole, list):
-        yield _json_row(where, whole)
+        yield from _unfolded(where, whole)
         return
     for number, value in enumerate(whole, 1):
-        yield _json_row(f"row {number}", value)
+        yield from _unfolded(f"row {number}", value)
+
+
+def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
+    """A row, or the rows inside an object that asks nothing itself (the questions of an
+    article).
+    """
+    inside = _table_inside(value)
+    if not inside:
+        yield _json_row(place, value)
+        return
+    for number, row in enumerate(_rows_of(value, inside), 1):
+        yield from _unfolded(f"{place}, {inside} {number}", row)
+
+
+def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
+    """The rows in a list, each with the texts that stand beside the list, but for its id."""
+    beside = {name: cell for name, cell in whole.items() if isinstance(cell, str | int | float)}
+    for name in columns_of("id", beside):
+        del beside[name]
+    return [beside | row if isinstance(row, dict) else row for row in whole[inside]]
+
+
+def _table_inside(whole: Any, alone: bool = False) -> str:
+    """The key of the only list of objects in an object that is no row itself: it has no question,
+    answer or options. Unless it stands `alone`, they must ask. Empty where there is none.
+    """
+    if not isinstance(whole, dict) or any(columns_of(field, whole) for field in _ASKED):
+        return ""
+    lists = [name for name, held in whole.items() if _is_table(held)]
+    if len(lists) != 1:
+        return ""
+    first = whole[lists[0]][0]
+    asks = alone or columns_of("question", first) or _table_inside(first)
+    return lists[0] if asks else ""
 
 
 def _is_table(held: Any) -> bool:
-    return isinstance(held, list) and bool(held) and isinstance(held[0], dict)
+    """Whether it is a list of objects, which are not the turns of a chat."""
+    is_list = isinstance(held, list) and bool(held) and isinstance(held[0], dict)
+    return is_list and not any(held[0].keys() >= set(turn) for turn in CHAT_TURNS)
 
 
 def _json_row(place: str, value: Any) -> TableRow:

@@ -24,6 +24,7 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
+from ...modules.agents.transcript import Turn
 from ...modules.base.calls import (
     DETAILS,
     EndpointDown,
@@ -42,7 +43,7 @@ from ...modules.protocols.saved import predictors_of
 from ...modules.reading.grading import Graded, MetricError
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.endpoint import without_keys
 from ..lms.foreign import ForeignMeter, billed_as
 from ..lms.store import books_around
@@ -137,6 +138,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
         if refused and program.foreign:
             # even if the program caught the error, its answer is not the one it would have given
             raise refused[0]
+        if prediction is None:  # what was said before it failed shows where
+            row["transcript"] = [TurnFields.of(turn) for turn in map(_as_in_row, counted.turns)]
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
             graded, judging = await _graded(metric, question, prediction)
@@ -159,6 +162,10 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     if usage.thoughts and not row.error:
         row["reasoning"] = usage.thoughts[:MOST_THOUGHTS]
     return AnsweredRow(row, doubtful, counted.calls)
+
+
+def _as_in_row(turn: Any) -> Any:
+    return turn.to_dict() if isinstance(turn, Turn) else turn
 
 
 @dataclass

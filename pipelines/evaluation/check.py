@@ -37,11 +37,7 @@ def noted(program: Any, questions: Sequence[Question], lm: object = None) -> lis
                 f"{', '.join(own)} of your program has an LM of its own, which answers instead of "
                 f"{getattr(lm, 'model', lm)}"
             )
-    if program.wording() and any(
-        getattr(profile_of(seat.predict.lm or lm), "layout", "") == "plain"
-        for seat in program.seats().values()
-        if isinstance(seat, Seat)
-    ):
+    if program.wording() and in_plain_text(program, lm):
         warnings.append(
             "an untuned LM is asked in plain text, without instructions: prompts and "
             "prompt_layout change nothing in what it is asked"
@@ -59,6 +55,13 @@ def noted(program: Any, questions: Sequence[Question], lm: object = None) -> lis
             "another one"
         )
     return warnings
+
+
+def in_plain_text(program: Program, lm: object = None) -> bool:
+    """Whether an agent is asked in plain text, without its instructions, as untuned LMs are."""
+    seats = (seat for seat in program.seats().values() if isinstance(seat, Seat))
+    profiles = (profile_of(seat.predict.lm or lm) for seat in seats)
+    return any(profile is not None and profile.layout == "plain" for profile in profiles)
 
 
 def sampling_left_out(program: Program, lm: Any) -> list[str]:

@@ -133,8 +133,13 @@ class Evaluation:
             return shlex.join(["folkmoot", "compare", str(rival), str(self.folder)])
         if not data or counts.errors + counts.unreadable:
             return shlex.join(["folkmoot", "show", str(self.folder)])
-        lms = [f"--lm {name}" for name in self.summary.run.lm_names]
-        words = ["folkmoot try", shlex.quote(data), *lms, asked]
+        run = self.summary.run
+        lms = run.lm_names
+        if "*" in run.lms:  # another agent's LM is no contestant, and a contest has a judge
+            known = run.lms if asked.startswith("--with ") else {"*", "judge"} & run.lms.keys()
+            names = {seat: run.lms[seat].name for seat in sorted(known)}
+            lms = [name if seat == "*" else f"{seat}={name}" for seat, name in names.items()]
+        words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
         return " ".join(filter(None, words))
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
@@ -290,7 +295,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     summary.requests = written.get("requests") or []
     summary.stopped, summary.spent = written.get("stopped"), written.get("spent")
     if not summary.counts.rows:
-        raise UserError(f"{folder} has no finished row yet: run its evaluation first")
+        raise UserError(f"{folder} has no finished row yet: give its command again")
     return Evaluation(folder, summary)
 
 

@@ -65,7 +65,7 @@ class EvaluateRequest(Columned, Checked, OnCluster, LMs, Repeated, Spending):
         ),
     ] = None
     split: Annotated[str | None, Option(help="Split of the data set.")] = None
-    limit: Annotated[int | None, Option(help="Use at most this many questions.")] = None
+    limit: Annotated[int | None, Option(min=1, help="Use at most this many questions.")] = None
     seed: Annotated[
         int | None,
         Option(

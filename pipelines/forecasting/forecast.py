@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import pandas
 
 FEWEST_AGENTS, FEWEST_QUESTIONS = 2, 10
+MOST_AGENTS = 1000
+"""The most agents whose vote is forecast: each takes time and memory."""
+
 OUTCOMES_ALONE = (
     "answers: none are recorded, so all who failed are taken to agree, the worst for a vote; a "
     "pick among them is bounded by the share that any of them gets right"
@@ -125,8 +128,10 @@ def forecast(request: ForecastRequest) -> Forecast:
     files that are neither runs nor outcome tables.
     """
     sizes = sorted({int(size) for size in request.sizes})
-    if not sizes or sizes[0] < 1:
-        raise UserError("sizes are numbers of agents from 1 up, such as range(2, 31)")
+    if not sizes or sizes[0] < 1 or sizes[-1] > MOST_AGENTS:
+        raise UserError(
+            f"sizes are numbers of agents from 1 to {MOST_AGENTS:,}, such as range(2, 31)"
+        )
     outcomes, one_lm = _outcomes(request)
     answers, agents, left_out, without_answers = vote_codes(outcomes)
     if len(agents) < FEWEST_AGENTS or len(answers) < FEWEST_QUESTIONS:

@@ -53,4 +53,4 @@ class ForecastRequest(Request):
             show_default=False,
         ),
     ] = tuple(range(2, 31))
-    seed: Annotated[int, Option(help="Seed of the resampling over questions.")] = 0
+    seed: Annotated[int, Option(min=0, help="Seed of the resampling over questions.")] = 0

@@ -24,15 +24,19 @@ from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import (
     Reply,
+    decoded,
     hiding,
+    not_connected,
     origin,
+    packed_otherwise,
     plain_address,
     read_answer_body,
     read_completion,
     read_embeddings,
+    read_events,
     too_large,
 )
-from .failures import AskedEndpoint, TransientError, Trouble, failure_of
+from .failures import AskedEndpoint, TransientError, Trouble, failure_of, lacks_path
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -112,15 +116,11 @@ class HttpEndpoint:
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
-        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
-        if status == 200:
-            reply = read_completion(text, about) if chat else read_embeddings(text, self.name)
+        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered, status)
+        if status < 300:
+            reply = read_completion(text, about) if chat else read_embeddings(text, about)
             self.answered = True
             return reply
-        # A 404 that speaks of the model came from the right path, so the address is right.
-        wrong = status in (404, 405) and "model" not in text.casefold()
-        if wrong and (meant := self._meant()):
-            raise FatalCallError(f"{status} at /chat/completions: did you mean {meant}?")
         raise failure_of(status, text, headers, about)
 
     async def forward(
@@ -137,15 +137,14 @@ class HttpEndpoint:
         """
         body = {"model": self.model, **payload}
         status, headers, text = await self._post(body, path, sink, headers)
-        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered)
-        if status == 200:
-            streams = "event-stream" in headers.get("Content-Type", "")
-            reply = read(text if streams else read_answer_body(text, about))
-            self.answered = True
-            return reply
-        # Servers refuse an unknown path by any of these, and an unknown model by a 404, too.
-        if status in (404, 405, 501) and not self.has_path(path) and "model" not in text.casefold():
+        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered, status)
+        if not self.has_path(path) and lacks_path(status, text):
             raise NoSuchPathError(path)
+        if status < 300:
+            streams = "event-stream" in headers.get("Content-Type", "")
+            reply = read(read_events(text, about) if streams else read_answer_body(text, about))
+            self.answered = self.paths[path] = True
+            return reply
         raise failure_of(status, text, headers, about)
 
     def has_path(self, path: str) -> bool | None:
@@ -157,14 +156,6 @@ class HttpEndpoint:
         if self.name == settings().default_openai_base_url:
             return path in ("responses", "completions")
         return self.paths.get(path)
-
-    def _meant(self) -> str | None:
-        """A likely correction of the address; None for an address that looks right."""
-        if self.answered:
-            return None
-        if self.name.endswith("/chat/completions"):
-            return self.name.removesuffix("/chat/completions")
-        return None if re.search(r"/v\d", self.name) else f"{self.name}/v1"
 
     async def aclose(self) -> None:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
@@ -196,7 +187,8 @@ class HttpEndpoint:
         sink: Sink | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Mapping[str, str], str]:
-        url, begun = f"{self.name}/{path}{self._query}", False
+        url = f"{self.name}/{path}{self._query}"
+        answer: aiohttp.ClientResponse | None = None
         try:
             session = await sessions.session()
             async with session.post(
@@ -207,13 +199,12 @@ class HttpEndpoint:
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
-                # Some frameworks answer every POST by 201.
-                begun, status = True, 200 if 200 <= response.status < 300 else response.status
+                answer = response
                 streams = response.content_type == "text/event-stream"
                 # An error is not passed on: the caller may still make another attempt.
-                passed = sink if status == 200 and streams else None
+                passed = sink if response.status < 300 and streams else None
                 content = await read_body(response, self._most_bytes, passed)
-                return status, response.headers, self._hide(content.decode("utf-8", "replace"))
+                return response.status, response.headers, self._hide(decoded(content))
         # The order matters: these classes derive from those that are named further below.
         except aiohttp.ClientConnectorCertificateError as problem:
             raise FatalCallError(
@@ -241,7 +232,13 @@ class HttpEndpoint:
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
                 raise FatalCallError(f"{self.name} speaks TLS: write https://") from None
-            raise self._broken(problem, "cut off" if begun else "reset") from None
+            # The status of an answer says enough of a refusal whose words cannot be read.
+            if answer is not None and answer.status >= 300:
+                return answer.status, answer.headers, ""
+            # aiohttp's words
+            if packed := re.search(r"content-encoding: (\w+)", str(problem)):
+                raise packed_otherwise(self.name, packed[1]) from None
+            raise self._broken(problem, "reset" if answer is None else "cut off") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         number = getattr(problem, "errno", None) or 0
@@ -249,7 +246,7 @@ class HttpEndpoint:
         reason = (
             os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         )
-        return TransientError(f"no connection to {self.name} ({reason})", kind)
+        return not_connected(self.name, reason, kind)
 
 
 def _is_tls(problem: aiohttp.ClientResponseError) -> bool:

@@ -8,12 +8,12 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from ...modules.base.calls import CUT_OFF, CallError
+from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.fence import one_line
 from ...modules.base.usage import REFUSED
 from ...modules.reading.thoughts import without_thoughts
@@ -21,14 +21,15 @@ from ..base.address import read_address
 from ..base.journal import from_json
 from ..base.settings import settings
 from .failures import (
-    PAGE,
     AskedEndpoint,
     TransientError,
+    Trouble,
     UnusableReplyError,
     error_in,
     error_instead,
     failure_inside,
     failure_of,
+    is_page,
 )
 
 MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
@@ -63,6 +64,9 @@ _FAILED = frozenset(
     {"error", "abort", "aborted", "cancelled", "insufficient_system_resource", "network_error"}
 )
 """The finish reasons of attempts that failed on the way."""
+
+
+_SOMETIMES = frozenset({"body", "probability", "thoughts", "model", "cost_usd", "tier"})
 
 
 @dataclass
@@ -105,6 +109,15 @@ class Reply:
         """Whether it was neither cut off, refused nor empty, and so may be reused."""
         answered = self.text.strip() or self.finish_reason == TOOL_CALLS
         return self.finish_reason in KEEPABLE and bool(answered)
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """The fields that records hold: what few endpoints say stands only where one said it."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if value is not None or name not in _SOMETIMES
+        }
 
     @property
     def tokens(self) -> TokenCounts:
@@ -162,18 +175,67 @@ def read_answer_body(text: str, endpoint: AskedEndpoint, what: str = "a reply") 
     """The JSON object of an answer. Raises TransientError when `text` is none, and what
     `failure_of` gives for an error or a web page in its place.
     """
-    # JSON has no byte order mark at the beginning.
-    text = text.removeprefix("\ufeff")
-    # A web page comes from another server than the one that was meant.
-    if PAGE.match(text):
-        raise failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     try:
         body: dict[str, Any] = from_json(text)
         error = error_instead(body)
     except UNREADABLE:
-        raise _unreadable(text, endpoint.name, what) from None
+        raise _unreadable(text, endpoint, what) from None
     _raise(error, endpoint)
     return body
+
+
+def decoded(content: bytes) -> str:
+    """The text of an answer, which is in the encoding of JSON that it begins with."""
+    return content.decode(json.detect_encoding(content), "replace")
+
+
+def events_in(text: str) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects of a stream of events. llama.cpp has a field of its own for errors."""
+    # only at line feeds: a text may hold other ends of lines, which JSON does not escape
+    for line in text.split("\n"):
+        name, _, data = line.partition(":")
+        if name not in ("data", "error") or data.strip() == "[DONE]":
+            continue
+        try:
+            event = json.loads(data)
+        except ValueError:
+            continue
+        if isinstance(event, dict):
+            yield event if name == "data" else {"error": event}
+
+
+def error_of_event(event: Mapping[str, Any]) -> object:
+    """The error that an event of a stream tells of, its own or that of the whole reply or of a
+    choice in it; None where there is none.
+    """
+    if event.get("type") == "error":
+        return event.get("error") or event
+    choices = event.get("choices")
+    parts = [event, event.get("response"), *(choices if isinstance(choices, list) else ())]
+    errors = (part.get("error") for part in parts if isinstance(part, dict))
+    return next(filter(None, errors), None)
+
+
+def read_events(text: str, endpoint: AskedEndpoint) -> str:
+    """The text of a stream. Raises what an error among its events means; the usage that other
+    events state is billed.
+    """
+    if '"error"' not in text and "\nerror:" not in f"\n{text}":
+        return text
+    usage: dict[str, Any] = {}
+    error: object = None
+    for event in events_in(text):
+        whole = event.get("response") or event.get("message")
+        stated = (whole if isinstance(whole, dict) else event).get("usage")
+        usage |= stated if isinstance(stated, dict) else {}
+        error = error or error_of_event(event)
+    try:
+        _raise(error, endpoint)
+    except (TransientError, CallError) as problem:
+        if not usage or isinstance(problem, FatalCallError):
+            raise
+        raise UnusableReplyError(str(problem), usage) from None
+    return text
 
 
 def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
@@ -185,7 +247,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         choices = body["choices"]
         if not choices or choices[0].get("message") is None:
             raise UnusableReplyError(
-                f"{endpoint.name} blocked the reply ({_why_blocked(body)}): it has no choices",
+                f"{endpoint.name} blocked the reply ({_why_blocked(body)}): it has no message",
                 body.get("usage"),
             )
         _raise(choices[0].get("error"), endpoint)
@@ -195,13 +257,13 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
         reason = next((ended for ended in reasons if ended not in KEEPABLE), reasons[0])
         if reason in _FAILED:
             raise TransientError(f"{endpoint.name} ended a reply by {reason!r}", "failed")
-        spoken = without_thoughts(_text(message.get("content")))
-        answer, thoughts = spoken.text, _thoughts_of(message) or spoken.thoughts
+        spoken = without_thoughts(text_in(message.get("content")))
+        answer, thoughts = spoken.text, thoughts_of(message) or spoken.thoughts
         # Thoughts without an end met a token limit, though some servers say "stop".
         if spoken.unfinished:
             reason = "length"
         if not answer and message.get("refusal"):
-            answer, reason = _text(message["refusal"]), "refusal"
+            answer, reason = text_in(message["refusal"]), "refusal"
         elif reason in REFUSED:
             answer = ""
         return Reply(
@@ -218,7 +280,7 @@ def read_completion(text: str, endpoint: AskedEndpoint) -> Reply:
     except UNREADABLE as problem:
         if isinstance(problem, CallError):  # some are errors of the user's, too
             raise
-        raise _unreadable(text, endpoint.name, "a chat completion") from None
+        raise _unreadable(text, endpoint, "a chat completion", body.get("usage")) from None
 
 
 def _raise(error: object, endpoint: AskedEndpoint) -> None:
@@ -242,12 +304,12 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
     return "length" if reason in _CUT_OFF else reason
 
 
-def _thoughts_of(message: Mapping[str, object]) -> str:
+def thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
     thoughts, content = message.get("reasoning_content") or message.get("reasoning"), None
     if not thoughts and isinstance(content := message.get("content"), list):
         parts = [part for part in content if isinstance(part, dict)]
-        return "".join(_text(part.get("thinking")) for part in parts)
+        return "".join(text_in(part.get("thinking")) for part in parts)
     return thoughts if isinstance(thoughts, str) else ""
 
 
@@ -315,26 +377,34 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     return float(f"{math.exp(min(log_probability, 0.0)):.6g}")
 
 
-def read_embeddings(text: str, name: str) -> Reply:
-    """Read embeddings in OpenAI's JSON form. Raises TransientError when `text` has none."""
+def read_embeddings(text: str, endpoint: AskedEndpoint) -> Reply:
+    """Read embeddings in OpenAI's JSON form. Raises as `read_answer_body` does."""
+    body = read_answer_body(text, endpoint, "embeddings")
     try:
-        body = json.loads(text)
         number = len(body["data"])
         prompt = _tokens((body.get("usage") or {}).get("prompt_tokens"))
         return Reply(f"{number} embeddings", "stop", prompt, 0, 0, 0, 0, body)
     except UNREADABLE:
-        raise _unreadable(text, name, "embeddings") from None
+        raise _unreadable(text, endpoint, "embeddings") from None
 
 
-def _unreadable(text: str, name: str, what: str) -> TransientError:
+def _unreadable(
+    text: str, endpoint: AskedEndpoint, what: str, usage: object = None
+) -> TransientError | CallError:
+    """The failure of an answer that is not `what` was asked for, perhaps with its usage."""
+    if is_page(text):
+        return failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     if text.lstrip().startswith(("data:", "event:")):
         what = f"{what} but a stream of events, which was not asked for"
+    said = error_in(text) if text.strip() else "it is empty"
     return TransientError(
-        f"{name} answered 200 with something that is not {what} ({error_in(text)})", "unreadable"
+        f"{endpoint.name} answered {endpoint.status} with something that is not {what} ({said})",
+        "unreadable",
+        usage=usage,
     )
 
 
-def _text(content: object) -> str:
+def text_in(content: object) -> str:
     """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything
     else.
     """
@@ -432,11 +502,14 @@ def _plausible(usage: Mapping[str, object]) -> dict[object, int]:
 
 
 def _first(stated: Mapping[object, int], places: Iterable[object]) -> int | None:
-    """The count at the first of these places that has one."""
+    """The count at the first of these places that has one above 0: a proxy may fill a place that
+    its provider left empty by 0.
+    """
+    count = None
     for place in places:
-        if place in stated:
-            return stated[place]
-    return None
+        if place in stated and (count := stated[place]):
+            break
+    return count
 
 
 def _tokens(count: Any) -> int | None:
@@ -463,6 +536,21 @@ def too_large(name: str, most_bytes: int) -> UnusableReplyError:
         f"the reply of {name} has more than {most_bytes >> 20} MB: lower max_tokens, or raise "
         "FOLKMOOT_REPLY_MB"
     )
+
+
+def packed_otherwise(name: str, encoding: str) -> TransientError:
+    """The failure of an answer that is not packed as it says."""
+    return TransientError(
+        f"the answer of {name} cannot be unpacked as {encoding}, which its header names: turn "
+        "compression off there",
+        "unreadable",
+    )
+
+
+def not_connected(name: str, reason: str, kind: Trouble) -> TransientError:
+    """The failure of a connection that was never there, or that broke."""
+    there = "no connection" if kind == "unreachable" else "a broken connection"
+    return TransientError(f"{there} to {name} ({reason})", kind)
 
 
 def origin(base_url: str) -> str:

@@ -32,19 +32,20 @@ from ...modules.base.calls import (
     Usage,
     metered,
     record_call,
+    record_failure,
     refused,
 )
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.context import WATCHED
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
-from ...modules.base.sync import finishing, run_sync
+from ...modules.base.sync import finishing, on_shared_loop, run_sync
 from ..base.budget import POLL_SECONDS, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
-from .endpoint import Reply, Transport, tokens_in
+from .endpoint import Reply, Transport, cost_in, tokens_in
 from .failures import (
     MAY_BE_BILLED,
     MOST_PAUSE,
@@ -61,7 +62,7 @@ from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
 from .prices import TIERS, Prices, full_names, price_per_token
 from .seen import Seen, watch
-from .store import Booking, CallCache, CallStore, books_around
+from .store import Booking, CallCache, CallStore, at_meter, books_around
 
 DEFAULT_LM = "local/gemma-3-270m"
 CHAT_PATH = "chat/completions"
@@ -92,8 +93,6 @@ _KINDS: dict[str, tuple[type, str]] = {
     "extra_body": (dict, "an object"),
     "logprobs": (bool, "true, or leave it out"),
 }
-_SOMETIMES = {"body", "probability", "thoughts", "model", "cost_usd", "tier"}
-"""The fields of a reply that records have only where there is something in them."""
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 
@@ -178,7 +177,13 @@ class Engine:
         return partial(Engine.load_state, self.dump_state(), **self.reached), ()
 
     async def complete(self, request: Request) -> Response:
-        reply = await self._reply(*self.payload(request))
+        body, rollout = self.payload(request)
+        if rollout is None and "folkmoot" not in (request.config.extensions or {}):
+            # DSPy leaves out which sample its predictors want, so an equal request wants another
+            rollout = ROLLOUTS.get().number(None)
+            drawn = body.get("temperature") != 0 and ASKER.get().sample(self.key(body, rollout))
+            rollout = f"{rollout or ''}#{drawn}" if drawn else rollout
+        reply = await on_shared_loop(self._reply, body, rollout)
         return Response(
             id=None,
             model=self.model,
@@ -335,6 +340,11 @@ class Engine:
                 f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
                 f"openai/gpt-4o-mini or {DEFAULT_LM}"
             )
+        if at_meter(api_base):
+            raise UserError(
+                f"{name} books its calls itself, and this run's meter would book them again: make "
+                "it by dspy.LM, or give it an address of its own"
+            )
         if provider == "local":
             if api_base or api_key:
                 given = "--api-base" if api_base else "api_key"
@@ -423,12 +433,32 @@ class Engine:
         extra = (config.extensions or {}).get("folkmoot") or {}
         if system is not None and not isinstance(system, str):
             system = "".join(part.text for part in system)
-        messages = [(message.role, message.text or "") for message in request.messages]
+        messages = [(message.role, self._content(message)) for message in request.messages]
         return self._body(messages, config, extra, system), extra.get("rollout")
+
+    def _content(self, message: Message) -> Any:
+        """The content of a message in OpenAI's form. Raises CallError for parts other than texts
+        and images.
+        """
+        if message.text is not None and all(part.type == "text" for part in message.parts):
+            return message.text
+        content: list[dict[str, Any]] = []
+        for part in message.parts:
+            if part.type == "text":
+                content.append({"type": "text", "text": part.text})
+            elif part.type == "image" and (part.url or part.data):
+                url = part.url or f"data:{part.media_type};base64,{part.data}"
+                content.append({"type": "image_url", "image_url": {"url": url}})
+            else:
+                raise CallError(
+                    f"{self.model} was asked with a part of type {part.type}, and fm.lm sends "
+                    "texts and images alone: give a dspy.LM for it"
+                )
+        return content
 
     def _body(
         self,
-        texts: Sequence[tuple[str, str]],
+        texts: Sequence[tuple[str, Any]],
         config: Config,
         extra: Mapping[str, Any],
         system: str | None,
@@ -492,6 +522,9 @@ class Engine:
             raise refused(problem) from None
         except UserError as problem:  # DSPy would treat it as a failure of this one call
             raise refused(FatalCallError(str(problem))) from None
+        except CallError as problem:
+            record_failure(problem)
+            raise
         said: dict[str, Any] = {
             "finish_reason": reply.finish_reason,
             "truncated_calls": int(reply.truncated),
@@ -662,14 +695,13 @@ class Engine:
         kind = getattr(problem, "kind", None)
         if problem is None:
             return self._entry(call, sent.result(), number)
-        if kind == "unreadable":
-            return self._entry(call, Reply("", "", None, None), number)
-        if isinstance(problem, UnusableReplyError):
-            if problem.usage is None:
-                return lost
-            return self._entry(call, Reply("", "", **tokens_in(problem.usage)), number)
+        if usage := getattr(problem, "usage", None):
+            stated = Reply("", "", **tokens_in(usage), cost_usd=cost_in(usage))
+            return self._entry(call, stated, number)
+        if isinstance(problem, UnusableReplyError) or kind in MAY_BE_BILLED:
+            return lost
         refused_call = isinstance(problem, TransientError | CallError | NoSuchPathError)
-        return None if refused_call and kind not in MAY_BE_BILLED else lost
+        return None if refused_call else lost
 
     async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
         """The failure of a call. Where it is unclear whether the account or the request is its
@@ -742,8 +774,7 @@ class Engine:
         stores.
         """
         for store in stores:
-            if (fields := store.get(key)) is not None:
-                reply = Reply(**fields)
+            if (reply := store.get(key)) is not None:
                 place = "cache" if isinstance(store, CallCache) else "records"
                 _LOG.info("%s: answered from the %s", self.identity, place)
                 self._keep(stores, key, reply)
@@ -752,15 +783,10 @@ class Engine:
 
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
         complete = reply.complete
-        fields = {
-            name: value
-            for name, value in vars(reply).items()
-            if name not in _SOMETIMES or value is not None
-        }
         for store in stores:
             # a record shows all that happened; the cache must not repeat a reply that was cut off
             if not store.readonly and (complete or isinstance(store, CallStore)):
-                store.put(key, self.model, fields)
+                store.put(key, self.model, reply)
 
 
 @dataclass(slots=True)

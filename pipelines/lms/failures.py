@@ -41,31 +41,37 @@ Trouble = Literal[
     "timed out",
     "unreachable",
 ]
-"""Why an attempt failed: a rate limit; a server that is still starting; a billed answer that cannot
-be read; another status of 500 and above; a gateway's status for a server behind it; a connection
-that broke before an answer began; one that broke later, or a time-out (the endpoint may bill these
-two); no connection at all.
+"""Why an attempt failed: a rate limit; a server that is still starting; an answer that cannot be
+read; another status of 500 and above; a gateway's status for a server behind it; a connection that
+broke before an answer began; one that broke later, or a time-out; no connection at all.
 """
 
 SILENT: frozenset[Trouble] = frozenset(("down", "reset", "cut off", "timed out", "unreachable"))
 """The troubles of an endpoint that may be down."""
 
-MAY_BE_BILLED: frozenset[Trouble] = frozenset(("cut off", "timed out"))
+MAY_BE_BILLED: frozenset[Trouble] = frozenset(("unreadable", "cut off", "timed out"))
 """The troubles after which it is unknown whether there was an answer."""
 
 
 class TransientError(Exception):
     """A failure of the moment, which is worth another attempt, after `retry_after` seconds if the
-    endpoint asks for that.
+    endpoint asks for that. `usage` is what an answer that cannot be read says that it cost.
     """
 
     def __init__(
-        self, reason: str, kind: Trouble, *, retry_after: float | None = None, status: int = 0
+        self,
+        reason: str,
+        kind: Trouble,
+        *,
+        retry_after: float | None = None,
+        status: int = 0,
+        usage: object = None,
     ) -> None:
         super().__init__(reason)
         self.kind = kind
         self.retry_after = retry_after
         self.status = status
+        self.usage = usage
 
 
 class BrokenStreamError(CallError):
@@ -79,10 +85,14 @@ class BrokenStreamError(CallError):
 class RefusedRequest(CallError):  # noqa: N818
     """The endpoint refused this request, in the words of `text`; nothing was billed."""
 
-    def __init__(self, reason: str, status: int, text: str) -> None:
+    def __init__(self, reason: str, status: int = 0, text: str = "") -> None:
         super().__init__(reason)
         self.status = status
         self.text = text
+
+
+class TooLongRequest(RefusedRequest, ContextLengthError):  # type: ignore[misc]  # noqa: N818
+    """The endpoint refused this request, since it is longer than the LM's context."""
 
 
 class UnusableReplyError(CallError):
@@ -98,7 +108,7 @@ class UnusableReplyError(CallError):
 _NO_MONEY = pattern(
     r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
-    r"used all available credits|spending limit|key limit exceeded|余额不足"
+    r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足"
 )
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
@@ -109,15 +119,16 @@ _NO_ACCESS = pattern(
 """What is said where a key is wrong, or its region is not served."""
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
-    r"not a valid model|no such model|deploymentnotfound|"
-    r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api)",
+    r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
+    r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
 _TOO_LONG = pattern(
     r"context_length_exceeded|exceed_context_size|string_above_max_length|"
-    r"context (?:length|window|size)|maximum context|(?:prompt|input) is too long|"
-    r"too many (?:input )?tokens|longer than the specified maximum|"
-    r"input (?:length|token count)\b.{0,80}exceed|reduce the length",
+    r"context (?:length|window|size)|maximum context|(?:prompt|input|messages) is too long|"
+    r"too many (?:input )?tokens|longer than the specified maximum|model token limit|"
+    r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|内容过长|"
+    r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length",
     re.DOTALL,
 )
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
@@ -149,23 +160,32 @@ _OF_WORDS: Mapping[str, int] = {
     "not_found": 404,
 }
 """The status that stands behind a word in an error, where an answer with status 200 has one."""
-_OF_TEXTS = ((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429))
+_NO_ENDPOINT = re.compile(r'\{"error":\s*(?:\{"message":\s*)?"unexpected endpoint')
+"""LM Studio's words for a path that it does not have, which it says with status 200."""
+_OF_TEXTS = (
+    *((_NO_MONEY, 402), (_NO_ACCESS, 401), (re.compile(r"rate[ _]limit"), 429)),
+    (_NO_ENDPOINT, 404),
+)
 """The same for the words of an error without a known code."""
 _WORDS = ("message", "msg", "error", "errors", "detail", "base_resp", "status_msg")
 """Where providers put the words of an error, or the part that has them."""
-PAGE = pattern(r"\s*<.*?<title>(.*?)</title>", re.DOTALL | re.IGNORECASE)
+_PAGE = pattern(r"\s*<(?:.*?<title>(.*?)</title>|(?:!doctype )?html\b)", re.DOTALL | re.IGNORECASE)
+_NO_PATH = (404, 405, 501)
+"""The statuses by which servers refuse an unknown path."""
+_OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings)$")
 
 
 @dataclass(frozen=True)
 class AskedEndpoint:
-    """What a failure says of its endpoint: name, model, how its key is called, and whether a call
-    with this key and model was answered before.
+    """What a failure says of its endpoint: name, model, how its key is called, whether a call with
+    this key and model was answered before, and the status of the answer.
     """
 
     name: str
     model: str
     key: str
     answered: bool
+    status: int = 200
 
 
 def failure_of(
@@ -184,10 +204,11 @@ def failure_of(
         return BillingError(
             f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
         )
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(words):
-        return ContextLengthError(f"{name} refused the request ({status}: {reason})")
-    # 498 is Groq's status for a flex tier without capacity.
-    if status >= 500 or status in (408, 409, 425, 429, 498):
+    refused = f"{name} refused the request ({status}: {reason})"
+    if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(words)):
+        return TooLongRequest(refused, status, text)
+    # 498 is Groq's status for a flex tier without capacity, 499 that of a call that was cancelled.
+    if (status >= 500 and status != 501) or status in (408, 409, 425, 429, 498, 499):
         return _of_the_moment(status, reason, words, headers, name)
     if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
         return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
@@ -197,13 +218,19 @@ def failure_of(
             f"{name} redirects to {place} ({status}), which is refused, since "
             "key and prompt would go there: give that address as --api-base if you trust it"
         )
-    refusal = RefusedRequest(f"{name} refused the request ({status}: {reason})", status, text)
-    unknown = status in (404, 405, 410) or (status == 400 and _NO_MODEL.search(words))
+    refusal = RefusedRequest(refused, status, text)
+    # A web page does not come from what checks keys and models.
+    page, no_model = is_page(text), _NO_MODEL.search(words)
+    unknown = status in (404, 405, 410) or (status in (400, 403) and (no_model or page))
     if endpoint.answered or not (unknown or status == 403):
         return refusal
+    meant = _meant(name) if page or (lacks_path(status, text) and not no_model) else None
     account: EndpointDown
-    if status == 403:
+    if not unknown:
         account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
+    elif page or meant:
+        advice = f"did you mean --api-base {meant}?" if meant else "check --api-base"
+        account = EndpointDown(f"{name} has no LM at this address ({reason}): {advice}")
     else:
         account = UnsupportedModelError(
             f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
@@ -211,6 +238,31 @@ def failure_of(
     # calls in flight may yet show that key and model are right: then only this request is at fault
     account.if_answered = refusal
     return account
+
+
+def is_page(text: str) -> bool:
+    """Whether an answer is a web page, which comes from another server than the one that was
+    meant.
+    """
+    return _PAGE.match(text) is not None
+
+
+def lacks_path(status: int, text: str) -> bool:
+    """Whether a server says that it does not have a path. Many say by 404 that they do not know a
+    model, too, but then in words about it, and others send the page that they have for people.
+    """
+    if is_page(text):
+        return status < 300 or status in _NO_PATH
+    words = text.casefold()
+    return (status in _NO_PATH and "model" not in words) or bool(_NO_ENDPOINT.search(words))
+
+
+def _meant(name: str) -> str | None:
+    """A likely correction of an address; None for one that looks right, or is only a name."""
+    meant = _OF_PATH.sub("", name)
+    if not re.search(r"/v\d", meant):
+        meant += "/v1"
+    return meant if "://" in name and meant != name else None
 
 
 def _host_of(location: str) -> str:
@@ -267,7 +319,7 @@ def failure_inside(error: object) -> tuple[int, str]:
     """The status and text of an error that an answer with status 200 holds, by its own code."""
     fields = error if isinstance(error, dict) else {"message": error}
     text = json.dumps({"error": fields}, ensure_ascii=False, default=str)
-    for name in ("code", "status", "type"):
+    for name in ("code", "status", "status_code", "type"):
         code = fields.get(name)
         if str(code).isdigit() and 300 <= int(str(code)) < 600:
             return int(str(code)), text
@@ -284,8 +336,10 @@ def error_in(text: str) -> str:
     try:
         message = _words_of(json.loads(text))
     except (ValueError, RecursionError):
-        page = PAGE.match(text)
-        message = f"a web page: {page[1]}" if page else text
+        page = _PAGE.match(text)
+        message = text if page is None else f"a web page: {page[1] or 'it has no title'}"
+        if "\ufffd" in text:  # packed, or in an encoding that JSON never has
+            message = "it is not in UTF-8"
     return one_line(message)[:200] or "no message"
 
 
@@ -316,7 +370,7 @@ OUR_SCHEMA = "reply"
 """The name of the JSON schemas in the requests of agents."""
 
 _OPTIONAL = (
-    *("temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
+    *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
     *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
     *("verbosity", "service_tier", "logit_bias", "thinking"),
 )
@@ -325,7 +379,7 @@ _OPTIONAL = (
 _SYSTEM = ("system", "developer")
 """The roles of messages that no user wrote."""
 
-_NO_SYSTEM = pattern(r"\b(?:system|developer)\b.{0,40}(?:role|instruction|message|not)", re.S)
+_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
 _MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
 
@@ -357,25 +411,24 @@ class Habits:
         """What to change about a request that was refused for this reason, in the order in which
         to try it. A server's error is taken for a refusal when the next attempt has it, too.
         """
-        status, words = getattr(problem, "status", 0), getattr(problem, "text", "").casefold()
-        if status in (400, 422):
-            system = not self.folds and _has_system(payload.get("messages") or ())
-            if system and _NO_SYSTEM.search(words):
-                yield Change("takes no system message: it stands in the first message", "folds")
-            for name in _OPTIONAL:
-                if name in payload and re.search(rf"\b{name}\b", words):
-                    # OpenAI's refusal of one names the other, which must not be dropped as a
-                    # setting.
-                    if name == "max_tokens" and "max_completion_tokens" in words:
-                        yield Change(
-                            "wants max_completion_tokens in place of max_tokens", "renames"
-                        )
-                    else:
-                        yield Change(f"does not accept {name}: it is left out", "left_out", name)
+        status = getattr(problem, "status", 0)
         refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
+        if not refused or isinstance(problem, ContextLengthError):
+            return
+        words = (getattr(problem, "text", "") or str(problem)).casefold()
+        system = not self.folds and _has_system(payload.get("messages") or ())
+        if system and _NO_SYSTEM.search(words):
+            yield Change("takes no system message: it stands in the first message", "folds")
+        for name in _OPTIONAL:
+            if name in payload and re.search(rf"\b{name}\b", words):
+                # OpenAI's refusal of one names the other, which must not be dropped as a setting.
+                if name == "max_tokens" and "max_completion_tokens" in words:
+                    yield Change("wants max_completion_tokens in place of max_tokens", "renames")
+                else:
+                    yield Change(f"does not accept {name}: it is left out", "left_out", name)
         # a schema that has worked is blamed only where the server says that this reply missed it
         doubtful = self.schema is not True or missed_schema(problem)
-        if refused and doubtful and asks_our_schema(payload):
+        if doubtful and asks_our_schema(payload):
             yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
 
     def keep(self, change: Change) -> str:

@@ -32,6 +32,7 @@ from ...modules.base.calls import (
     bound,
     meters,
     record_call,
+    record_failure,
 )
 from ...modules.base.context import OF_A_CALL, OPEN_BOOKS, WATCHED
 from ...modules.base.errors import UserError, said_by
@@ -42,7 +43,7 @@ from .ledger import Entry, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token
 from .seen import Seen, SeenCall
-from .store import Booking, books_around
+from .store import Booking, at_meter, books_around
 
 LAST_SECONDS = 5.0
 """How long the end of a run waits for calls in flight; after that, their end is unknown."""
@@ -218,6 +219,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             return
         if getattr(getattr(instance, "engine", None), "hands_on", False):
             return
+        reached = getattr(instance, "kwargs", {})
+        if at_meter(reached.get("api_base") or reached.get("base_url")):  # which books the call
+            return
         restored = () if books_around().meter is not None else self._enter_run()
         call = _Call(instance, restored=restored)
         ours = engine_of(instance) is not None
@@ -245,6 +249,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         """Book the end of the call. Raises RefusedCall when the disk is full."""
         if (call := self._calls.pop(call_id, None)) is None:
             return
+        if exception is not None:
+            record_failure(exception)
         try:
             if call.entry is not None:
                 call.settle(outputs, exception)

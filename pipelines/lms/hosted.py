@@ -9,6 +9,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -19,8 +20,19 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
 from .client import HttpEndpoint
-from .endpoint import Reply, hiding, origin, plain_address, read_completion, too_large
+from .endpoint import (
+    Reply,
+    decoded,
+    hiding,
+    not_connected,
+    origin,
+    packed_otherwise,
+    plain_address,
+    read_completion,
+    too_large,
+)
 from .failures import AskedEndpoint, TransientError, Trouble, failure_of
+from .prices import known_model, spelled
 
 ANTHROPIC, ANTHROPIC_VERSION = "https://api.anthropic.com/v1", "2023-06-01"
 FIELDS = frozenset(
@@ -75,14 +87,19 @@ class LiteLLMEndpoint:
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
+        close = spelled(model)
+        meant = f" (did you mean {close!r}?)" if close else ""
+        unknown = UserError(
+            f"there is no LM {model!r}{meant}: give PROVIDER/MODEL as LiteLLM does, such as "
+            "openai/gpt-4o-mini or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
+        )
+        if close and known_model(close):  # LiteLLM, which knows all others, takes seconds to import
+            raise unknown
         litellm = litellm_quiet()
         try:
             litellm.get_llm_provider(model, api_base=api_base)
         except litellm.exceptions.BadRequestError:
-            raise UserError(
-                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM does, such as "
-                "openai/gpt-4o-mini or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
-            ) from None
+            raise unknown from None
         self.native = self._native(model, api_base, api_key or settings().anthropic_key())
         missing = litellm.validate_environment(model)
         if missing["missing_keys"] and not api_base and not api_key:
@@ -172,11 +189,11 @@ class LiteLLMEndpoint:
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
-        if guard.status:  # as the provider sent it, and not as LiteLLM words it
+        if guard.status >= 300:  # as the provider sent it, and not as LiteLLM words it
             return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
         if guard.answered:
             try:  # it may be an error, or a web page
-                read_completion(self._hide(guard.text), self._about)
+                read_completion(self._hide(guard.text), replace(self._about, status=guard.status))
             except (TransientError, CallError) as meant:
                 return meant
             unread = f"{self.model} answered with something that is not a chat completion"
@@ -188,7 +205,7 @@ class LiteLLMEndpoint:
             kind: Trouble = "cut off" if guard.begun else "reset"
             if not guard.connected:
                 kind = "unreachable"
-            return TransientError(f"no connection to {self.model} ({reason[:200]})", kind)
+            return not_connected(self.model, reason[:200], kind)
         status = getattr(problem, "status_code", None) or 500
         headers = getattr(getattr(problem, "response", None), "headers", None) or {}
         return failure_of(status, reason, headers, self._about)
@@ -203,12 +220,12 @@ class CallGuard:
     def __init__(self, name: str, most_bytes: int) -> None:
         self.name = name
         self.most_bytes = most_bytes
-        self.problem: CallError | None = None
+        self.problem: Exception | None = None
         self.connected = True
         self.cut_off = False  # after the request was sent
         self.begun = False  # an answer
         self.answered = False  # with a status of success
-        self.status = 0  # of an answer without success
+        self.status = 0  # of an answer
         self.text = ""  # of an answer, as the provider sent it
         self.headers: Mapping[str, str] = {}
 
@@ -231,9 +248,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         except (httpx.ConnectError, httpx.ConnectTimeout):
             guard.connected = False
             raise
+        guard.status, guard.headers = response.status_code, dict(response.headers)
         try:
             if 300 <= response.status_code < 400:
-                guard.status, guard.headers = response.status_code, dict(response.headers)
                 return _refused("it redirects")
             guard.begun = True
             body = bytearray()
@@ -242,12 +259,14 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 if len(body) > guard.most_bytes:
                     guard.problem = too_large(guard.name, guard.most_bytes)
                     return _refused(str(guard.problem))
+        except httpx.DecodingError:
+            packed = response.headers.get("Content-Encoding", "")
+            guard.problem = packed_otherwise(guard.name, packed) if response.is_success else None
+            return _refused("it is not packed as it says")
         finally:
             await response.aclose()
         guard.cut_off, guard.answered = False, response.is_success
-        if not response.is_success:
-            guard.status, guard.headers = response.status_code, dict(response.headers)
-        guard.text = body.decode("utf-8", "replace")
+        guard.text = decoded(body)
         headers = response.headers.copy()
         # The body is already decoded; httpx would decode it once more by these headers.
         for name in ("content-encoding", "content-length", "transfer-encoding"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.calls import Usage
+from ...modules.base.errors import closest
 from .endpoint import Reply
 
 _NAMES = (
@@ -87,6 +88,20 @@ def full_names() -> dict[str, str]:
         for name, rates in bare.items()
         if rates.get("mode") == "chat"
     }
+
+
+def spelled(model: str) -> str | None:
+    """The name with the provider that is most likely meant; None for a known provider, or one that
+    is like no other.
+    """
+    names = [*full_names().values(), *filter(lambda name: "/" in name, _table())]
+    known = {name.partition("/")[0] for name in names}
+    provider, _, rest = model.partition("/")
+    meant = None if provider in known else closest(provider, known)
+    # LiteLLM has providers without prices, whose names are longer: vertex_ai_beta
+    if meant is None or abs(len(meant) - len(provider)) > 1:
+        return None
+    return f"{meant}/{rest}"
 
 
 def price_per_token(model: str, tier: str | None = None) -> Prices | None:

@@ -28,6 +28,8 @@ from .ledger import Entry, Ledger, usage_of
 CALLS = "calls.jsonl"
 LMS = "lms.json"
 CACHE = "calls.sqlite"
+METERS: set[str] = set()
+"""The addresses, before `/v1`, of the questions that a meter serves: it books their calls."""
 BATCH = 64  # replies written together; those lost in a kill are still in the record of their run
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
@@ -81,8 +83,8 @@ class CallStore:
             self._scan()
             return sum(line.ended_well for line in self._lines.values())
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """The recorded reply, with the fields of `Reply`, or None."""
+    def get(self, key: str) -> Reply | None:
+        """The recorded reply, or None."""
         name = bytes.fromhex(key)
         with self._lock:
             line = self._lines.get(name)
@@ -92,8 +94,7 @@ class CallStore:
             if line is None or not (line.ended_well or self.readonly or name in self._written):
                 return None
             text = os.pread(self._descriptor(), line.length, line.start)
-        reply: dict[str, Any] = from_json(text)["reply"]
-        return reply
+        return Reply(**from_json(text)["reply"])
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """The key and the line of every recorded call that ended well."""
@@ -103,7 +104,7 @@ class CallStore:
                 if line.ended_well:
                     yield key, os.pread(self._descriptor(), line.length, line.start)
 
-    def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
+    def put(self, key: str, model: str, reply: Reply) -> None:
         """Append a reply, unless there is one for this key that ended well. Raises UserError when
         the disk is full.
         """
@@ -111,12 +112,13 @@ class CallStore:
         with self._lock:
             try:
                 self._scan()
-                line, complete = self._lines.get(name), Reply(**reply).complete
+                line, complete = self._lines.get(name), reply.complete
                 if line is not None and (line.ended_well or not complete):
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
-                start, length = self._journal.write({"key": key, "model": model, "reply": reply})
+                written = {"key": key, "model": model, "reply": reply.kept}
+                start, length = self._journal.write(written)
                 self._written.add(name)
                 if start == self._read_to:  # nobody else has written: it need not be read again
                     self._read_to = start + length
@@ -150,8 +152,8 @@ class CallStore:
             record = parsed(line, ("key", "reply"))
             # A torn line was left by a killed process, whose call was never acknowledged.
             with suppress(ValueError, TypeError, AttributeError):
-                if record is not None and is_reply(record["reply"]):
-                    name, reply = bytes.fromhex(record["key"]), Reply(**record["reply"])
+                if record is not None and (reply := _reply_of(record["reply"])):
+                    name = bytes.fromhex(record["key"])
                     # Of several replies for a key, the first one that ended well counts.
                     if name not in self._lines or not self._lines[name].ended_well:
                         self._lines[name] = _Line(start, len(line), reply.complete)
@@ -176,20 +178,20 @@ class CallCache:
     def close(self) -> None:
         self._store.close()
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """The cached reply, with the fields of `Reply`, or None."""
+    def get(self, key: str) -> Reply | None:
+        """The cached reply, or None."""
         text = self._store.get(bytes.fromhex(key))
-        reply = None if text is None else parsed(text, _NEEDED)
-        return reply if is_reply(reply) else None
+        return None if text is None else _reply_of(parsed(text))
 
-    def put(self, key: str, model: str, reply: Mapping[str, object]) -> None:
+    def put(self, key: str, model: str, reply: Reply) -> None:
         """Keep a complete reply; the first one for a key stays."""
-        self._store.put(bytes.fromhex(key), to_json(reply))
+        self._store.put(bytes.fromhex(key), to_json(reply.kept))
 
 
-def is_reply(value: object) -> bool:
-    """Whether it has the fields of a `Reply`; those with a default may be missing."""
-    return isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
+def _reply_of(value: object) -> Reply | None:
+    """The reply with these fields; None where some are missing or of other names."""
+    known = isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
+    return Reply(**value) if known else None  # type: ignore[arg-type]
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
@@ -269,6 +271,11 @@ def limited_by(account: Account) -> Iterator[None]:
     books = books_around()
     with bound(OPEN_BOOKS, replace(books, accounts=(account, *books.accounts))):
         yield
+
+
+def at_meter(address: object) -> bool:
+    """Whether an address is that of a question at a meter."""
+    return str(address).startswith(tuple(METERS))
 
 
 def books_around() -> BooksAround:

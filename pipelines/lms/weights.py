@@ -159,13 +159,18 @@ def get_weights(name: str, cache_dir: Path) -> Path:
     Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be
     written.
     """
+    return _placed(known_name(name), cache_dir.expanduser() / "weights", fetch=True)
+
+
+def known_name(name: str) -> str:
+    """The name of known weights, without `local/`. Raises UserError for another name."""
     name = name.removeprefix("local/")
     if name not in KNOWN:
         raise UserError(
             f"there are no weights {name!r}{did_you_mean(name, KNOWN)}: the names are "
             f"{', '.join(KNOWN)}"
         )
-    return _placed(name, cache_dir.expanduser() / "weights", fetch=True)
+    return name
 
 
 def _placed(model: str, folder: Path, fetch: bool = False) -> Path:

@@ -11,12 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.fence import clean, cut
-from ..lms.endpoint import TOOL_CALLS, UNREADABLE, Reply, cost_in, tokens_in
+from ..lms.endpoint import (
+    TOOL_CALLS,
+    UNREADABLE,
+    Reply,
+    cost_in,
+    error_of_event,
+    events_in,
+    text_in,
+    tokens_in,
+)
 
 Whole = Mapping[str, Any]
 """A whole reply, or one that was put together from the events of a stream."""
 
 CHAT = "chat/completions"
+UNFINISHED = "unfinished"
+"""How a stream ended that gave no reason: perhaps it broke, so that no cache keeps it."""
 MOST_RETURNED = 1000
 """Characters of what a tool gave back that a transcript keeps."""
 _ENDS = {
@@ -81,24 +92,15 @@ class NativePath:
         )
 
 
-def events_in(text: str) -> Iterator[Whole]:
-    """The JSON objects of a stream of events."""
-    # only at line feeds: a text may hold other ends of lines, which JSON does not escape
-    for line in text.split("\n"):
-        data = line.removeprefix("data:").strip()
-        if line.startswith("data:") and data != "[DONE]":
-            try:
-                event = json.loads(data)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
-
-
 def is_usage_only(event: str) -> bool:
     """Whether an event of a chat stream holds its usage and nothing else."""
-    whole = next(iter(events_in(event)), {})
-    return whole.get("choices") == [] and bool(whole.get("usage"))
+    whole = next(events_in(event), {})
+    return not whole.get("choices") and bool(whole.get("usage"))
+
+
+def is_error(event: str) -> bool:
+    """Whether an event tells of an error."""
+    return "error" in event and any(map(error_of_event, events_in(event)))
 
 
 def _text_of(content: object) -> str:
@@ -147,7 +149,7 @@ def _called(name: object, arguments: object) -> str:
 def _chat_text(whole: Whole) -> str:
     message = (whole.get("choices") or [{}])[0].get("message") or {}
     content = message.get("content") or message.get("refusal") or ""
-    parts = [content if isinstance(content, str) else json.dumps(content)]
+    parts = [text_in(content)]
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
         parts.append(_called(function.get("name"), function.get("arguments")))
@@ -161,9 +163,11 @@ def _chat_end(whole: Whole) -> str:
 def _chat_joined(events: Iterable[Whole]) -> Whole:
     """The first choice of a chat stream."""
     content, usage, reason, tier = "", None, None, None
-    calls: dict[int, dict[str, str]] = {}
+    ids: dict[int, object] = {}
+    calls: dict[object, dict[str, str]] = {}
     for event in events:
-        usage = event.get("usage") or usage
+        # Groq and Moonshot have had places of their own for it.
+        usage = event.get("usage") or (event.get("x_groq") or {}).get("usage") or usage
         tier = event.get("service_tier") or tier
         for choice in event.get("choices") or []:
             # Of several choices a transcript shows one; the client has got all of them.
@@ -172,14 +176,18 @@ def _chat_joined(events: Iterable[Whole]) -> Whole:
             delta = choice.get("delta") or {}
             content += delta.get("content") or choice.get("text") or ""
             reason = choice.get("finish_reason") or reason
+            usage = choice.get("usage") or usage
             for call in delta.get("tool_calls") or ():
-                # Name and arguments of a call come in pieces, of several calls in turn.
-                own = calls.setdefault(call.get("index", 0), {"name": "", "arguments": ""})
+                # Name and arguments of a call come in pieces, of several calls in turn. Some
+                # servers number all calls alike.
+                place = call.get("index") or 0
+                ids[place] = call.get("id") or ids.get(place)
+                own = calls.setdefault((place, ids[place]), {"name": "", "arguments": ""})
                 function = call.get("function") or {}
                 for name in own:
                     own[name] += function.get(name) or ""
     message = {"content": content, "tool_calls": [{"function": value} for value in calls.values()]}
-    choice = {"message": message, "text": content, "finish_reason": reason}
+    choice = {"message": message, "text": content, "finish_reason": reason or UNFINISHED}
     return {"choices": [choice], "usage": usage, "service_tier": tier}
 
 
@@ -236,7 +244,7 @@ def _message_joined(events: Iterable[Whole]) -> Whole:
         part["text"] = (part.get("text") or "") + (delta.get("text") or "")
         if "partial_json" in delta:
             part["input"] = (part.get("input") or "") + delta["partial_json"]
-    return {"content": list(content.values()), "usage": usage, "stop_reason": reason}
+    return {"content": list(content.values()), "usage": usage, "stop_reason": reason or UNFINISHED}
 
 
 def _embedded(whole: Whole) -> str:

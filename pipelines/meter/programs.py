@@ -14,12 +14,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
-from types import SimpleNamespace
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
-from ...modules.base.calls import ASKER, FatalCallError, asking
+from ...modules.base.calls import ASKER, FatalCallError, asking, record_turn
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.base.saved_file import Described
@@ -104,23 +103,6 @@ class Metered(Foreign):
         """The names that the program sends as `model` and that have their own LM."""
         return dict(self.models)
 
-    def with_seats(self, names: Iterable[str]) -> Metered:
-        """The program with agents of these names, since it does not declare which models it asks
-        for.
-        """
-        models = [name for name in names if name != "*"]
-        if not models:
-            return self
-        copied: Metered = self.deepcopy()
-        copied.assign(dict.fromkeys(models))
-        return copied
-
-    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
-        """Assign LMs to the model names that the program uses; any name is allowed."""
-        for name, lm in (lms or {}).items():
-            self.models.setdefault(name, SimpleNamespace(name=name, predict=SimpleNamespace()))
-            self.models[name].predict.lm = lm
-
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """`unmetered`: the number of questions without a call through the meter, if any;
         `refused_calls`: the number of calls that were refused, with the `last_refusal`.
@@ -154,7 +136,11 @@ class Metered(Foreign):
         host = getattr(ASKER.get().place, "host", None) or LOOPBACK
         async with metered_endpoint(lms, dspy.settings.lm, host) as (endpoint, session):
             call = self._call(*arguments, **fields, **{ENDPOINT: endpoint})
-            answer = await _ended_with(session, call)
+            try:
+                answer = await _ended_with(session, call)
+            finally:
+                for turn in session.turns:
+                    record_turn(turn)
         return answer, session.turns
 
     async def _call(self, *arguments: object, **fields: object) -> Any:
@@ -395,7 +381,8 @@ def _last_line(file: IO[bytes]) -> str:
 
 
 _NAMES_AN_ERROR = re.compile(
-    r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b.*)",
+    r"^[\s|+>-]*((?:Uncaught |Unhandled )?[\w.]*(?:Error|Exception|Exit|Interrupt|Failure)\b"
+    r"(?:.*:[ \t]*\n)*.*)",  # what ends with a colon is only its beginning
     re.M,
 )
 
@@ -406,7 +393,7 @@ def _reason(file: IO[bytes]) -> str:
     """
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     named = _NAMES_AN_ERROR.findall(file.read().decode("utf-8", "replace"))
-    return str(named[-1]).strip(" |") if named else _last_line(file)
+    return " ".join(named[-1].split()).strip(" |") if named else _last_line(file)
 
 
 def _answer(line: str) -> Any:

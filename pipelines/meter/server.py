@@ -12,9 +12,11 @@ import asyncio
 import codecs
 import json
 import logging
+import os
 import re
 import secrets
 import socket
+import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -30,18 +32,26 @@ from weakref import WeakKeyDictionary
 import dspy
 from aiohttp import web
 
-from ...modules.base.calls import CallError, FatalCallError, Usage, asking, note_transcribed
+from ...modules.base.calls import (
+    BillingError,
+    CallError,
+    FatalCallError,
+    Usage,
+    asking,
+    note_transcribed,
+)
 from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError, said_by
 from ...modules.reading.row import TurnFields
 from ..base.budget import BudgetSpent
 from ..lms.client import NoSuchPathError, Sink
-from ..lms.endpoint import Reply
+from ..lms.endpoint import UNREADABLE, Reply
 from ..lms.engine import Engine, NotRecordedError
 from ..lms.failures import RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
+from ..lms.store import METERS, at_meter
 from ..tasks.relay import relay
-from .native import CHAT, PATHS, NativePath, is_usage_only
+from .native import CHAT, PATHS, NativePath, is_error, is_usage_only
 from .translate import PROTOCOLS, BadRequest, Conversation, Json, stream_of
 
 _LOG = logging.getLogger("folkmoot")
@@ -52,6 +62,10 @@ MOST_BYTES = 64 * 2**20
 
 LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
 """The request fields that limit the length of a reply."""
+
+VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
+MODULE_ADDRESSES = (("openai", "base_url"), ("litellm", "api_base"))
+"""Where clients look for their address, by variable and by module."""
 
 HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
 """The headers of a request that are passed on with it, since they change what its fields mean."""
@@ -125,6 +139,8 @@ class Client:
     response: web.StreamResponse | None = None
     rest: str = ""
     """The beginning of an event whose end has not come yet."""
+    told: bool = False
+    """Whether the provider has told it of an error in the stream."""
 
     @property
     def gone(self) -> bool:
@@ -149,6 +165,7 @@ class Client:
             for event in whole:
                 if not (hides and is_usage_only(event)):
                     await self.write(f"{event}\n\n")
+                self.told = self.told or is_error(event)
 
         return sink
 
@@ -259,6 +276,7 @@ class MeteredQuestion:
         if limit and most is not None and not limited:
             body = {**body, limit: most}
         try:
+            refuse_shared_address()
             with asking(seat=name or None):
                 if passes(engine, path):
                     try:
@@ -315,6 +333,8 @@ class MeteredQuestion:
     async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """The reply of an endpoint that has chat completions alone, in the words of the path."""
 
+        replies: list[Json] = []
+
         async def ask(asked: Json) -> Json:
             if wants_completion_limit(engine) and "max_tokens" in asked:
                 asked = {**asked, "max_completion_tokens": asked.pop("max_tokens")}
@@ -323,10 +343,18 @@ class MeteredQuestion:
             n = self._number(engine, shown.path, asked)
             reply, usage = await engine.chat(asked, n=n)
             self._note(path, body, shown.text(reply), usage)
+            replies.append(reply)
             return reply
 
         translate = PROTOCOLS[path]
-        whole, events = await translate({**body, "model": engine.model}, ask, self.state)
+        try:
+            whole, events = await translate({**body, "model": engine.model}, ask, self.state)
+        except UNREADABLE as problem:
+            if not replies:
+                raise
+            # The request was right, and its answer is paid for.
+            said = f"the reply of {engine.model} cannot be translated: {said_by(problem)}"
+            raise CallError(said) from None
         return MeterReply(whole, list(events) if body.get("stream") else [])
 
     def _note(
@@ -374,6 +402,24 @@ class MeteredQuestion:
             for task in late:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def refuse_shared_address() -> None:
+    """Raise FatalCallError where a program has set the address of a question for its whole process
+    while others are under way, which would ask there, too.
+    """
+    if len(METERS) == 1:
+        return
+    places = {name: os.environ.get(name) for name in VARIABLES}
+    for module, name in MODULE_ADDRESSES:
+        places[f"{module}.{name}"] = getattr(sys.modules.get(module), name, None)
+    for place, address in places.items():
+        if at_meter(address):
+            raise FatalCallError(
+                f"the program sets {place} for its whole process, so that questions under way at "
+                "once would get each other's calls: give endpoint.base_url to its client, or "
+                "--concurrency 1"
+            )
 
 
 def _check(native: NativePath, body: Json) -> None:
@@ -475,7 +521,8 @@ class _Server:
             if client.response is not None:
                 # A second head within a stream would be noise: clients know an event for this.
                 error = {"type": "error", "error": {"message": sentence, "code": status}}
-                await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
+                if not client.told:
+                    await client.write(f"event: error\ndata: {json.dumps(error)}\n\n")
                 return client.response
             if isinstance(problem, RefusedRequest):
                 return _as_written(problem)
@@ -554,7 +601,7 @@ def _status_of(problem: Exception) -> tuple[int, str]:
     if isinstance(problem, BadRequest):
         return problem.status, str(problem)
     if isinstance(problem, FatalCallError):
-        return 402 if isinstance(problem, BudgetSpent) else 403, str(problem)
+        return 402 if isinstance(problem, BudgetSpent | BillingError) else 403, str(problem)
     if isinstance(problem, CallError):
         return 502, said_by(problem)
     # from a translator that gets a request of another form
@@ -595,12 +642,15 @@ async def metered_endpoint(
     session = MeteredQuestion(lms, rest)
     token = await server.open(session, host)
     address = f"http://{host}:{server.ports[host]}/q/{token}/v1"
+    endpoint = Endpoint(address, token, session.model, server.socket)
+    METERS.add(endpoint.anthropic_url)
     try:
-        yield Endpoint(address, token, session.model, server.socket), session
+        yield endpoint, session
     except Exception as problem:
         # Even if the program caught the error, the spent budget is what ended its question.
         raise (session.ended or problem) from None
     finally:
+        METERS.discard(endpoint.anthropic_url)
         # Sent calls are billed, even if the question is cancelled here.
         closing = loop.create_task(server.close(token))
         try:

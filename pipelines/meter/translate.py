@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
+from ..lms.endpoint import text_in, thoughts_of
+
 Json: TypeAlias = dict[str, Any]
 """A JSON object of a foreign protocol."""
 
@@ -88,7 +90,7 @@ async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, 
     choices = [
         {
             "index": choice.get("index", 0),
-            "text": (choice.get("message") or {}).get("content") or "",
+            "text": text_in((choice.get("message") or {}).get("content")),
             "finish_reason": choice.get("finish_reason"),
         }
         for choice in completion.get("choices") or ()
@@ -160,6 +162,7 @@ _MESSAGE_FIELDS = {
     *("temperature", "thinking", "tool_choice", "tools", "top_p"),
 }
 _MESSAGE_SILENT = {"cache_control", "betas"}
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _EFFORTS = ((2_048, "low"), (8_192, "medium"), (math.inf, "high"))
 """Budgets of thoughts in tokens, and the effort in the words of chat completions."""
 
@@ -308,9 +311,24 @@ def _without_nulls(value: object) -> Any:
 
 
 def _model_response(completion: Json) -> Any:
+    """A chat completion as the translators take it: with text where a server gives parts, with
+    counts, and without what else it adds.
+    """
     from ..lms.hosted import litellm_quiet
 
-    return litellm_quiet().ModelResponse(**{"created": int(time.time()), **completion})
+    choices = []
+    for choice in completion["choices"]:
+        message = {**choice["message"], "reasoning_content": thoughts_of(choice["message"]) or None}
+        if message.get("content") is not None:
+            message["content"] = text_in(message["content"])
+        choices.append({**choice, "message": message})
+    return litellm_quiet().ModelResponse(
+        id=completion.get("id"),
+        created=int(time.time()),
+        model=completion.get("model"),
+        choices=choices,
+        usage=completion.get("usage") or dict.fromkeys(_COUNTS, 0),
+    )
 
 
 def stream_of(path: str, whole: Json) -> Events:

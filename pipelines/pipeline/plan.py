@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dspy
+
 from ...modules.base.errors import UserError
 from ...modules.base.yaml_file import read_yaml
 from ...modules.protocols.registry import PROTOCOLS
@@ -21,7 +23,7 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.cards import Kind
 from ..base.life import Plan, PlanOfSteps
-from ..base.request import Columned, CommandOption, command_options, options_of_file
+from ..base.request import Columned, CommandOption, Default, command_options, options_of_file
 from ..compilation.card import KIND as COMPILATION
 from ..compilation.compile import compile_as_planned
 from ..compilation.plan import plan_compilation
@@ -32,7 +34,8 @@ from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
 from ..data.questions import load_part
 from ..evaluation.check import check_train
-from ..programs.build import NoParameter
+from ..lms.named import EVERY, default_lm
+from ..programs.build import NoParameter, Unused
 from ..programs.resolve import YAML_SUFFIXES, program_of
 from ..runs.manifest import made_with
 from ..tracking.context import check_model_name
@@ -48,6 +51,11 @@ HELD_OUT = 0.3
 
 GIVEN = ("program", "questions", "train", "validation", "budget", "out", "register", "tracking")
 """Options of commands that the pipeline gives."""
+
+BY_NAME = {"lm": "=", "api_base": "=", "lm_set": ".", "price": "="}
+"""Options that may be for one agent, or one LM, which only some of the programs have; and what
+follows its name.
+"""
 
 
 class StepKind(NamedTuple):
@@ -120,16 +128,41 @@ class PipelineStep:
         if self.key == COMPILE:
             options["program"] = program
         elif self.key == TUNE:
-            options["space"] = {**(options.get("space") or {}), "program": str(program)}
+            options["space"] = {**options["space"], "program": str(program)}
         else:
             added = options.pop("added", None) or {}
             if not isinstance(added, Mapping):
                 added = {str(each): each for each in added}
+            lms = options.get("lm")
+            if isinstance(lms, Mapping) and all(isinstance(name, str) for name in lms.values()):
+                options["lm"] = [
+                    name if seat == EVERY else f"{seat}={name}" for seat, name in lms.items()
+                ]
             # One program alone meets the default field, and so do several beside a named one.
             alone = len(programs) == 1 or "field" in options
             options["added"] = {**programs, **added} if alone else added
             options.setdefault("field", "fair" if alone else dict(programs))
-        return self.kind.plan(self.kind.request(**options))
+        request = self.kind.request(**options)
+        if not request.lm and dspy.settings.lm is None:  # the default of the command itself
+            request.lm = default_lm()
+            request.defaults["lm"] = Default(request.lm, "")
+        return self.kind.plan(request)
+
+    def without(self, name: str) -> PipelineStep:
+        """The step without what its options say of the agent or LM `name`."""
+        options = dict(self.options)
+        for option, ends in BY_NAME.items():
+            given = options.get(option) or ()
+            of_it = f"{name}{ends}"
+            if isinstance(given, Mapping):
+                kept: Any = {
+                    key: value for key, value in given.items() if not f"{key}=".startswith(of_it)
+                }
+            else:
+                values = [given] if isinstance(given, str) else given
+                kept = [value for value in values if not str(value).startswith(of_it)]
+            options[option] = kept or None
+        return replace(self, options=options)
 
 
 @dataclass
@@ -168,28 +201,33 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         budget = Budget.parse(budget)
     register, notes = document.get("register"), list[str]()
     if register is not None:
+        check_model_name(register)
         if not request.tracking:
             raise UserError("register needs MLflow: drop --no-track, or the key register")
-        check_model_name(register)
         notes.append(f"the winner is registered as {register}")
     programs = _programs(document, home)
     named = list(_steps(document, home, list(programs)))
     # What earlier steps leave is shared again, so that this is the least that a step gets.
     share = budget and budget.part(1 / len(named))
     steps, plans = list[PipelineStep](), dict[str, Plan]()
+    unused = list[dict[str, Unused]]()
     for step in named:
         # All are planned at once: a mistake in the last step is found before the first one is paid.
         given = programs
         if step.key == CONTEST and len(named) > 1:
             given = {each: _untrained(each, place) for each, place in programs.items()}
         try:
-            plans[step.title] = step.plan(given, budget=share)
+            step, plans[step.title], without = _planned(step, given, share)
         except NoParameter as misfit:
             if step.key != TUNE or len(programs) == 1:
                 raise
             notes.append(f"{step.program} is not tuned: it has no {misfit.parameter}")
         else:
             steps.append(step)
+            if step.key != CONTEST:
+                unused.append(without)
+    for nobodys in set.intersection(*map(set, unused)) if unused else ():
+        raise unused[0][nobodys]
     if TUNE in document and not any(step.key == TUNE for step in steps):
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
     judged: Any = plans.get(CONTEST)
@@ -203,11 +241,29 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
     return PipelinePlan(request, programs, steps, plans, register, about, place, notes)
 
 
+def _planned(
+    step: PipelineStep, programs: Mapping[Any, Any], share: Budget | None
+) -> tuple[PipelineStep, Any, dict[str, Unused]]:
+    """(the step without options for agents and LMs that only other programs have, its plan, what
+    such options are for).
+    """
+    without = dict[str, Unused]()
+    while True:
+        try:
+            return step, step.plan(programs, budget=share), without
+        except Unused as misfit:
+            if step.key == CONTEST or len(programs) == 1 or misfit.name in without:
+                raise
+            without[misfit.name] = misfit
+            step = step.without(misfit.name)
+
+
 def _programs(document: Mapping[str, Any], home: Path) -> dict[str, str]:
     """The programs by name: specs, or files and folders beside the pipeline's file."""
     names: Any = document.get("programs")
     named = names if isinstance(names, list) else []
-    if not named or len({*map(str, named)}) < len(named) or not isinstance(named[0], str):
+    texts = {name for name in named if isinstance(name, str)}
+    if not named or len(texts) < len(named):
         raise UserError(
             f"programs is {names!r}: give a list of different programs, such as [single:cot]"
         )
@@ -238,11 +294,15 @@ def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iter
     shared = options_of_file("the pipeline", rest, known, home, OWN)
     data = _data(document, home, shared)
     for key, kind in kinds.items():
-        own = document[key] or {}
+        own = {} if document[key] is None else document[key]
         if not isinstance(own, Mapping):
-            raise UserError(f"{key} is {own!r}: give its options, such as {key}: {{}}")
+            raise UserError(
+                f"{key} is {own!r}: give its options, such as {key}: {{}}, or leave the key out"
+            )
         options = {name: value for name, value in shared.items() if name in kind.options}
         options |= options_of_file(key, own, kind.options, home)
+        if key == TUNE:
+            _check_space(options.setdefault("space", {}))
         if key == CONTEST:
             yield PipelineStep(key, None, key, {**options, "questions": data["test"]})
             return
@@ -251,6 +311,14 @@ def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iter
             # Specs have colons, and may be paths.
             slug = re.sub(r"[^\w.=+-]+", "-", program).strip("-")[:60]
             yield PipelineStep(key, program, f"{key}-{number}-{slug}", options)
+
+
+def _check_space(space: object) -> None:
+    if not isinstance(space, Mapping) or {"program", "programs"} & space.keys():
+        raise UserError(
+            f"tune: space is {space!r}: give parameters of the pipeline's programs and their "
+            "values, such as {max_rounds: [1, 2]}"
+        )
 
 
 def _data(document: Mapping[str, Any], home: Path, shared: Mapping[str, Any]) -> dict[str, Any]:

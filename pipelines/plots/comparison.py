@@ -32,7 +32,8 @@ def interval_plot(
 def score_plot(scores: Mapping[str, Ends], path: Path, *, metric: str, rate: bool = True) -> Path:
     """Draw scores by name, each with its 95% interval. Returns the path."""
     figure, axes = _intervals(scores, rate)
-    axes.set(xlabel=f"{metric}{' in %' if rate else ''}, with 95% intervals")
+    unit = " in %" if rate else ""
+    axes.set(xlabel=f"{metric}{unit}, with 95% intervals")
     saved(figure, path)
     return path
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...modules.reading.answers import golds_of, same_answer
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, answering
 from ..base.html import shown_text
 
 if TYPE_CHECKING:
@@ -33,11 +33,9 @@ def most_informative(rows: Iterable[ResultRow], most: int = MOST_DIALOGUES) -> l
 
 
 def _interest(row: ResultRow) -> tuple[int, bool, int]:
-    kind = row.kind
-    # Turns with a step, such as a supervisor's, give no answer of their own.
-    turns = [turn for turn in row.transcript if not turn.step]
+    kind, turns = row.kind, answering(row.transcript)
     answers = [turn.answer for turn in turns]
-    argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
+    argued = any(not same_answer(said, then, kind) for said, then in pairwise(answers))
     had_it = not row.correct and any(
         same_answer(answer, gold, kind) for answer in answers for gold in golds_of(row.gold)
     )

@@ -111,11 +111,10 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
     bars.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2, frameon=False)
 
     points = report.get("first_attempts") or {}
-    steps = [int(limit) for limit in points]
+    steps = list(map(int, points))
     for key, label, colour in (("em", "EM", BLUE), ("f1", "F1", ORANGE), ("ended", "ended", GREY)):
-        curve.plot(
-            steps, [points[str(step)][key] for step in steps], marker="o", color=colour, label=label
-        )
+        shares = [point[key] for point in points.values()]
+        curve.plot(steps, shares, marker="o", color=colour, label=label)
     curve.set(
         xlabel="steps",
         ylabel="share of first attempts",
@@ -123,7 +122,8 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
         title="Done within a number of steps",
     )
     # The labels of more steps would run into each other.
-    curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
+    between = len(steps) // 5 if len(steps) > 10 else 1
+    curve.set_xticks(steps[::between])
     curve.legend(frameon=False)
     return saved(figure, path)
 
@@ -134,13 +134,12 @@ def _bars_in_pairs(
     """Two bars side by side for each group, coloured by what they are."""
     for place, (label, colour) in enumerate(colours.items()):
         at = [group + 0.4 * place - 0.2 for group in range(len(groups))]
-        bars = axes.bar(
-            at, [pair[place] for pair in groups.values()], width=0.4, color=colour, label=label
-        )
+        heights = [pair[place] for pair in groups.values()]
+        bars = axes.bar(at, heights, width=0.4, color=colour, label=label)
         axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
     axes.set_xticks(range(len(groups)), list(groups))
 
 
 def _consensus_bars(axes: Any, counts: Mapping[str, int]) -> None:
-    colours = [GREY if name == "never" else BLUE for name in counts]
+    colours = [{"never": GREY}.get(name, BLUE) for name in counts]
     axes.bar_label(axes.bar(list(counts), list(counts.values()), color=colours))

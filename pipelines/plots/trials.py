@@ -40,22 +40,18 @@ def as_optuna(report: StudyReport) -> optuna.Study:
     goal = report.goal
     done = [trial for trial in report.table if trial.state in DONE and goal in trial.scores]
     settings = [_plain(trial.setting or {}) for trial in done]
-    names = list(dict.fromkeys(name for setting in settings for name in setting))
-    choices = {
-        name: list(dict.fromkeys(setting[name] for setting in settings if name in setting))
-        for name in names
-    }
+    choices: dict[str, dict[Any, None]] = {}
+    for setting in settings:
+        for name, value in setting.items():
+            choices.setdefault(name, {})[value] = None
     study = optuna.create_study(direction="maximize")
     for entry, setting in zip(done, settings, strict=True):
+        drawn: dict[str, optuna.distributions.BaseDistribution] = {
+            name: optuna.distributions.CategoricalDistribution(list(choices[name]))
+            for name in setting
+        }
         study.add_trial(
-            optuna.trial.create_trial(
-                params=setting,
-                distributions={
-                    name: optuna.distributions.CategoricalDistribution(choices[name])
-                    for name in setting
-                },
-                value=entry.value(goal),
-            )
+            optuna.trial.create_trial(params=setting, distributions=drawn, value=entry.value(goal))
         )
     return study
 

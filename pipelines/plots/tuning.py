@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from pathlib import Path
 
 from ..base.run_files import StudyReport, TrialEntry
 from .figure import BLUE, GREY, ORANGE, new_figure, saved
-from .trials import DONE
+from .trials import DONE, trials_frame
 
 
 def history_plot(report: StudyReport, path: Path) -> bool:
@@ -15,8 +14,9 @@ def history_plot(report: StudyReport, path: Path) -> bool:
     finished trial.
     """
     goal = report.goal
-    scored = [entry for entry in report.table if goal in entry.scores]
-    if not scored:
+    table = trials_frame(report).reindex(columns=["trial", "state", goal])
+    scored = table.dropna(subset=[goal])
+    if scored.empty:
         return False
     figure, [axes] = new_figure(7, 4)
     for state, colour, label in (
@@ -24,14 +24,13 @@ def history_plot(report: StudyReport, path: Path) -> bool:
         ("told", GREY, "replayed from another trial, without a call"),
         ("pruned", ORANGE, "stopped early"),
     ):
-        own = [entry for entry in scored if entry.state == state]
-        if own:
-            values = [entry.value(goal) for entry in own]
-            axes.scatter([entry.trial for entry in own], values, s=14, color=colour, label=label)
+        own = scored[scored.state == state]
+        if len(own):
+            axes.scatter(own.trial, own[goal], s=14, color=colour, label=label)
     # The score of one that was stopped is over fewer questions, and may be high by chance.
-    whole = [entry for entry in scored if entry.state != "pruned"]
-    best = list(accumulate((entry.value(goal) for entry in whole), max))
-    axes.step([entry.trial for entry in whole], best, where="post", color=BLUE, label="best so far")
+    whole = scored[scored.state != "pruned"]
+    best = whole[goal].cummax()
+    axes.step(whole.trial, best, where="post", color=BLUE, label="best so far")
     axes.set(xlabel="trial", ylabel=f"{goal} in training", title="How the study went")
     axes.legend(frameon=False, fontsize=8)
     return saved(figure, path)

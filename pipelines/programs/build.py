@@ -33,6 +33,14 @@ class NoParameter(UserError):  # noqa: N818
         self.parameter = parameter
 
 
+class Unused(UserError):  # noqa: N818
+    """An option is for the agent or LM `name`, which a program does not have."""
+
+    def __init__(self, said: str, name: str) -> None:
+        super().__init__(said)
+        self.name = name
+
+
 def made(
     where: str, name: str, parameters: Mapping[str, object], protocol: Protocol | None = None
 ) -> Program:
@@ -110,10 +118,11 @@ def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
 
 def no_protocol(spec: str) -> UserError:
     """The error for a spec that names no program."""
-    names = written()
+    names, (name, colon, _) = written(), spec.partition(":")
+    place = "module" if colon else "file"
     return UserError(
-        f"there is no program or file {spec!r}{did_you_mean(spec.partition(':')[0], names)}: the "
-        f"programs are {', '.join(names)}, or name a YAML file"
+        f"there is no program or {place} {name!r}{did_you_mean(name, names)}: the programs are "
+        f"{', '.join(names)}, or name module:Program, a YAML file or a folder"
     )
 
 

@@ -157,8 +157,9 @@ def _made(
 
 
 def _import_named(parameters: Mapping[str, Any]) -> None:
-    """Register a strategy and a tie-break that a user names as `module:Name`."""
-    for registry, name in ((STRATEGIES, "strategy"), (TIE_BREAKS, "tie_break")):
+    """Register a program's class, a strategy and a tie-break that a user names as `module:Name`."""
+    named = (PROTOCOLS, "program"), (STRATEGIES, "strategy"), (TIE_BREAKS, "tie_break")
+    for registry, name in named:
         if isinstance(parameters.get(name), str):
             registry.spec(parameters[name])
 

@@ -22,7 +22,7 @@ from ...modules.base.registry import names_from
 from ...modules.base.saved_file import FILE, LM_FILE, MODULE, Described, read_document
 from ...modules.protocols.foreign import COMMAND, STATE, Foreign
 from ...modules.protocols.program import Program
-from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.registry import PROTOCOLS, known, written
 from ...modules.protocols.roles import HERE
 from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restore
 from ..base.cards import measured_kinds, result_kind
@@ -297,7 +297,7 @@ class _Builder:
             raise UserError(
                 f"{self.where} does not say which protocol it is: save the program again"
             )
-        protocol = None if name in self.protocols else PROTOCOLS.find(name)
+        protocol = None if name in self.protocols else known(name)
         # its folder holds more than `describe()`
         if protocol is not None and "folder" in protocol.fixed:
             fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
@@ -322,8 +322,8 @@ class _Builder:
             raise UserError(
                 f"{self.where} is of the program {name[:80]!r}, which is not known here"
                 f"{did_you_mean(name, written())}: install the package that registers it (entry "
-                "point folkmoot.programs), or give its class to fm.load_program, with "
-                "protocols={…}"
+                "point folkmoot.programs), or name its class, with --set program=MODULE:CLASS or "
+                "fm.load_program(…, protocols={…})"
             )
         try:
             return self.protocols[name](**fields)

@@ -24,6 +24,7 @@ from ..lms.named import EMBEDDED, SETTINGS, check_address, default_lm, lm, repla
 from ..lms.named import EVERY as EVERY
 from ..lms.prices import Prices
 from ..lms.store import read_lms
+from .build import Unused
 
 T = TypeVar("T")
 
@@ -190,8 +191,10 @@ class Seating:
         seats = program.seats()
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
-                raise UserError(
-                    f"there is no agent {name!r} in this program: the agents are {', '.join(seats)}"
+                raise Unused(
+                    f"there is no agent {name!r} in this program: the agents are "
+                    f"{', '.join(seats)}",
+                    name,
                 )
         saved = program  # whose LM comes after one that is named for all
         if program.own_lm is not None:
@@ -227,14 +230,15 @@ class Seating:
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
-            or program.metered
+            or program.metered_parts
         ):
             rest = fallback and self.make(fallback)
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
         for name in parse_prices(self.asked("price")):
             if name not in models:
-                raise UserError(
-                    f"--price names {name!r}, which no agent asks: the LMs are {', '.join(models)}"
+                raise Unused(
+                    f"--price names {name!r}, which no agent asks: the LMs are {', '.join(models)}",
+                    name,
                 )
         return as_recorded(program, rest), rest
 
@@ -283,7 +287,7 @@ def as_recorded(program: Program, language_model: object) -> Program:
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
     """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
-    if program.metered:
+    if program.metered_parts:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
     without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
@@ -312,10 +316,12 @@ def seat_in(value: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (EVERY, value)
 
 
-def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
-    """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named
-    twice.
+def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str) -> dict[str, str]:
+    """`[SEAT=]VALUE` options as seat → value, `*` for every seat; a mapping is one. Raises
+    UserError for a seat named twice.
     """
+    if isinstance(values, Mapping):
+        return dict(values)
     seated: dict[str, str] = {}
     for value in [values] if isinstance(values, str) else values or ():
         if not isinstance(value, str):
@@ -367,10 +373,15 @@ def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
         place, equals, text = value.partition("=")
         seat, _, key = place.strip().rpartition(".")
         settings = seated.setdefault(seat or EVERY, {})
-        if not equals or key not in _SETTINGS or key in settings:
+        if equals and key not in _SETTINGS:
             raise UserError(
-                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice"
-                f"{did_you_mean(key, _SETTINGS)}: the settings are {', '.join(_SETTINGS)}"
+                f"--lm-set {value!r} names no setting of an LM{did_you_mean(key, _SETTINGS)}: the "
+                f"settings are {', '.join(_SETTINGS)}"
+            )
+        if not equals or key in settings:
+            raise UserError(
+                f"--lm-set {value!r} is not [AGENT.]KEY=VALUE, or its setting stands twice: write "
+                "for example reasoning_effort=low"
             )
         try:
             settings[key] = json.loads(text)

@@ -37,8 +37,8 @@ class Step(TypedDict):
 class Place:
     """One program in the standings.
 
-    `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
-    its difference to the reference on the questions of both, for new questions like these; the
+    `right` is its mean score, in the metric's scale, over `n` questions with the ends of its 95%
+    interval. `difference` is that to the reference on the questions of both, for new questions; the
     `listed` ends are for all questions of the contest, equal once all were asked. `usd`, `tokens`
     and `calls` are its cost per question with every call at its price, None where unknown;
     `multiple` is that cost divided by the reference's. `failed` questions are neither right nor
@@ -124,8 +124,13 @@ class ContestResult:
 
     @property
     def is_rate(self) -> bool:
-        """Whether scores are shares: the result does not say so, but no share is above 1."""
-        return self.winning is None or self.winning.right <= 1
+        """Whether answers are right or wrong."""
+        return bool(self.result.get("rate", True))  # the first contests did not note it
+
+    @property
+    def title(self) -> str:
+        """What the scores are called."""
+        return str(self.result.get("scores", "right"))
 
     def plot(self, path: str | Path, *, rate: bool | None = None) -> Path:
         """Draw how far each program is from the reference, with intervals, as PNG or SVG. `rate`
@@ -162,7 +167,8 @@ def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
         return
     why = result["confirmation"] or result.get("advice") or "nothing is shown to beat it"
     if result["chosen_on_same"]:
-        why += "; chosen and measured on the same questions: expect 1–3 points less"
+        less = "1–3 points" if result.get("rate", True) else "a little"
+        why += f"; chosen and measured on the same questions: expect {less} less"
     now = " for now" if result["outcome"] == "undecided" else ""
     yield f"Take {result['winner']}{now}: {why}."
     yield f"{_capital(result['outcome'])}: {result['reason']}."

@@ -156,7 +156,7 @@ def _opened(
         else:
             evaluations.append(run_or_match(run))
     if not evaluations:
-        raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
+        raise UserError(f"{empty[0]} has no finished row yet: give its command again")
     return evaluations, [f"Left out: {folder} has no finished row yet." for folder in empty]
 
 

@@ -64,7 +64,8 @@ class ReproduceRequest(SharedByLMs, Seats, Spending):
         ),
     ] = None
     limit: Annotated[
-        int | None, Option(help="At most this many questions per row, drawn with the row's seed.")
+        int | None,
+        Option(min=1, help="At most this many questions per row, drawn with the row's seed."),
     ] = None
     out: Annotated[
         str | Path,

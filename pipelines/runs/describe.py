@@ -58,14 +58,13 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
     identities: dict[str, LMFields] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
     # A metered program may send names of models that have no LM of their own.
-    if lm is not None and (program.metered or not seated):
+    if lm is not None and (program.metered_parts or not seated):
         seated = {"*": None, **seated}
     for name, own in seated.items():
         used = own or lm
         if used is None:
             raise UserError(
-                f"no LM is set for the agent {name!r}: pass lm=fm.lm('…'), or write lm: NAME in "
-                "the file of a pipeline"
+                f"no LM is set for the agent {name!r}: give --lm NAME, in Python lm=fm.lm('…')"
             )
         if not isinstance(used, dspy.BaseLM):
             named = isinstance(used, str) and len(used) < 80

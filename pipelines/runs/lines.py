@@ -21,7 +21,7 @@ from ..base.wording import (
     duration,
     money,
     percent,
-    rounded_money,
+    thousand,
     unanswered,
     used,
 )
@@ -117,7 +117,8 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     earlier.
     """
     usage = summary.paid or summary.usage
-    parts = [f"paid {money(usage.cost_usd)} for {calls_used(usage.calls)}"]
+    calls, cost = calls_used(usage.calls), usage.cost_usd
+    parts = [f"{calls}, price unknown" if cost is None else f"paid {money(cost)} for {calls}"]
     parts[0] += unanswered(summary.lost)
     if summary.lost and summary.lost.calls:
         parts[0] += _calls_left(summary)
@@ -126,14 +127,11 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     takes = summary.takes
     answered = summary.answered
     if takes and answered:
-        tokens = tokens_of(takes)
-        # An LM of one's own costs 0 dollars: then tokens say more.
-        if takes.cost_usd:
-            parts.append(f"{rounded_money(1000 * takes.cost_usd / answered)} for 1,000 questions")
-        elif tokens is not None:
-            each = float(f"{1000 * tokens / answered:.2g}")
-            parts.append(f"{each:,.0f} tokens for 1,000 questions")
-    return "; ".join([*parts, *([] if seconds is None else [duration(seconds)])])
+        usd, tokens = takes.cost_usd, tokens_of(takes)
+        parts.append(thousand(usd and usd / answered, tokens and tokens / answered))
+    if seconds is not None:
+        parts.append(duration(seconds))
+    return "; ".join(filter(None, parts))
 
 
 def _calls_left(summary: Summary) -> str:

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
-from ...modules.base.registry import version_of
 from ...modules.protocols.short_names import short_name
 from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
@@ -182,7 +181,7 @@ def versions() -> Mapping[str, str]:
     installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            installed[package] = version_of(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
     return installed

@@ -370,8 +370,9 @@ def _file_of(source: str | Path) -> Path:
     path = Path(source).expanduser()
     path = path / RESULTS if path.is_dir() else path
     if not path.is_file() or path.suffix.casefold() in (".csv", ".tsv", ".parquet", ".xlsx"):
+        wrong = "is not a JSONL file" if path.exists() else "does not exist"
         raise UserError(
-            f"{path} is not a JSONL file: name a file of outcomes, or the folder of a run; of a "
+            f"{path} {wrong}: name a file of outcomes, or the folder of a run; of a "
             f"table, `folkmoot import {path} --out DIR` makes outcomes"
         )
     return path

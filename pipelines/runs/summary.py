@@ -301,7 +301,8 @@ class _Tally:
             self._count(row)
             if self.default:
                 forensic.count(row)
-            yield row
+            # A protocol's report is about whole dialogues.
+            yield row if row.error is None else row.but(transcript=[])
 
     def _count(self, row: ResultRow) -> None:
         scored = score_in(row, self._least)

@@ -113,7 +113,7 @@ class ScriptedServer(LoopbackServer):
         if isinstance(reply, tuple):
             status, headers, content = reply
             return web.json_response(content, status=status, headers=headers)
-        words = sum(len(message["content"].split()) for message in body["messages"])
+        words = sum(len(str(message["content"]).split()) for message in body["messages"])
         self.prompt_tokens += words
         self.completion_tokens += len(reply.split())
         return web.json_response(

@@ -90,13 +90,14 @@ def _here() -> CallerPlace:
     }
 
 
-def check_model_name(name: str | None) -> None:
+def check_model_name(name: object) -> None:
     """Raise UserError for a name that MLflow's registry refuses, before anything is paid; None is
     no name.
     """
     if name is None:
         return
-    if not name.strip() or re.search(r"[/:]", name) or set(name) <= {"."}:
+    text = name if isinstance(name, str) else ""  # a file may hold any value
+    if not text.strip().strip(".") or re.search(r"[/:]", text):
         raise UserError(
             f"the model cannot be registered as {name!r}: give a name without / and :, such as "
             "support-bot"

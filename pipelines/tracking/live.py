@@ -22,7 +22,7 @@ from .cursor import (
     run_ids,
     waiting,
 )
-from .store import current_store, open_client, quiet, uncollected
+from .store import current_store, open_client, quiet
 
 FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
 FINISH_SECONDS = 120.0
@@ -143,8 +143,7 @@ class Tracking(Untracked):
             # process_time counts all threads of this process, those of embedded LMs too.
             share = (time.process_time() - used) / (time.monotonic() - began)
             if share < MOST_CPU:
-                with uncollected():
-                    from .push import show_running
+                from .push import show_running
 
                 with suppress(Exception):  # after a failure, everything is sent at the end
                     self.run_id = show_running(self.folder, self.kind, *self._standing)
@@ -158,8 +157,7 @@ class Tracking(Untracked):
         note_end(self.folder, self.kind, self._ended)
         # Until it is sent, it waits to be sent, also if this process is killed.
         note_pushed(self.folder, store, whole=False)
-        with uncollected():
-            from .push import push, push_held
+        from .push import push, push_held
 
         began = time.monotonic()
         for pause in PAUSES:

@@ -17,6 +17,7 @@ from ..base.journal import read_object
 from ..base.run_files import LMFields, books_of
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
+from ..runs.garbage import seldom_collected
 from ..runs.manifest import RunFolder
 from .context import CURSOR, Untracked
 
@@ -80,6 +81,7 @@ def running(
     cannot be enforced.
     """
     with (
+        seldom_collected(),
         out_folder(out) as (folder, keep),
         kind.opened(folder, about),
         open_books(

@@ -4,7 +4,6 @@ look-ups of runs that were pushed earlier.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import re
@@ -24,6 +23,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
 from ..base.address import read_address
+from ..runs.garbage import seldom_collected
 from .values import problem_line, scrubbed
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def open_client() -> MlflowClient:
     CONNECT_SECONDS.
     """
     uri = store_uri()
-    with uncollected():
+    with seldom_collected():
         from mlflow import MlflowClient
 
         with quiet(), _one_at_a_time(uri):
@@ -68,28 +68,14 @@ def open_client() -> MlflowClient:
             return MlflowClient(tracking_uri=uri)
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Import in the block without the garbage collector, which would look through all that was
-    imported again and again, for a third of the time.
-    """
-    on, known = gc.isenabled(), len(sys.modules)
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            # Counting the frozen takes 0.1 s for a million: not where nothing was imported.
-            if len(sys.modules) > known and not gc.get_freeze_count():
-                # All is old now, so that the next look, which is soon, leaves it out.
-                gc.freeze()
-                gc.unfreeze()
-            gc.enable()
+def store_file() -> Path | None:
+    """The SQLite file of the tracking store; None if the store is not a file."""
+    return _sqlite_file(store_uri())
 
 
 def missing_store() -> Path | None:
     """The SQLite file that `open_client` would create; None if it exists or is not a file."""
-    path = _sqlite_file(store_uri())
+    path = store_file()
     return path if path is not None and not path.exists() else None
 
 

@@ -18,7 +18,7 @@ from ..base.cards import Content, Drawn, TableEntry
 from .cursor import RunState
 from .entry import Json, RunEntry
 from .log_model import log_model
-from .store import check_place, experiment_of, uncollected
+from .store import check_place, experiment_of
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
 
 KEY_TAG = "folkmoot.key"
@@ -207,8 +207,7 @@ class StoredRun:
             with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
                 path = Path(scratch) / Path(name).name
                 try:
-                    with uncollected():  # Matplotlib is imported
-                        content.write(path)
+                    content.write(path)
                 except Exception as problem:
                     raise UnmadeError(str(problem) or type(problem).__name__) from problem
                 if path.exists():

@@ -172,7 +172,7 @@ def check_port(host: str, port: int) -> None:
         except OSError as problem:
             raise UserError(
                 f"nothing can listen on {host} port {port} ({problem.strerror or problem}): "
-                "choose another --port"
+                "choose another --port or --host"
             ) from None
 
 

@@ -23,7 +23,8 @@ from ..base.cards import (
 )
 from ..base.journal import read_object
 from ..base.run_files import StudyReport
-from ..evaluation.card import costs_of
+from ..comparison.verdict import B
+from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
@@ -31,6 +32,8 @@ from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in
 
 STUDY, BEGUN, WINNER = "study.json", "study_run.json", "winner"
+FOUND = "found"
+"""The folder of the best setting's program where the default, which is better, is handed over."""
 ENDED = {"complete": State.FINISHED, "pruned": State.FINISHED, "failed": State.FAILED}
 COLUMNS = (
     *("trial", "place", "front", "state", "replayed_from"),
@@ -48,17 +51,20 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     document = read_object(folder / STUDY) or {}
     settings = document.get("settings") or {}
     space = settings.get("space")
-    card = Card(f"study of {space or 'programs'}", program=space, data=settings.get("data"))
+    data = settings.get("validation") or settings.get("data")  # what the scores are about
+    title = f"study of {space or 'programs'}"
+    card = Card(title, program=space, lm=names_of_lms(run), data=data)
     card.run, card.begun = partial(_judged_on, run), "best" not in document
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
-    if held_out.get("winner"):
-        card.scores = [Score.of(document["objectives"][0], held_out["winner"])]
+    handed_over = "default" if held_out.get("outcome") == B else WINNER
+    if held_out.get(handed_over):
+        card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]
     if held_out.get("difference"):
         card.scores.append(Score.of("difference", held_out["difference"]))
     card.children = [run for run in sorted(folder.glob("validation/*")) if run.is_dir()]
-    if summary := read_object(folder / "validation" / WINNER / SUMMARY):
+    if summary := read_object(folder / "validation" / handed_over / SUMMARY):
         card.costs = costs_of(summary)
     if not card.begun:
         report = StudyReport.of(document)

@@ -43,6 +43,7 @@ from ..lms.named import lm_identity
 from ..lms.store import books_around
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
+from ..runs.manifest import OtherRun
 from .learned import CompiledPrompts, check_learning, halves
 from .recovery import Crew
 from .request import SCORE
@@ -121,6 +122,7 @@ class Job:
     pruner: BasePruner | None = None
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
     tracking: bool = False
+    earlier: int = 0  # trials that the study had when this attempt began
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.
@@ -206,19 +208,19 @@ class Job:
             )
 
     def _check_fits(self, study: optuna.Study) -> None:
-        """Raise UserError for a study that was made for something else: other directions, another
+        """Raise OtherRun for a study that was made for something else: other directions, another
         metric, or parameters of our names with other values.
         """
         wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
         has = [direction.name.lower() for direction in study.directions]
         if has != wanted:
-            raise UserError(
+            raise OtherRun(
                 f"the study {self.study!r} is to {' and '.join(has)}, and "
                 f"{', '.join(self.objectives)} need directions={wanted}: pass a study with "
                 "these, or other objectives"
             )
         if study.metric_names not in (None, self.objectives):
-            raise UserError(
+            raise OtherRun(
                 f"the study {self.study!r} measures {', '.join(study.metric_names)}, and not "
                 f"{', '.join(self.objectives)}: choose another --study"
             )
@@ -230,7 +232,7 @@ class Job:
             try:
                 check_distribution_compatibility(known.get(name, values), values)
             except ValueError:
-                raise UserError(
+                raise OtherRun(
                     f"the study {self.study!r} has other values for {name} ({known[name]}): choose "
                     "another --study"
                 ) from None
@@ -321,7 +323,7 @@ class Job:
         differs = next((name for name in identity if earlier.get(name) != identity[name]), None)
         if differs is not None:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
-            raise UserError(
+            raise OtherRun(
                 f"the study {self.study!r} has trials of another tuning (its {what} differs): "
                 "choose another --study or --out"
             )

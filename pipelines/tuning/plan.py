@@ -18,6 +18,7 @@ from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given
 from ..lms.named import lm_given
+from ..programs.build import Unused
 from ..programs.seats import (
     EVERY,
     Seating,
@@ -214,9 +215,13 @@ def _seats(seating: Seating) -> dict[str, object]:
     """The LMs of seats that have one of their own, as a space takes them."""
     names, bases = seating.seated, seating.addresses
     seats: dict[str, object] = {}
-    for seat in (name for name in {**names, **bases} if name != EVERY):
-        name = names.get(seat, names.get(EVERY))
-        seats[seat] = {"name": name, "api_base": bases[seat]} if seat in bases else name
+    for seat in dict.fromkeys((*names, *bases, *seating.chosen)):
+        if seat == EVERY:
+            continue
+        name, own = names.get(seat, names.get(EVERY)), seating.chosen_for(seat)
+        if seat in bases:
+            own["api_base"] = bases[seat]
+        seats[seat] = {"name": name, **own} if own else name
     return seats
 
 
@@ -225,7 +230,9 @@ def _check_prices(seating: Seating, space: TuneSpace, lm: Any) -> None:
     used += [str(value) for branch in space.branches for value in branch.lms.values()]
     for name in parse_prices(seating.asked("price")):
         if not any(name in each for each in used):
-            raise UserError(f"--price names {name!r}, which is not an LM of this study: correct it")
+            raise Unused(
+                f"--price names {name!r}, which is not an LM of this study: correct it", name
+            )
 
 
 def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:

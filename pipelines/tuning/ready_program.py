@@ -11,7 +11,7 @@ from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
-from ...modules.protocols.registry import PROTOCOLS
+from ...modules.protocols.registry import known
 from ..lms.named import lm
 from ..programs.build import MakeLM
 from ..programs.resolve import program_of
@@ -74,7 +74,7 @@ class ReadyProgram:
 
     @property
     def protocol(self) -> Protocol | None:
-        return PROTOCOLS.find(str(self.program.describe()["program"]))
+        return known(str(self.program.describe()["program"]))
 
     def build(self, parameters: Mapping[str, object], make_lm: MakeLM) -> Program:
         """The program with some constructor parameters changed, its prompts and LMs as they were.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,18 +101,20 @@ class Crew:
                 with suppress(UpdateFinishedTrialError):  # another worker was quicker
                     self.study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
 
-    def requeue(self, places: Mapping[int, list[FrozenTrial]], trials: int) -> bool:
+    def requeue(
+        self, places: Mapping[int, list[FrozenTrial]], trials: int, forgiven: Container[int]
+    ) -> bool:
         """Queue again the first place, among so many, whose trials were all stopped or lost, and
         say whether there was one.
 
         The setting stays as it was, if it was drawn whole. Nothing is queued for a trial that
-        failed by itself. Called with the lock of `asking`.
+        failed by itself, unless its number is `forgiven`. Called with the lock of `asking`.
         """
         for place, tried in sorted(places.items()):
             last = tried[-1]
             # A call with fewer trials than an earlier one leaves the places beyond alone.
             over = any(trial.state != TrialState.FAIL for trial in tried) or place >= trials
-            if over or "failed" in last.user_attrs:
+            if over or ("failed" in last.user_attrs and last.number not in forgiven):
                 continue
             self.queue(place, last.params if "setting" in last.user_attrs else {})
             return True

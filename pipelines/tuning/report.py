@@ -212,7 +212,7 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
     if validation.outcome == A:
         return f"the winner is better than the default {shown}"
     if validation.outcome == B:
-        return f"the winner is worse than the default {shown}: keep the default"
+        return f"the winner is worse than the default {shown}: the default is handed over"
     return f"no gain over the default could be shown {shown}"
 
 

@@ -29,7 +29,7 @@ from ...optimizers.structure.points import (
     parameter_name,
 )
 from ..lms.named import lm
-from ..programs.build import MakeLM, made, takes_list
+from ..programs.build import MakeLM, Unused, made, takes_list
 from ..programs.resolve import program_of
 from .ready_program import ReadyProgram
 
@@ -97,7 +97,11 @@ class Branch:
     def protocol(self) -> Protocol | None:
         if self.ready is not None:
             return self.ready.protocol
-        return PROTOCOLS.find(self.spec) if self.learning is None else self.learning.untrained
+        if self.learning is not None:
+            return self.learning.untrained
+        # A worker has not imported a class that the user has named.
+        found = PROTOCOLS.spec(self.spec)
+        return None if found is None else found.thing
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
@@ -135,7 +139,7 @@ class Branch:
                 mine[key] = spec.pop(key)
             program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
-            if has_seat(program, seat):
+            if program.has_seat(seat):
                 program.assign({seat: made_lm(wanted, make_lm)})
         return program
 
@@ -184,7 +188,7 @@ class TuneSpace:
             return setting
         program = branch.build(branch.parameters(own), {}, self.make_lm)
         for seat, choices in branch.lms.items():
-            if has_seat(program, seat):
+            if program.has_seat(seat):
                 name = f"{prefix}{LMS}{seat}"
                 setting[name] = choices[0]
                 if len(choices) > 1:
@@ -211,7 +215,7 @@ class TuneSpace:
         for name, value in own.items():
             setting[prefix + name] = value
         for seat, wanted in lms.items():
-            if has_seat(program, seat):
+            if program.has_seat(seat):
                 setting[f"{prefix}{LMS}{seat}"] = wanted
         return setting
 
@@ -297,12 +301,13 @@ class TuneSpace:
                 except UserError as problem:
                     problem.args = (f"{where}: {name and f'{name}: '}{problem}",)
                     raise
-                unseated -= {seat for seat in unseated if has_seat(program, seat)}
+                unseated -= {seat for seat in unseated if program.has_seat(seat)}
             for seat, choices in branch.lms.items():
                 if seat in unseated:
-                    raise UserError(
+                    raise Unused(
                         f"{where}: lms: no setting has an agent {seat!r}: the agents are "
-                        f"{', '.join(program.seats())}"
+                        f"{', '.join(program.seats())}",
+                        seat,
                     )
                 for wanted in choices:
                     try:
@@ -353,11 +358,6 @@ def _as_json(value: Any) -> str:
 def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
     """The LM of a seat, by name or by the arguments of `lm`."""
     return make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
-
-
-def has_seat(program: Program, seat: str) -> bool:
-    # `worker` stands for `worker.1` and all others of that kind.
-    return any(name == seat or name.startswith(f"{seat}.") for name in program.seats())
 
 
 def _tries(space: Space) -> Iterator[tuple[str, Draw]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from optuna.storages import BaseStorage, RDBStorage
 
@@ -47,14 +47,12 @@ def safe_url(url: str | None) -> str:
     """The URL as it may be seen: without user, password and query."""
     if url is None:
         return DATABASE
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url.partition(":")[0] + ":…"
-    # the scheme was left out, and the user's name stands there
-    if not parts.netloc and "@" in parts.path:
-        return "…@" + parts.path.rpartition("@")[2]
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    scheme, colon, rest = url.partition("://")
+    if not colon:
+        # The scheme was left out, and the user's name stands there.
+        return "…@" + url.rpartition("@")[2] if "@" in url else url
+    # A password may hold an @, a slash or a question mark, which no address has before its server.
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def _database(url: str) -> BaseStorage:
@@ -63,8 +61,14 @@ def _database(url: str) -> BaseStorage:
     scheme, colon, rest = url.partition("://")
     if not colon:
         raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
+    if scheme.startswith("sqlite") and rest.strip("/") in ("", ":memory:"):
+        raise UserError(f"--storage {url!r} names no file: give {_FORMS}")
     engine: dict[str, object] = {"connect_args": {"timeout": WAIT_SECONDS}}
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
+        if set("@/?") & {*rest.rpartition("@")[0]}:
+            raise UserError(
+                f"--storage {safe_url(url)!r} has an @, / or ? in its password: write %40, %2F, %3F"
+            )
         if not rest.startswith("/"):  # which is a socket of this machine
             read_address(url, (scheme,), f"--storage as {_FORMS}")
         # Between two uses a trial may ask LMs for an hour, and servers close what lies idle.

@@ -84,6 +84,7 @@ class Scorer:
         self.questions, learnt = job.questions
         self._networks = Networks(job.folder, learnt, job.lm, job.cache, job.tracking)
         self._prompts = job.prompts(learnt)
+        self.asks_again = False  # questions that failed
 
     @property
     def shares(self) -> bool:
@@ -228,7 +229,12 @@ class Scorer:
         folder = self._folder(program)
         asked, lm, metric = self.questions[:questions], self.job.lm, self.job.metric
         request = EvaluateRequest(
-            program, asked, concurrency=self.job.concurrency, tracking=False, parent=ABOVE
+            program,
+            asked,
+            concurrency=self.job.concurrency,
+            retry_errors=self.asks_again,
+            tracking=False,
+            parent=ABOVE,
         )
         plan = EvaluationPlan(
             request, program, lm, metric, asked, [], None, folder, RunSettings(), {}

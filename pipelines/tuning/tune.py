@@ -15,6 +15,7 @@ import optuna
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
+from ...modules.base.files import locked
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
@@ -30,6 +31,7 @@ from ..base.run_files import (
     StudyReport,
     TrialEntry,
     WinnerJudged,
+    books_of,
 )
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
@@ -49,10 +51,11 @@ from ..runs.summary import Ending
 from ..tracking.context import ABOVE, Untracked
 from ..tracking.live import Tracking
 from ..tracking.run import is_sent
-from .card import BEGUN, STUDY, WINNER
+from .card import BEGUN, FOUND, STUDY, WINNER
 from .job import Job, StudySettings
-from .learned import learning_calls
+from .learned import digest_name, learning_calls
 from .plan import StudyPlan, plan_study
+from .recovery import trials_tuned
 from .report import (
     best_of,
     calls_of,
@@ -97,8 +100,8 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 
 @dataclass
 class Study(ShownResult):
-    """A study as it stands: `report` is what `study.json` holds, `best` the winning program, and
-    `study` the Optuna study itself.
+    """A study as it stands: `report` is what `study.json` holds, `best` the winning program, or
+    the default where that is shown to be better, and `study` the Optuna study itself.
 
     `best` raises UserError as long as no trial is finished.
     """
@@ -235,6 +238,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
+        job = replace(job, earlier=len(trials_tuned(study)))
         tracking = Untracked()
         write_json(folder / BEGUN, _described(job, validation))
         if request.tracking:
@@ -296,9 +300,9 @@ def _finished(plan: StudyPlan) -> Study | None:
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
     unsent = plan.request.tracking and not is_sent(folder, written.get("mlflow_run_id"))
     shows = only_shows(stored.report, job.budget)
-    if not (same and shows) or unsent or plan.request.register:
+    if stored.empty or not (same and shows) or unsent or plan.request.register:
         return None
-    stored.winner = None if stored.empty else saved_program(folder / WINNER)
+    stored.winner = saved_program(folder / WINNER)
     stored.run_id = written.get("mlflow_run_id")
     return stored
 
@@ -330,13 +334,20 @@ def _finish(
     winner: Program | None = None
     if front and front[0].setting is not None and go_on:
         # The search had its share; from here on the whole budget counts, what it left included.
-        with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
+        # Another process at this folder may be at it: this one finds its rows.
+        judging = locked(books_of(job.folder) / "winner.lock")
+        with judging, open_books(job.folder, cache=job.cache, account=job.account(1.0)):
             try:
                 winner = scorer.program(front[0].setting)
                 save_with_lm(winner, job.folder / WINNER, job.lm, job.train)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
                     _check_affords(job, front[0], table, len(validation))
-                    validated, evaluations = _validated(job, scorer.default, winner, validation)
+                    default = scorer.default()
+                    validated, evaluations = _validated(job, default, winner, validation)
+                    if validated.outcome == B:  # what is shown to be worse is not handed over
+                        save_with_lm(winner, job.folder / FOUND, job.lm, job.train)
+                        save_with_lm(default, job.folder / WINNER, job.lm, job.train)
+                        winner = default
             except (BudgetSpent, Unanswered) as ended:
                 stopped = stopped or str(ended)
                 if isinstance(ended, BudgetSpent):
@@ -409,15 +420,14 @@ def _check_affords(job: Job, best: TrialEntry, table: Sequence[TrialEntry], ques
 
 def _validated(
     job: Job,
-    make_default: Callable[[], Program],
+    default: Program,
     winner: Program,
     validation: Sequence[Question],
 ) -> tuple[WinnerJudged, list[Evaluation]]:
     """The winner on questions that no trial saw, beside the default on the same.
 
-    Raises BudgetSpent, and Unanswered when the default is a network that cannot be trained.
+    Raises BudgetSpent and Unanswered.
     """
-    default = make_default()
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
     programs = {"winner": winner} if same else {"winner": winner, "default": default}
     evaluations = []
@@ -429,7 +439,7 @@ def _validated(
             lm=job.lm,
             metric=job.metric,
             concurrency=job.concurrency,
-            out=_validation_folder(job.folder, name, program),
+            out=_validation_folder(job.folder, name, program, validation),
             cache=job.cache,
             tracking=job.tracking,
             parent=ABOVE,
@@ -458,15 +468,18 @@ def _validated(
     return judged, evaluations
 
 
-def _validation_folder(folder: Path, name: str, program: Program) -> Path:
+def _validation_folder(
+    folder: Path, name: str, program: Program, validation: Sequence[Question]
+) -> Path:
     """Where a program is evaluated on validation questions; with a larger budget or more trials
-    another one may win, which then has a folder of its own.
+    another one may win, which then has a folder of its own, as other questions have.
     """
-    place, mine = folder / VALIDATION / name, hashes(program)["program_hash"]
+    place, mine = folder / VALIDATION / name, hashes(program)
+    mine["data_fingerprint"] = data.fingerprint(validation)
     earlier = read_object(place / MANIFEST) or {}
-    # The folder of another program's run would be refused.
-    differs = earlier.get("program_hash", mine) != mine
-    return place.with_name(f"{name}-{mine[:8]}") if differs else place
+    # The folder of another run would be refused.
+    differs = any(earlier.get(what, value) != value for what, value in mine.items())
+    return place.with_name(f"{name}-{digest_name(mine)[:8]}") if differs else place
 
 
 def _held_out(settings: StudySettings) -> RunSettings:

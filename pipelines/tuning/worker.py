@@ -58,6 +58,11 @@ class StudyWorker:
         self._prunes = job.pruner is not None and len(job.objectives) == 1
         self._stops = False
         self._sampler = SeededSampler(job.sampler, job.seed)
+        # Where nothing has come of a study, the cause may be gone by the next attempt.
+        earlier = trials_tuned(self.study)[: job.earlier]
+        hopeful = any(trial.state in DONE for trial in earlier)
+        self._forgiven = [] if hopeful else [trial.number for trial in earlier]
+        self.scorer.asks_again = bool(self._forgiven)
         if job.own is None and job.pruner is not None:
             self.study.pruner = job.pruner
 
@@ -90,7 +95,7 @@ class StudyWorker:
         places = places_of(self.study)
         if any(trial.state == TrialState.WAITING for tried in places.values() for trial in tried):
             return True
-        if self._crew.requeue(places, self.trials):
+        if self._crew.requeue(places, self.trials, self._forgiven):
             return True
         place = next((place for place in range(self.trials) if place not in places), None)
         if place is None:

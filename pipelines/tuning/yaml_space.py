@@ -26,13 +26,13 @@ from ...modules.base.space import (
     lists,
 )
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.registry import PROTOCOLS, written
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ...optimizers.structure.points import constructed, options, settled
 from ..base.request import split_items
 from ..lms.named import lm
-from ..programs.build import MakeLM, NoParameter, takes, takes_list
+from ..programs.build import MakeLM, NoParameter, no_protocol, takes, takes_list
 from ..programs.own_roles import role_document, roles
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
 from .ready_program import ReadyProgram
@@ -148,6 +148,12 @@ def _branch(
     lms = _lm_choices(where, seated) | _lm_choices(where, fields.pop("lms", None))
     name, *parts = (part.strip() for part in str(spec).split(":", 2))
     protocol = PROTOCOLS.find(name) if isinstance(spec, str) else None
+    if protocol is None and isinstance(spec, str):
+        own_class = PROTOCOLS.spec(spec)
+        # In a module or function that is named in this way, nothing varies.
+        if own_class is not None and own_class.thing.space:
+            name, protocol, rest = own_class
+            parts = rest.split(":", 1)
     if protocol is None or not protocol.example:
         branch = _ready_branch(where, spec, fields, sets, make_lm)
         return replace(branch, space={**branch.space, **compiling}, lms=lms)
@@ -195,18 +201,17 @@ def _ready_branch(
     is_text = isinstance(spec, str | Path)
     label = str(spec) if is_text else type(spec).__name__
     if is_text and not Path(label).expanduser().is_dir() and PROTOCOLS.spec(label) is None:
-        raise UserError(
-            f"{where}: there is no program {label!r}: give one of {', '.join(written())}, a "
-            f"YAML file or a saved program's folder"
-        )
+        raise no_protocol(label)
     ready = ReadyProgram.of(spec, make_lm)
     protocol = ready.protocol
     values = _flat(fields)
     if protocol is not None and ready.folder is not None:
         values = _flat({**fields, **_of(sets, takes(protocol))})
-    if protocol is None or (ready.folder is None and values):
+    if values and (protocol is None or ready.folder is None):
         name = min(values)
         raise NoParameter(f"{where}: {label} has no {name!r} to set: leave it out", name)
+    if protocol is None:
+        return Branch(label, label, ready=ready)
     for name in fields:
         if name.partition(".")[0] not in takes(protocol):
             has = ", ".join(takes(protocol))

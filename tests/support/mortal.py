@@ -21,6 +21,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.calls import CallError
 from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.lms.endpoint import Reply
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, totals
 from folkmoot.pipelines.lms.store import CallStore
 
@@ -102,13 +103,7 @@ def refused(path: Path) -> tuple[str, int]:
 def append_calls(folder: Path, first: int, last: int, step: int) -> None:
     store = CallStore(folder)
     for i in range(first, last, step):
-        reply = {
-            "text": f"{i} " * 3000,
-            "finish_reason": "stop",
-            "prompt_tokens": 1,
-            "completion_tokens": 1,
-        }
-        store.put(f"{i:064x}", "m", reply)
+        store.put(f"{i:064x}", "m", Reply(f"{i} " * 3000, "stop", 1, 1))
     store.close()
 
 
@@ -128,7 +123,7 @@ def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
     said.
     """
     kept, said = [], []
-    reply = {"text": "x" * 100, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
+    reply = Reply("x" * 100, "stop", 1, 1)
     store = CallStore(folder)
     with largest_file(600):
         for i in range(5):

@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from folkmoot.modules.agents.profile import DEFAULT_PROFILE
+from folkmoot.modules.agents.profile import DEFAULT_PROFILE, Profile
 from folkmoot.pipelines.lms.endpoint import Reply
 from folkmoot.pipelines.lms.engine import Engine, SyncEngine
 from folkmoot.pipelines.lms.prices import Prices
@@ -41,13 +41,14 @@ def scripted_lm(
     *,
     prices: Prices | None = PRICES,
     concurrency: int = 64,
+    profile: Profile = DEFAULT_PROFILE,
 ) -> dspy.LM:
     """An LM with these prices whose replies `reply` gives; `lm.endpoint.calls` counts its calls."""
     endpoint = ScriptedEndpoint(f"{name} in this process", reply)
     engine = Engine(
         name,
         endpoint,
-        DEFAULT_PROFILE,
+        profile,
         identity=f"{name} at {endpoint.name}",
         concurrency=concurrency,
         prices=prices,

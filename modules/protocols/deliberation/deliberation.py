@@ -169,8 +169,11 @@ class Deliberation(
         return other
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        transcript = await self._blind_round(task) if self.opening == "blind" else []
-        rounds = 1 if transcript else 0
+        transcript: list[Turn] = []
+        rounds = 0
+        if self.opening == "blind":
+            transcript = await self._blind_round(task)
+            rounds = 1
         said = list(transcript)
         while rounds < self.max_rounds and not agreed(said, task.kind):
             rounds += 1
@@ -222,10 +225,12 @@ class Deliberation(
         return super().draws or self.picker is not None
 
     def turns(self) -> list[SeatTurns]:
-        speakers = [(seat, 1, self.max_rounds) for seat in with_queries(self.agents)]
-        judging = [] if self.judge is None else with_queries([self.judge])
-        picking = [] if self.picker is None else [(self.picker, 0, 2)]
-        return [*speakers, *((seat, 0, 1) for seat in judging), *picking]
+        turns: list[SeatTurns] = [(seat, 1, self.max_rounds) for seat in with_queries(self.agents)]
+        if self.judge is not None:
+            turns += [(seat, 0, 1) for seat in with_queries([self.judge])]
+        if self.picker is not None:
+            turns.append((self.picker, 0, 2))
+        return turns
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return deliberation_report(rows)

@@ -74,6 +74,7 @@ def replay(
     verdicts = [turn for turn in verdicts if turn.agent == rule.name]
     judged, heard = None, kept
     if rule.asks_lm:
+        # The recorded verdict is about the whole dialogue, and no other can be had without asking.
         if limit < recorded or (not verdicts and tie_break == rule.name):
             raise UserError(
                 f"no {rule.name} was asked after round {limit}: choose majority or "
@@ -114,13 +115,18 @@ def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Repl
     wanted = {"tie_break": "judge", "max_rounds": MAX_ROUNDS, **parameters}
     if wanted["tie_break"] in DECIDERS:
         return None
-    how = {name: wanted.get(name) for name in ("max_rounds", "tie_break", "opening")}
     outcomes: list[Replayed | None] = []
     for row in map(ResultRow.of, rows):
         if row.error:
             outcomes.append(None)
             continue
-        found = replay(row, seed=wanted.get("seed", 0), **how)
+        found = replay(
+            row,
+            max_rounds=wanted["max_rounds"],
+            tie_break=wanted["tie_break"],
+            opening=wanted.get("opening"),
+            seed=wanted.get("seed", 0),
+        )
         calls = found.usage["calls"]
         outcomes.append(Replayed(found.answer, found.decided_by, found.rounds, calls))
     return outcomes

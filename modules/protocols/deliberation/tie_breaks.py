@@ -77,15 +77,17 @@ class Chosen(NamedTuple):
 def _majority(
     chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie | None = None
 ) -> str | None:
-    last = [turn["answer"] for turn in turns[-len(chosen.agents) :]]
+    last = [turn.answer for turn in turns[-len(chosen.agents) :]]
     return vote_among(last, kind, decide_tie=decide_tie).answer
 
 
 def _strongest(
     chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie | None = None
 ) -> str | None:
-    own = [turn["answer"] for turn in turns if turn["agent"] == chosen.named]
-    return next((answer for answer in reversed(own) if answer is not None), None)
+    for turn in reversed(turns):
+        if turn.agent == chosen.named and turn.answer is not None:
+            return turn.answer
+    return None
 
 
 def _own(name: str, function: Any) -> TieBreak:
@@ -97,8 +99,8 @@ def _own(name: str, function: Any) -> TieBreak:
 
     def rule(chosen: Chosen, turns: Turns, kind: Kind, decide_tie: DecideTie) -> str | None:
         # Copies: the user's function may change what it gets.
-        answer: str | None = function([dict(turn) for turn in turns])
-        if answer is not None and answer not in [turn["answer"] for turn in turns]:
+        answer: str | None = function(list(map(dict, turns)))
+        if answer is not None and answer not in [turn.answer for turn in turns]:
             raise UserError(
                 f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer "
                 "of a turn, or None"
@@ -131,23 +133,25 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
         name = TIE_BREAKS.adopted(tie_break)
         return Chosen(name, _own(name, tie_break), agents)
     name, found, more = named(str(tie_break))
-    if found is not None and found.votes and more:
-        ties = Ties.of(more, agents, seed, allowed=_TIED)
-        written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
-        return Chosen(written, found, agents, ties=ties)
-    if found is not None and found.names_agent and not more:
-        raise UserError(f"{name} needs an agent: write {name}:AGENT, such as {name}:{agents[0]}")
-    if found is None or found.names_agent != bool(more):
+    if found is None or (more and not found.votes and not found.names_agent):
         raise UserError(
             f"there is no tie-break {tie_break!r}{did_you_mean(name, TIE_BREAKS.names())}: choose "
             f"{', '.join(_written())}, a function of yours, or one that a package registers "
             "(entry point folkmoot.tie_breaks)"
         )
-    if more and more not in agents:
+    if found.votes and more:
+        ties = Ties.of(more, agents, seed, allowed=_TIED)
+        written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
+        return Chosen(written, found, agents, ties=ties)
+    if not found.names_agent:
+        return Chosen(name, found, agents)
+    if not more:
+        raise UserError(f"{name} needs an agent: write {name}:AGENT, such as {name}:{agents[0]}")
+    if more not in agents:
         raise UserError(
             f"the {name} agent {more!r} does not take part: choose among {', '.join(agents)}"
         )
-    return Chosen(f"{name}:{more}" if more else name, found, agents, more)
+    return Chosen(f"{name}:{more}", found, agents, more)
 
 
 def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
@@ -161,7 +165,8 @@ def named(tie_break: str) -> tuple[str, TieBreak | None, str]:
 
 def _written() -> list[str]:
     """All tie-breaks as they are written."""
-    by_name = {name: TIE_BREAKS.find(name) for name in TIE_BREAKS.names()}
-    return [
-        f"{name}:ROLE" if found and found.names_agent else name for name, found in by_name.items()
-    ]
+    forms = []
+    for name in TIE_BREAKS.names():
+        found = TIE_BREAKS.find(name)
+        forms.append(f"{name}:ROLE" if found and found.names_agent else name)
+    return forms

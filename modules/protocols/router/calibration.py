@@ -20,10 +20,10 @@ from ...base.errors import UserError, checked_whole, first_fault
 from ...base.sync import run_sync
 from ...base.together import together
 from ...base.usage import Usage
-from ...reading.answers import Kind, answer_key, score
+from ...reading.answers import Kind, same_answer, score
 from ...reading.handover import fewest_kept, share_never, threshold_for
 from ...reading.question import Question
-from ...reading.row import ResultRow, TurnFields, taken
+from ...reading.row import ResultRow, TurnFields, answering, taken
 from ..program import Program
 from ..saved import hashes
 
@@ -131,10 +131,9 @@ class RouterCalibration(_Strict):
                 f"error; {stage.never:.0%} of such calibrations let no answer stand"
             )
         calls, usd = self.price["calls"], self.price["cost_usd"]
+        asked = "unknown" if calls is None else f"{calls:.3g}"
         money = "a price that is not known" if usd is None else f"{usd:.3g} USD"
-        words.append(
-            f"{'unknown' if calls is None else f'{calls:.3g}'} calls and {money} per question"
-        )
+        words.append(f"{asked} calls and {money} per question")
         return words
 
     def __repr__(self) -> str:
@@ -167,8 +166,11 @@ def calibration_of(name: str, value: object) -> RouterCalibration | None:
 
 def asked_of(program: Program, lm: dspy.BaseLM | None) -> AskedPart:
     """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
-    lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
-    known = {name: _sent(asked) for name, asked in lms.items() if asked is not None}
+    known = {}
+    for name, seat in program.seats().items():
+        asked = seat.predict.lm or lm
+        if asked is not None:
+            known[name] = _sent(asked)
     return AskedPart(program=hashes(program)["program_hash"], lms=known)
 
 
@@ -192,17 +194,14 @@ def sureness(
     """
     if answer is None:
         return -1.0
-    turns = [turn for turn in transcript if not turn.step]
+    turns = answering(transcript)
     last: dict[str, int] = {}
     for turn in turns:
         last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
     votes = [turn for turn in turns if turn.round == last[turn.agent]]
     if not votes:
         return 1.0
-    same = []
-    for turn in votes:
-        if turn.answer is not None and answer_key(turn.answer, kind) == answer_key(answer, kind):
-            same.append(turn)
+    same = [turn for turn in votes if same_answer(turn.answer, answer, kind)]
     tie = sum(weights.get(turn.agent, 0.0) for turn in same)
     sure: float = sum(turn.get("probability", 1.0) for turn in same)
     return (sure + TIE * tie) / len(votes)
@@ -245,13 +244,17 @@ def calibrated(
             bill.add(given.usage)
             said = (given.answer, given.transcript)
             # An answer that the router's own rule sends on cannot stand, however sure it is.
-            sent_on = not is_last and routes(Task.of(**question.inputs()), *said)
-            sure.append(-1.0 if sent_on else sureness(*said, question.kind, own))
+            if not is_last and routes(Task.of(**question.inputs()), *said):
+                sure.append(-1.0)
+            else:
+                sure.append(sureness(*said, question.kind, own))
         scores = np.array(sure)
         right = np.array([given.right for given in answers], dtype=bool)
+        # Drift shows in the questions that reach the first part: all of them.
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
+        never = share_never(scores, right, max_error, confidence_each) if left else 1.0
         stages[name] = Stage(
             asked=asked_of(part, lm),
             threshold=threshold,
@@ -260,9 +263,10 @@ def calibrated(
             errors=errors,
             bound=bound,
             needs=fewest_kept(max_error, confidence_each),
-            never=share_never(scores, right, max_error, confidence_each) if left else 1.0,
+            never=never,
             weights=own,
         )
+        # Without a threshold no answer stands, and all questions go on to the next part.
         if cut is not None:
             below = (scores < cut.score).tolist()
             left = list(compress(left, below))
@@ -293,8 +297,9 @@ def _check(
     for name, value in (("max_error", max_error), ("confidence", confidence)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
-    if unlabelled := [question.id for question in questions if question.answer is None]:
-        raise UserError(f"the question {unlabelled[0]} has no gold answer to calibrate on")
+    for question in questions:
+        if question.answer is None:
+            raise UserError(f"the question {question.id} has no gold answer to calibrate on")
     if len({question.id for question in questions}) < len(questions):
         raise UserError("two of the questions to calibrate on have the same id: give each once")
     if (needs := fewest_kept(max_error, confidence_each)) > len(questions):
@@ -329,10 +334,9 @@ def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dic
                 "fitted on these questions would break the promise; take rows of other questions"
             )
         if row.error is None and row.gold is not None:
-            for turn in row.transcript:
-                if not turn.step:
-                    graded = score(turn.answer, row.gold, row.kind, row.choices)
-                    marks[turn.agent].append(graded.correct)
+            for turn in answering(row.transcript):
+                graded = score(turn.answer, row.gold, row.kind, row.choices)
+                marks[turn.agent].append(graded.correct)
     if not marks:
         raise UserError("weights_from has no finished row with an answer of a member: give a run's")
     return {agent: sum(right) / len(right) for agent, right in marks.items()}

@@ -13,10 +13,10 @@ import dspy
 
 from ...agents.transcript import Task
 from ...base.errors import UserError
-from ...reading.answers import answer_key
+from ...reading.answers import same_answer
 from ...reading.handover import DriftWatch
 from ...reading.question import Question
-from ...reading.row import ResultRow, TurnFields
+from ...reading.row import ResultRow, TurnFields, answering
 from ..declared import Declared, Said, Shared
 from ..program import Program, SeatTurns, solved_by
 from ..single import member
@@ -117,16 +117,24 @@ class Router(
         self._warned: set[str] = set()
 
     def turns(self) -> list[SeatTurns]:
-        first = [] if self.rule == ALWAYS else list(self.cheap.turns())
-        if self.rule == NEVER:
-            return first
-        for seat, fewest, most in self.team.turns():
-            first.append((seat, fewest if self.rule == ALWAYS else 0, most))
-        return first
+        # Whether a second part is asked depends on what the first one answers.
+        first, *after = self._asked().values()
+        turns = list(first.turns())
+        for part in after:
+            turns += [(seat, 0, most) for seat, _, most in part.turns()]
+        return turns
 
     def most_turns(self) -> int:
-        first = 0 if self.rule == ALWAYS else self.cheap.most_turns()
-        return first if self.rule == NEVER else first + self.team.most_turns()
+        return sum(part.most_turns() for part in self._asked().values())
+
+    def _asked(self) -> dict[Literal["cheap", "team"], Program]:
+        """The parts that the rule may ask, in their order."""
+        parts: dict[Literal["cheap", "team"], Program] = {}
+        if self.rule != ALWAYS:
+            parts["cheap"] = self.cheap
+        if self.rule != NEVER:
+            parts["team"] = self.team
+        return parts
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.calibration is not None:
@@ -183,11 +191,8 @@ class Router(
         Raises UserError for questions without gold answers, of which there are too few, or which
         demonstrations or `weights_from` hold, too.
         """
-        parts: dict[Literal["cheap", "team"], Program] = {"cheap": self.cheap, "team": self.team}
-        if self.rule in (ALWAYS, NEVER):
-            del parts["cheap" if self.rule == ALWAYS else "team"]
         self.calibration = calibrated(
-            parts,
+            self._asked(),
             questions,
             max_error=max_error,
             confidence=confidence,
@@ -258,19 +263,19 @@ class Router(
             if row.decided_by == PERSON:
                 left += 1
                 continue
-            routed = any(turn.part == TEAM for turn in row.transcript)
-            branch = counts[TEAM if routed else CHEAP]
-            branch[0] += 1
-            branch[1] += bool(row.correct)
+            part = TEAM if any(turn.part == TEAM for turn in row.transcript) else CHEAP
+            counts[part][0] += 1
+            counts[part][1] += bool(row.correct)
         total = counts[CHEAP][0] + counts[TEAM][0]
-        figures: dict[str, object] = {"routed": counts[TEAM][0]}
+        figures: dict[str, Any] = {"routed": counts[TEAM][0]}
         if left:
             figures[PERSON] = {"questions": left}
         if total:
             figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            share = {"accuracy": right / questions} if questions else {}
-            figures[name] = {"questions": questions, **share}
+            figures[name] = {"questions": questions}
+            if questions:
+                figures[name]["accuracy"] = right / questions
         return figures
 
 
@@ -283,18 +288,15 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
-    transcript = [TurnFields.of(turn) for turn in transcript]
-    answers = [turn.answer for turn in transcript if not turn.step]
-    same = [
-        given
-        for given in answers
-        if given is not None
-        and answer is not None
-        and answer_key(given, task.kind) == answer_key(answer, task.kind)
-    ]
+    transcript = list(map(TurnFields.of, transcript))
+    answers = [turn.answer for turn in answering(transcript)]
+    agreement = float(answer is not None)
+    if answers:
+        same = sum(same_answer(given, answer, task.kind) for given in answers)
+        agreement = same / len(answers)
     words = sum(len(str(turn.text).split()) for turn in transcript)
     return {
-        "agreement": len(same) / len(answers) if answers else float(answer is not None),
+        "agreement": agreement,
         "unreadable": float(answer is None),
         "options": float(len(task.choices or ())),
         "question_words": math.log1p(len(task.question.split())),
@@ -326,22 +328,23 @@ def _settled(
     the last readable answer of those asked.
     """
     if by is None:
-        last = list(asked)[-1]
-        by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
-    stands = asked.get(by, dspy.Prediction(answer=None, decided_by="none", consensus_round=None))
-    settled = "none" if stands.answer is None else f"{by}:{stands.decided_by}"
+        readable = [name for name in asked if asked[name].answer is not None]
+        by = (readable or list(asked))[-1]
+    stands = asked.get(by, dspy.Prediction(answer=None, consensus_round=None))
+    decided_by = PERSON if by == PERSON else "none"
+    if stands.answer is not None:
+        decided_by = f"{by}:{stands.decided_by}"
+    answers, transcript = {}, []
+    for name, part in asked.items():
+        for agent, given in part.answers.items():
+            answers[f"{name}:{agent}"] = given
+        transcript += [turn | {"part": name} for turn in part.transcript]
     return dspy.Prediction(
         answer=stands.answer,
-        decided_by=PERSON if by == PERSON else settled,
+        decided_by=decided_by,
         rounds=max((prediction.rounds for prediction in asked.values()), default=0),
         consensus_round=stands.consensus_round,
         kind=task.kind,
-        answers={
-            f"{name}:{agent}": answers
-            for name, part in asked.items()
-            for agent, answers in part.answers.items()
-        },
-        transcript=[
-            {**turn, "part": name} for name, part in asked.items() for turn in part.transcript
-        ],
+        answers=answers,
+        transcript=transcript,
     )

@@ -32,7 +32,7 @@ from ..declaration import Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..program import SeatTurns, prediction_of
 from ..roles import HERE, WORKERS, Role, acting_as, cast_of, roles_given, seated
-from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
+from .worker import UNCUT, TeamWorker, steps_of, trace_text
 
 _DRESS = " .,:;!*_`'\"()[]"
 GREEDY: Mapping[str, object] = {"temperature": 0.0}
@@ -127,18 +127,12 @@ class SupervisedTeam(
             raise UserError(f"a team has at least one worker: {_ADVICE}")
         _check_environment(environment, cast)
         self.retrieval = Retrieval(environment)
-        self.workers = [
-            TeamWorker(
-                seat.name,
-                seat.role,
-                acting_as(cast[seat.role]),
-                cast[seat.role].place(environment) if cast[seat.role].tools else environment,
-                max_steps,
-                seat.sample,
-                limits,
-            )
-            for seat in seated(cast, self.roles)
-        ]
+        self.workers: list[TeamWorker] = []
+        for name, role_name, sample in seated(cast, self.roles):
+            role = cast[role_name]
+            place = role.place(environment) if role.tools else environment
+            told = acting_as(role)
+            self.workers.append(TeamWorker(name, role_name, told, place, max_steps, sample, limits))
         self.names = [worker.name for worker in self.workers]
         supervisor = own.get("supervisor")
         if supervisor is not None:
@@ -181,6 +175,7 @@ class SupervisedTeam(
             # Nothing is left that it could accept, and a retry is no longer possible.
             if last and all(turn.answer is None for turn in latest.values()):
                 break
+            # The last word can only accept: nobody is sent back any more.
             seat = self.last_word if last or self.supervisor is None else self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
@@ -215,31 +210,18 @@ class SupervisedTeam(
             reply = await seat.fill(task, notes=notes)
             decision = read_decision(reply, answers)
             if decision is None:
+                # No optimizer may learn from a reply that could not be read.
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
                 decision = read_decision(reply, answers)
-        details = TurnDetails()
-        accepted: str | None = None
-        raw: str | None = None
-        step: str | None = "undecided"
+        turn = partial(Turn, "supervisor", round, text=reply.judgement, usage=usage)
         if decision is None:
             unread = " ".join(str(reply[name]) for name in ("decision", "worker") if name in reply)
-            raw = cut(one_line(unread), 200)
-        else:
-            details = TurnDetails(worker=decision.worker, suggestion=decision.suggestion)
-            accepted = answers[decision.worker] if decision.accept else None
-            step = None if decision.accept else RETRY
-        turn = Turn(
-            "supervisor",
-            round,
-            accepted,
-            reply.judgement,
-            raw,
-            usage=usage,
-            step=step,
-            details=details,
-        )
-        return turn, decision
+            return turn(answer=None, raw=cut(one_line(unread), 200), step="undecided"), None
+        details = TurnDetails(worker=decision.worker, suggestion=decision.suggestion)
+        if decision.accept:
+            return turn(answer=answers[decision.worker], details=details), decision
+        return turn(answer=None, step=RETRY, details=details), decision
 
     def _fall_back(self, latest: Mapping[str, Turn], task: Task) -> tuple[str | None, str]:
         """The answer most workers share, else the first that there is, or which of the top ones
@@ -251,8 +233,8 @@ class SupervisedTeam(
         if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
             return vote.answer, "fallback:majority"
         if self.ties.rule == "first":  # of all answers, not of the most frequent ones alone
-            readable = [answer for answer in answers if answer is not None]
-            return readable[0] if readable else None, "fallback:first"
+            readable = (answer for answer in answers if answer is not None)
+            return next(readable, None), "fallback:first"
         return vote.answer, f"fallback:{self.ties.rule}"
 
     def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
@@ -265,7 +247,9 @@ class SupervisedTeam(
         if is_styled:
             title = words.STYLED.format(worker=worker, style=words.STYLES[role])
         note: dict[str, object] = {"title": title, "text": text, "answer": answer}
-        return note if self.limits else {**note, "most": UNCUT}
+        if not self.limits:
+            note["most"] = UNCUT
+        return note
 
     def _demonstrate(self, worked: Worked) -> None:
         if not worked.trace:
@@ -275,7 +259,7 @@ class SupervisedTeam(
             )
         for worker in self.workers:
             worker.demonstrate(worked)
-        text = trace_text([dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace])
+        text = trace_text(steps_of(worked))
         notes = [self._traced(name, text, worked.answer) for name in self.names]
         decided = {"decision": ACCEPT, "worker": self.names[0], "suggestion": ""}
         for seat in (self.supervisor, self.last_word):
@@ -285,7 +269,7 @@ class SupervisedTeam(
 
     def describe(self) -> Described:
         environment = environment_named(self.retrieval.environment)
-        return {**super().describe(), "workers": self.roles, **environment}
+        return super().describe() | {"workers": self.roles} | environment
 
     def turns(self) -> list[SeatTurns]:
         attempts = 1 + self.max_retries
@@ -313,6 +297,7 @@ class SupervisedTeam(
     def exchange(self) -> Exchange:
         """Workers read the supervisor's suggestions, which carry what it read of the others."""
         steps: list[SeatTurns] = []
+        # Each retry goes to one of the workers, and nobody knows to which.
         share = self.max_retries / len(self.workers)
         for worker in self.workers:
             steps += [(worker.act, 0, share * self.max_steps), (worker.conclude, 0, share)]
@@ -338,7 +323,8 @@ def _check_environment(environment: object, cast: Mapping[str, Role]) -> None:
     """Raise UserError for what is no environment, and for none where a worker needs it."""
     if environment is None and any(HERE in role.tools or not role.tools for role in cast.values()):
         raise UserError(
-            "a team looks things up: give it an environment to do that in, such as corpus:PATH"
+            "a team looks things up: give it an environment to do that in, such as --set "
+            "environment=corpus:PATH, in Python environment=fm.CorpusEnvironment(PATH)"
         )
     if not isinstance(environment, Environment | None):
         raise UserError(

@@ -14,7 +14,7 @@ from ...agents.demonstration import demo_of
 from ...agents.retrieval import Retrieval
 from ...agents.seat import Seat, forget, problem_of
 from ...agents.transcript import Task, Turn
-from ...base.calls import metered
+from ...base.calls import metered, record_turn
 from ...base.fence import cut, one_line
 from ...environment.base import Environment, Session
 from ...reading.answers import read_vote
@@ -70,7 +70,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
 
         Examples are all that an LM without instructions sees of a role.
         """
-        trace = [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
+        trace = steps_of(worked)
         last = len(trace) - 1
         by_role = {"bold": [0, last], "cautious": [*range(last + 1)]}
         shown = by_role.get(self.role, [0, len(trace) // 2, last])
@@ -96,18 +96,20 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         had to be asked for at the step limit. On a retry the earlier attempt and the suggestion
         stand before the first step.
         """
-        before = _before(earlier, suggestion)
-        most = {} if self.limits else {"most": UNCUT}
         environment = self.retrieval.environment
         assert environment is not None
         # Of its own: how far a keyword was followed must not depend on other workers.
         session = environment.open() if self.limits else environment.open(max_chars=UNCUT)
-        trace: list[Step] = []
+        before, trace = _before(earlier, suggestion), list[Step]()
+
+        def notes() -> list[dict[str, object]]:
+            most = {} if self.limits else {"most": UNCUT}
+            return [note | most for note in (*before, *_steps(trace))]
+
         with metered() as usage:
             answer, raw = None, None
             for _ in range(self.max_steps):
-                notes = [note | most for note in (*before, *_steps(trace))]
-                reply = await self.act.fill(task, notes=notes, rollout=self.rollout)
+                reply = await self.act.fill(task, notes=notes(), rollout=self.rollout)
                 action = read_action(reply.action)
                 if action is not None and action.name == "finish":
                     answer = read_vote(action.argument, task.kind, task.choices)
@@ -119,21 +121,17 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
                     break
             forced = answer is None
             if forced:
-                notes = [note | most for note in (*before, *_steps(trace))]
-                asked = await self.conclude.ask(task, notes=notes, rollout=self.rollout)
+                asked = await self.conclude.ask(task, notes=notes(), rollout=self.rollout)
                 answer, raw = asked.answer, asked.raw
         details = TurnDetails(trace=trace, forced=forced)
         if suggestion:
             details["suggestion"] = suggestion
-        return Turn(
-            self.name,
-            number,
-            answer,
-            trace_text(trace, MAX_TRACE_CHARS if self.limits else UNCUT),
-            raw if raw != answer else None,
-            usage=usage,
-            details=details,
-        )
+        if raw == answer:
+            raw = None
+        text = trace_text(trace, MAX_TRACE_CHARS if self.limits else UNCUT)
+        turn = Turn(self.name, number, answer, text, raw, usage=usage, details=details)
+        record_turn(turn)
+        return turn
 
     async def _step(
         self,
@@ -152,13 +150,13 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             "action": cut(one_line(reply.action), MAX_ARGUMENT_CHARS),
         }
         if action is None:
-            return {**step, "observation": prompts.NOT_AN_ACTION, "problem": "unreadable"}
+            return step | {"observation": prompts.NOT_AN_ACTION, "problem": "unreadable"}
         step["action"] = f"{action.name.capitalize()}[{action.argument}]"
         if action.name == "finish":
             if answer is not None:
-                return {**step, "observation": prompts.FINISHED}
+                return step | {"observation": prompts.FINISHED}
             problem = prompts.NO_ANSWER.format(problem=problem_of(action.argument, task))
-            return {**step, "observation": problem, "problem": "unreadable"}
+            return step | {"observation": problem, "problem": "unreadable"}
         look = session.search if action.name == "search" else session.lookup
         observation = (await look(action.argument)).text
         if action.name == "search":
@@ -168,8 +166,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             # Looking something up again moves on to the next sentence; searching again does not.
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
-                return {**step, "observation": observation, "problem": "repeated"}
-        return {**step, "observation": observation}
+                return step | {"observation": observation, "problem": "repeated"}
+        return step | {"observation": observation}
 
 
 def _shown(step: Step, longest: int | None = None) -> str:
@@ -180,6 +178,11 @@ def _shown(step: Step, longest: int | None = None) -> str:
     return prompts.DONE.format(
         thought=thought, action=_CAPITALS.sub(r"[ \1 ]", step["action"]), observation=seen
     )
+
+
+def steps_of(worked: Worked) -> list[Step]:
+    """The steps of a worked question's trace."""
+    return [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
 
 
 def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:

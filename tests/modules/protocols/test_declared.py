@@ -204,6 +204,13 @@ class Seatless(fm.Declared):
     pass
 
 
+def shadowing(name: str) -> None:
+    """A protocol with a setting of that name."""
+
+    class Shadows(fm.Declared):
+        exec(f"def seat(self, {name}: int = 2) -> None: ...")
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -214,6 +221,8 @@ class Seatless(fm.Declared):
         (lambda: Debate(sampling={"temp": 1}), "no sampling setting 'temp'"),
         (lambda: Debate(lms={"judge": object()}), "no agent 'judge'"),
         (lambda: Hides(), "self.agents, which is a setting"),
+        (lambda: shadowing("turns"), "Shadows has a setting 'turns'"),
+        (lambda: shadowing("history"), "Shadows has a setting 'history'"),
         (lambda: Debate.protocol.read(["many"]), "'many' is no int"),
         (lambda: Relay([Debate()], sampling={"top_p": 0.5}), "set it on the programs"),
     ],

@@ -89,3 +89,9 @@ def test_intervals_cover_the_true_effect() -> None:
         assert effect.high is not None
         covered += effect.low <= 0.9 * 0.05 <= effect.high
     assert 0.93 <= covered / 400 <= 1.0
+
+
+def test_a_choice_that_another_leaves_out_has_no_value_there() -> None:
+    settings = [{"tie": "judge"}, {"tie": "strongest", "strongest": "critic"}]
+    found = effects([Tried(setting, [1.0, 0.0], 1.0) for setting in settings])
+    assert [effect.choice for effect in found] == ["tie"]

@@ -85,7 +85,7 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     assert summary["settings"]["data"] == str(ten)
     score, bill, following = result.stdout.splitlines()
     assert score == "50.0% [23.7%, 76.3%] right on 10 questions"
-    assert bill.startswith("paid price unknown for 20 calls; ")
+    assert bill.startswith("20 calls, price unknown; ")
     assert bill.endswith(f"rows in {tmp_path / 'out'}")
     assert following.startswith(f"next: folkmoot try {ten} --lm openai/scripted --")
     assert "--api-base http://127.0.0.1:" in following
@@ -131,6 +131,7 @@ def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) 
         assert {body["model"] for body in scripted.bodies} == {"scripted"}
         assert [body["model"] for body in judge.bodies] == ["big=1"]
     assert "judge openai/big=1" in result.stderr
+    assert "--lm openai/scripted --lm judge=openai/big=1 --limit" in result.stdout
 
 
 def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def test_datasets_lists_names_splits_licences_and_places() -> None:
     found = {info["name"]: info for info in json.loads(folkmoot("datasets", "--json").stdout)}
     assert found["sample-choice"]["splits"]["test"] == 120
     assert "test" in found["sample-choice"]["here"]
+    assert folkmoot("lms", "get", "gemma").stderr.startswith("folkmoot: there are no weights")
 
 
 def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:

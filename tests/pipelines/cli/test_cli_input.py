@@ -15,6 +15,11 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE[:3], "empty.jsonl"], "no questions"),
     ([*ONE[:3], "unlabelled.jsonl"], "no answer"),
     ([*ONE[:3], "none.jsonl"], "none.jsonl"),
+    ([*ONE[:3], "program.yaml"], "program.yaml is YAML, as programs are, and questions are wanted"),
+    ([*ONE[:3], "folder"], "folder is a folder, and questions are wanted here: give a .jsonl"),
+    ([*ONE[:3], "https://example.org/q.csv"], "is an address: fetch the file"),
+    (["evaluate", *ONE[2:], "questions.jsonl"], "holds rows, as of questions, and a program is"),
+    ([*ONE, "--roles", "other.jsonl"], "a role is wanted here"),
     ([*ONE[:3], "sample-chioce"], "did you mean 'sample-choice'"),
     (["evaluate", "singel:cot", *ONE[2:]], "did you mean 'single'"),
     (["evaluate", "deliberation:intuitive,boss", *ONE[2:]], "no role 'boss'"),
@@ -23,12 +28,26 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--set", "max_rounds"], "KEY=VALUE"),
     ([*ONE, "--lm", "jugde=openai/x"], "no agent 'jugde'"),
     ([*ONE, "--lm", "cot=openai/x", "--lm", "cot=openai/y"], "twice"),
+    ([*ONE, "--lm", "cot=openia/gpt-4o"], "did you mean 'openai/gpt-4o'"),
     ([*ONE, "--lm", "cot=gpt"], "'gpt' is not an LM name"),
     ([*ONE, "--lm", "cot=replay/none"], "not a recorded run"),
-    ([*ONE, "--api-base", "cot=nowhere"], "not a usable address"),
+    ([*ONE, "--api-base", "cot=nowhere"], "what is given is not a usable address"),
+    ([*ONE, "--api-base", "cot=localhost:8000"], "what is given is not a usable address"),
+    ([*ONE, "--lm-set", "foo=1"], "'foo=1' names no setting of an LM"),
+    ([*ONE, "--check", "true"], "only tasks have a check"),
+    (["evaluate", "nowhere:Team", *ONE[2:]], "no program or module 'nowhere'"),
+    (["tune", "nowhere", *PARTS], "no program or file 'nowhere'"),
     ([*ONE, "--columns", "question"], "FIELD=COLUMN"),
     ([*ONE, "--kind", "essay"], "kind is 'essay'"),
-    ([*ONE, "--limit", "0"], "limit is 0"),
+    ([*ONE, "--limit", "0"], "--limit is 0: give a whole number of at least 1"),
+    ([*ONE, "--limit", "x"], "--limit is 'x': give a whole number of at least 1"),
+    ([*ONE, "--temperature", "nan"], "--temperature is nan: give a number of at least 0"),
+    ([*ONE, "--timeout", "inf"], "--timeout is inf: give a number of at least 0.1"),
+    ([*ONE, "--max-usd-per-task", "-1"], "--max-usd-per-task is -1.0: give a number of at least 0"),
+    ([*ONE, "--dta", "x"], "evaluate has no option --dta: did you mean --data?"),
+    ([*ONE, "other.jsonl"], "'other.jsonl' is one word too many"),
+    (["tune", "single", "--data", "questions.jsonl"], "its questions are --train and --validation"),
+    (["evalute", *ONE[1:]], "Did you mean 'evaluate'?"),
     ([*ONE, "--out", "questions.jsonl"], "questions.jsonl cannot be written"),
     ([*ONE, "--out", "x" * 300, "--dry-run"], "cannot be written (File name too long)"),
     ([*ONE, "--record", "questions.jsonl", "--dry-run"], "choose another --record"),
@@ -65,6 +84,8 @@ def test_bad_input_is_refused_before_any_call(
     write(home / "faulty.jsonl", question(1), question(1), question(2, question=None))
     write(home / "unlabelled.jsonl", question(1, answer=None))
     write(home / "empty.jsonl")
+    (home / "program.yaml").write_text("program: deliberation\n")
+    (home / "folder").mkdir()
     result = folkmoot(*words, *lm(scripted))
     assert result.exit_code == 2, result.output
     assert told in result.stderr

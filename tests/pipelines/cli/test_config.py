@@ -97,7 +97,7 @@ def test_where_defaults_come_from_is_shown(
     [
         ("lmm = 'openai/x'", "folkmoot.toml: lmm is not an option (did you mean 'lm'?)"),
         ("concurrency = 0", "folkmoot.toml: concurrency is 0: give a whole number of at least 1"),
-        ("concurrency = '16'", "folkmoot.toml: concurrency is not a whole number"),
+        ("concurrency = '16'", "concurrency is '16': give a whole number of at least 1"),
         ("lm = ", "folkmoot.toml is not TOML"),
         ("yes = true", "folkmoot.toml: yes is for the command line"),
         (f"api_key = '{KEY}'", "folkmoot.toml: api_key looks like a key"),

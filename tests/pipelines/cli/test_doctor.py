@@ -49,6 +49,14 @@ def test_every_trouble_has_a_fix(
     assert KEY not in str(found)
 
 
+def test_a_folder_that_cannot_be_written_has_no_store(
+    checks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    found = checks()["MLflow store"]
+    assert (found.status, "cannot be written" in found.result) == ("fail", True)
+
+
 def test_runs_that_wait_for_the_store_are_told(checks: Any, tmp_path: Path) -> None:
     note_pushed(tmp_path, "s", whole=False)
     found = checks()["MLflow store"]

@@ -155,3 +155,4 @@ def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten:
     assert any("damaged: run.json is damaged" in line for line in shown)
     assert "give time, score, cost, calls" in folkmoot("runs", "--sort", "scor").stderr
     assert folkmoot("runs", "nowhere").exit_code == 2
+    assert folkmoot("push", "nowhere").exit_code == 2

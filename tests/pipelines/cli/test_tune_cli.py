@@ -54,6 +54,9 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
     assert found["best"]["setting"]["roles"] == ["critic", "reasoner"]
     assert found["best"]["scores"]["accuracy"]["low"] < 1.0
     assert set(found["calls"]) == {"made", "used", "saved"}
+    listed = {run["folder"]: run for run in json.loads(folkmoot("runs", "out", "--json").stdout)}
+    study = listed["out"]
+    assert (study["lm"], study["data"]) == ("openai/scripted", "validation.jsonl")
     assert found["validation"]["winner"]["value"] == 1.0
     assert found["calls"]["made"] + 16 * 2 * 2 == made == len(scripted.requests)
 

@@ -95,6 +95,17 @@ def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(mad
     assert same.recommendation.run == "panel"
 
 
+@pytest.mark.parametrize(("tokens", "run"), [(1_010, "better"), (1_011, "base")])
+def test_prices_within_1_percent_are_equal_as_in_a_contest(
+    made: Made, tokens: int, run: str
+) -> None:
+    base, better = made("base", first(65), 1_000), made("better", first(70)[::-1], tokens)
+    recommendation = fm.compare(base, better, names=["base", "better"]).recommendation
+    assert recommendation.run == run
+    assert recommendation.unbeaten == ("base", "better")
+    assert recommendation.front == (run,)
+
+
 def test_cheapest_is_by_dollars_where_all_are_known_else_tokens_else_calls(made: Made) -> None:
     def unit(*runs: Path) -> tuple[str, str]:
         chosen = fm.compare(*runs, names=["dear", "cheap"]).recommendation

@@ -15,10 +15,13 @@ from scripted_lm import scripted_lm
 
 import folkmoot as fm
 from folkmoot.modules.agents.exchange import Hear
+from folkmoot.modules.agents.profile import Profile
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.modules.statistics.controls import PARTS, expected_vote, gain_part, half_width
+from folkmoot.pipelines.controls.plan import plan_controls
+from folkmoot.pipelines.controls.request import ControlsRequest
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner
@@ -133,6 +136,17 @@ def test_the_same_call_asks_nothing_twice_and_arms_can_be_chosen(tmp_path: Path)
         controls(run, scripted, seed=1)
     with pytest.raises(fm.UserError, match="not an LM of"):
         fm.controls(run, lm=scripted_lm(scripted.reply, "openai/other"), tracking=False)
+
+
+def test_an_lm_that_sees_no_instructions_plays_no_other_agents(tmp_path: Path) -> None:
+    """A warning was about the prompt of that arm, which the user had not written."""
+    plain = Profile(layout="plain", answer_form="text")
+    lm = scripted_lm(lambda _: " It seems so.\nAnswer: red", profile=plain)
+    team = fm.Deliberation(ROLES, "majority", 2, opening="blind")
+    run = fm.evaluate(team, QUESTIONS, lm=lm, out=tmp_path, tracking=False, progress=False)
+    plan = plan_controls(ControlsRequest(run, lm=lm, tracking=False))
+    assert "instructions" in plan.missing["one_context"]
+    assert (list(plan.warnings), "one_context" in plan.arms) == ([], False)
 
 
 def test_a_budget_ends_it_and_more_money_goes_on(tmp_path: Path) -> None:

@@ -158,6 +158,64 @@ READ = (
         "Rome",
         question=Q,
     ),
+    Read("openai chats", [{"messages": [{"role": "user", "content": Q},
+         {"role": "assistant", "content": "Rome"}]}], "span", "Rome", question=Q),
+    Read("chats and golds", [{"messages": [{"role": "user", "content": Q}], "ideal": "Rome"}],
+         "span", "Rome", question=Q),
+    Read("sharegpt", [{"conversations": [{"from": "human", "value": Q},
+         {"from": "gpt", "value": "Rome"}]}], "span", "Rome", question=Q),
+    Read("livebench", [{"turns": [Q], "ground_truth": "Rome"}], "span", "Rome", question=Q),
+    Read("copa", [{"premise": "It rained.", "question": "cause", "choice1": "x", "choice2": "y",
+         "label": n} for n in (1, 0)], "choice", "y", ["x", "y"], says="`premise` as context"),
+    Read("belebele", [{"question": Q, "mc_answer1": "x", "mc_answer2": "y",
+         "correct_answer_num": "2"}], "choice", "y", ["x", "y"]),
+    Read("kahoot", [{"Question - max 120 characters": Q, "Answer 1 - max 75 characters": "x",
+         "Answer 2 - max 75 characters": "y", "Correct answer(s)": "2"}], "choice", "y",
+         ["x", "y"]),
+    Read("blooket", [{"Question": Q, "Correct Answer": "r", "Incorrect Answer 1": "x",
+         "Incorrect Answer 2 (Optional)": "y"}], "choice", "r", ["r", "x", "y"]),
+    Read("ordinals", [{"question": Q, "first answer": "x", "second answer": "y", "answer": n}
+         for n in (2, 1)], "choice", "y", ["x", "y"]),
+    Read("letters of numbers", [{"question": Q, "option one": "x", "option two": "y",
+         "answer": "(B)"}], "choice", "y", ["x", "y"]),
+    Read("pubmedqa", [{"question": f"{Q} {word}", "final_decision": word}
+         for word in ("yes", "no", "maybe")], "choice", "yes"),
+    Read("places", [{"question": Q, "choices": ["x", "y", "z"], "correctAnswerIndex": n}
+         for n in (2, 0)], "choice", "z"),
+    Read("reclor", [{"question": Q, "answers": ["x", "y"], "label": n} for n in (1, 0)], "choice",
+         "y", ["x", "y"]),
+    Read("big-bench", [{"input": Q, "target_scores": {"x": 0, "y": 1}}], "choice", "y",
+         ["x", "y"]),
+    Read("marked objects", [{"question": Q, "answers": [{"text": "x", "is_correct": False},
+         {"text": "y", "is_correct": True}]}], "choice", "y", ["x", "y"]),
+    Read("keys and values", [{"question": Q, "options": [{"key": "A", "value": "x"},
+         {"key": "B", "value": "y"}], "answer_idx": "B"}], "choice", "y", ["x", "y"]),
+    Read("mathqa", [{"question": Q, "options": "a ) 1 . 5 , b ) x , y", "correct": "b"}], "choice",
+         "x , y", ["1 . 5", "x , y"]),
+    Read("numbers between semicolons", [{"question": Q, "options": "1.5; 2.5", "answer": "2.5"}],
+         "choice", "2.5", ["1.5", "2.5"]),
+    Read("options between commas", [{"question": Q, "options": "x, y", "answer": "y"}], "choice",
+         "y", ["x", "y"]),
+    Read("labels in columns", [{"question": Q, "A": "A. x", "B": "B. y", "answer": "B"}],
+         "choice", "y", ["x", "y"]),
+    Read("distractors between commas", [{"question": Q, "correct_answer": "r",
+         "distractors": "x, y"}], "choice", "r", ["r", "x", "y"], says="split at commas"),
+    Read("math", [{"problem": Q, "solution": "So $\\boxed{\\frac{1}{2}}$."}], "span",
+         "\\frac{1}{2}", says="the answer in \\boxed"),
+    Read("dollars in a list", [{"question": Q, "final_answer": ["$2$"]}], "number", "2"),
+    Read("musique", [{"question": Q, "answer": "Rome", "answer_aliases": ["Roma"],
+         "paragraphs": [{"title": "T", "paragraph_text": "It is Rome."}]}], "span", "Rome",
+         says="any of the answers"),
+    Read("a table of yes and no", [{"question": f"{Q} {word}", "gold": word, "Ada": "yes",
+         "Bo": word} for word in ("no", "yes")], "boolean", "no"),
+    Read("zeros and ones with points", [{"question": f"{Q} {word}", "answer": word}
+         for word in ("1.0", "0.0")], "boolean", "yes"),
+    Read("letters that other rows settle", [*asked("A", choices=["B", "A"]),
+         *asked("y", choices=["x", "y"])], "choice", "A"),
+    Read("labels that other rows settle", [*asked("A", choices=["B", "A"]),
+         *asked("B", choices=["x", "y"])], "choice", "B"),
+    Read("a column that is not shown", [{"question": Q, "weather": "It rained all day long.",
+         "answer": "Rome"}], "span", "Rome", says="--columns context=weather"),
     Read(
         "braintrust", [{"input": Q, "expected": "Rome", "metadata": {"tag": 1}}], "span", "Rome"
     ),
@@ -193,6 +251,8 @@ READ = (
     Read("truthfulqa.csv", [{"question": Q, "Best Answer": "x", "Incorrect Answers": "y; z"},
          {"question": "?", "Best Answer": "x", "Incorrect Answers": "y|z"}],
          "choice", "x", ["x", "y", "z"]),
+    Read("promptfoo several", [{"question": Q, "__expected1": "equals: Paris",
+         "__expected2": "contains: Par"}], "span", "Paris"),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read(
         "promptfoo icontains",
@@ -245,6 +305,36 @@ def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None
     assert case.choices is None or sorted(first.choices.values()) == sorted(case.choices)
     assert case.question in (None, first.question)
     assert case.says in reading.guesses
+
+
+NESTED = {
+    "title": "T",
+    "paragraphs": [
+        {"context": "Ada wrote.", "qas": [{"question": Q, "answers": [{"text": "Ada"}]}]}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "whole"),
+    [
+        (".json", {"version": "2", "data": [NESTED, NESTED | {"title": "U"}]}),  # SQuAD
+        (".jsonl", NESTED),
+        (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
+    ],
+)
+def test_questions_inside_an_article_have_its_text(
+    suffix: str, whole: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / f"q{suffix}"
+    path.write_text(json.dumps(whole))
+    questions = load(path)
+    assert {(q.question, q.answer, q.context) for q in questions} == {(Q, "Ada", "Ada wrote.")}
+
+
+def test_ids_of_articles_are_numbered() -> None:
+    rows = [{**row, "example_id": "high1"} for row in asked("x", "y")]
+    assert [question.id for question in load(rows)] == ["high1", "high1-2"]
 
 
 def test_drawn_options_stand_in_every_place() -> None:
@@ -347,8 +437,17 @@ REFUSED = (
     ("lists in a list", asked([["Rome", "Roma"], ["Bonn"]]), "lists inside a list"),
     ("date of DROP", asked({"number": "", "date": {"year": "1990"}, "spans": []}),
      "--columns answer=answer.date"),
-    ("several lines of chats", [{"messages": [{"role": "user", "content": Q}]}] * 2,
-     "the columns are messages"),
+    ("letters", asked("A", choices=["B", "A"]), "--columns answer=answer:text"),
+    ("numbers of classes", [{"question": f"{Q} {n}", "label": n} for n in (0, 1, 2)],
+     "classes without names"),
+    ("options in one text", asked("B", choices="x, y"), "put | between them"),
+    ("commas in distractors", [{"question": Q, "answer": "r, s", "distractors": "x, y"}],
+     "put | between them"),
+    ("several marked", [{"question": Q, "target_scores": {"x": 1, "y": 1}}], "marks 2 options"),
+    ("assertions", [{"question": Q, "__expected1": "contains: x", "__expected2": "contains: y"}],
+     "ask for different answers"),
+    ("chat of several replies", [{"messages": [{"role": who, "content": "x"}
+      for who in ("user", "assistant") * 2]}], "earlier replies"),
     ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),
 )  # fmt: skip
 

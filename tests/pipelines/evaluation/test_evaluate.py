@@ -88,6 +88,7 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
         kept["transcript"] = [
             {key: value for key, value in turn.items() if key != "usage"}
             for turn in row["transcript"]
+            if not row["error"]
         ]
         rest.append(kept)
     return rest
@@ -166,6 +167,33 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
         questions=4, rows=4, correct=1, errors=1, unreadable=1, truncated=0
     )
     assert result.accuracy == 0.25
+
+
+def test_what_was_said_before_a_question_failed_is_kept(scripted: Any, tmp_path: Path) -> None:
+    """A user could not see where a team failed."""
+    asked = iter("ABAB")
+
+    def reply(body: dict[str, Any]) -> Any:
+        answer = next(asked, None)
+        if answer is None:
+            return 400, {}, {"error": {"message": "filtered"}}
+        return filled(body, answer, "so it is")
+
+    scripted.reply = reply
+    team = fm.Deliberation(["intuitive", "reasoner"], "judge", max_rounds=2)
+    result = run(scripted, questions(1), team, out=tmp_path)
+    (row,) = rows_of(tmp_path)
+    assert (row["answer"], row["correct"], row["rounds"]) == (None, False, 0)
+    said = [(turn["agent"], turn["round"], turn["answer"]) for turn in row["transcript"]]
+    assert said == [
+        ("intuitive", 1, "A"),
+        ("reasoner", 1, "B"),
+        ("intuitive", 2, "A"),
+        ("reasoner", 2, "B"),
+    ]
+    assert row["usage"]["calls"] == 4
+    assert result.summary.report["errors"] == 1
+    assert fm.load_run(tmp_path).rows[0].transcript[3].text == "so it is"
 
 
 # The summary

@@ -216,6 +216,52 @@ def test_a_metrics_own_calls_are_billed_apart(run: Any, scripted: Any) -> None:
     assert found.summary.paid["calls"] == 4
 
 
+class Judged(dspy.Module):  # type: ignore[misc]
+    """A metric of a user's own that is a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grade = dspy.Predict("gold, said -> recall: float")
+
+    async def aforward(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        asked = {"gold": example.answer, "said": prediction.answer}
+        return float((await self.grade.acall(**asked)).recall)
+
+
+async def waits(example: Any, prediction: Any, trace: Any = None) -> float:
+    asked = {"gold": example.answer, "said": prediction.answer}
+    return float(dspy.Predict("gold, said -> recall: float")(**asked).recall)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        dspy.evaluate.SemanticF1(),
+        dspy.evaluate.SemanticF1(decompositional=True),
+        dspy.evaluate.CompleteAndGrounded(),
+        lambda example, prediction: dspy.evaluate.SemanticF1()(example, prediction),
+        Judged(),
+        waits,
+    ],
+)
+def test_metrics_that_ask_an_lm(run: Any, scripted: Any, metric: Any) -> None:
+    plain = scripted.reply
+    grades = ("recall", "precision", "completeness", "groundedness")
+
+    def reply(body: dict[str, Any]) -> Any:
+        asked = re.findall(r"\[\[ ## (\w+) ## \]\]", body["messages"][0]["content"])
+        given = {name: 0.5 if name in grades else "so" for name in asked}
+        fields = (f"[[ ## {name} ## ]]\n{value}" for name, value in given.items())
+        return "\n\n".join(fields) if asked else plain(body)
+
+    scripted.reply = reply
+    found = run(metric, asked=asked(2), cache=False)
+    assert [row["error"] for row in found.rows] == [None, None]
+    assert found.score == 0.5
+    assert found.summary.usage["calls"] == 2
+    assert found.summary.metric_usage["calls"] == len(scripted.bodies) - 2
+
+
 def test_compilations_and_studies_go_by_the_metric(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 2 else f"since {i}")
     lm = fm.lm("openai/scripted", api_base=scripted.url)

@@ -11,11 +11,12 @@ from completions import completion
 from mortal import questions
 
 import folkmoot as fm
+from folkmoot.pipelines.lms.endpoint import Reply
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.lms.store import BATCH, CallCache
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
+REPLY = Reply("x" * 500, "stop", 3, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +102,7 @@ def test_its_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     most, n = 400_000, 40 * BATCH
     cache = CallCache(tmp_path, most)
     for number in range(n):
-        cache.put(key(number), "m", {**REPLY, "text": "x" * 500})
+        cache.put(key(number), "m", REPLY)
     assert cache.path.stat().st_size < 1.3 * most
     kept = [number for number in range(n) if cache.get(key(number)) is not None]
     assert kept == list(range(kept[0], n))

@@ -86,10 +86,14 @@ def refusing(name: str, said: Said) -> Callable[[dict[str, Any], int], Said]:
     return lambda body, before: said if name in body else says()
 
 
-def without_system(body: dict[str, Any], before: int) -> Said:
+def without_system(status: int, words: str) -> Callable[[dict[str, Any], int], Said]:
     """Refuse every request that has a system message."""
-    refused = any(message["role"] == "system" for message in body["messages"])
-    return error(400, "System role not supported") if refused else says()
+
+    def answer(body: dict[str, Any], before: int) -> Said:
+        refused = any(message["role"] == "system" for message in body["messages"])
+        return error(status, words) if refused else says()
+
+    return answer
 
 
 def refused_inside(words: str) -> dict[str, Any]:
@@ -99,6 +103,18 @@ def refused_inside(words: str) -> dict[str, Any]:
 
 BLOCKED = {**completion("x"), "choices": []}
 PAGE = b"<!doctype html><html><title>Log in</title></html>"
+TOO_LONG = (
+    "The input (9 tokens) is longer than the model's context length (4 tokens).",
+    "Prompt contains 9 tokens, too large for model with 4 maximum context length",
+    "The total length of all messages is too long.",
+    "Range of input length should be [1, 4]",
+    "`inputs` must have less than 4 tokens. Given: 9",
+    "exceeded model token limit: 4",
+    "`inputs` tokens + `max_new_tokens` must be <= 4. Given: 9 `inputs` tokens",
+    "'max_tokens' or 'max_completion_tokens' is too large: this model's context window is 4",
+    "the request exceeds the available context size",
+    "too many total text bytes: 9 > 4",
+)
 WRONG_KEY = "refused the key"
 NO_MODEL = "does not know the model"
 
@@ -152,7 +168,39 @@ BEHAVIOURS = [
         row={"reasoning": "B?"},
     ),
     Behaviour("a status of 201", always(http(completion("A"), 201)), paid=3),
-    Behaviour("a byte order mark", always((200, {}, b"\xef\xbb\xbf" + says()[2]))),
+    *(
+        Behaviour(
+            f"a body in {encoding}", always((200, {}, says()[2].decode().encode(encoding))), paid=3
+        )
+        for encoding in ("utf-8-sig", "utf-16", "utf-16-le", "utf-32")
+    ),
+    Behaviour("bytes that are no text", always((200, {}, b"\x1f\x8b\xff")), stopped="not in UTF-8"),
+    *(
+        Behaviour(
+            f"an empty body with {status}",
+            always((status, {}, b"")),
+            stopped=f"answered {status} with something that is not a chat completion (it is empty)",
+            calls=9,
+        )
+        for status in (202, 204)
+    ),
+    Behaviour(
+        "plain, where gzip is announced",
+        always((200, {"Content-Encoding": "gzip"}, says()[2])),
+        stopped="cannot be unpacked as gzip, which its header names",
+    ),
+    Behaviour(
+        "a wrong key, where gzip is announced",
+        always((401, {"Content-Encoding": "gzip"}, b"{}")),
+        stopped=WRONG_KEY,
+        calls=1,
+        paid=0,
+    ),
+    Behaviour("an object as content", once(says({"a": 1})), calls=4, paid=4),
+    *(
+        Behaviour(f"a mark at the end: {mark}", always(says(f"A{mark}")))
+        for mark in ("</s>", "<|im_end|>\n", "<|eot_id|><|endoftext|>", "<end_of_turn>")
+    ),
     Behaviour("failed on the way", once(says("B", finish_reason="error")), calls=4),
     Behaviour("an error in a choice", once(says("", error={"code": 502, "message": "x"})), calls=4),
     *(
@@ -193,7 +241,16 @@ BEHAVIOURS = [
         ),
         calls=4,
     ),
-    Behaviour("no system role", without_system, calls=4),
+    *(
+        Behaviour(f"no system role: {status}: {words}", without_system(status, words), calls=calls)
+        for status, words, calls in (
+            (400, "System role not supported", 4),
+            (400, "Only user and assistant roles are supported!", 4),
+            (422, "messages[0].role: Input should be 'user' or 'assistant'", 4),
+            (500, "Jinja: conversation roles must alternate user/assistant", 5),
+        )
+    ),
+    Behaviour("no word of streams", refusing("stream", error(400, "Unknown field: stream"))),
     *(
         Behaviour(f"no schema, {status}", refusing("response_format", error(status, "no")), calls=4)
         for status in (400, 422, 501)
@@ -236,13 +293,23 @@ BEHAVIOURS = [
             (403, "Sorry, your account balance is insufficient", ""),
             (403, "Key limit exceeded (total limit).", ""),
             (403, "Your team has used all available credits.", ""),
+            (400, "You have reached your specified API usage limits.", ""),
         )
     ),
     *(
         Behaviour(f"a wrong key, 400: {words}", always(error(400, words)), stopped=WRONG_KEY)
         for words in ("API key not valid. Please pass a valid API key.", "Invalid API key")
     ),
-    Behaviour("a web page", always(http(PAGE)), stopped="a web page: Log in", calls=1, paid=0),
+    *(
+        Behaviour(
+            f"a web page with {status}",
+            always(http(PAGE, status)),
+            stopped="has no LM at this address (a web page: Log in): check --api-base",
+            calls=1,
+            paid=0,
+        )
+        for status in (200, 400, 403, 404)
+    ),
     Behaviour("a page once", once(http(PAGE)), calls=4, paid=3),
     Behaviour("no such method", always(error(405, "No")), stopped="--api-base", calls=1),
     *(
@@ -252,6 +319,9 @@ BEHAVIOURS = [
             (400, "x", "model_not_found"),
             (400, "Model Not Exist", ""),
             (400, "The model `x` has been decommissioned", "model_decommissioned"),
+            (400, "The provided model identifier is invalid.", ""),
+            (400, "No models loaded. Please load a model.", ""),
+            (403, "The project has no access to model `x`", "model_not_found"),
         )
     ),
     Behaviour("no access", always(error(403, "no")), stopped=WRONG_KEY, calls=1),
@@ -268,6 +338,18 @@ BEHAVIOURS = [
         paid=2,
     ),
     *(
+        # No change of the request is tried, not even for the first one.
+        Behaviour(
+            f"too long: {words}",
+            once(error(400, words), at=0),
+            (None, "A", "A"),
+            f"(400: {words})",
+            calls=3,
+            paid=2,
+        )
+        for words in TOO_LONG
+    ),
+    *(
         Behaviour(words, once(http(body, status)), ("A", None, "A"), f"({status}: {words})")
         for status, words, body in (
             (413, "a web page: Too Large", b"<html>\n<head><title>Too Large</title></head></html>"),
@@ -282,7 +364,7 @@ BEHAVIOURS = [
     ),
     *(
         Behaviour(f"{status} for a moment", once(error(status, "busy")), calls=4, paid=3)
-        for status in (408, 409, 425, 429, 498, 500, 502, 503, 529)
+        for status in (408, 409, 425, 429, 498, 499, 500, 502, 503, 529)
     ),
     Behaviour("loading", lambda b, n: error(503, "Loading model") if n < 12 else says(), calls=15),
     Behaviour("429 inside", once(error(429, "slow", inside=True, code=429)), calls=4, paid=3),
@@ -342,6 +424,20 @@ BEHAVIOURS = [
     Behaviour(
         "another spelling",
         always(says(usage={"input_tokens": 9, "output_tokens": 2, "cached_tokens": 4})),
+        row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
+    ),
+    Behaviour(
+        "0 in one place, and a count in another",
+        always(
+            says(
+                usage={
+                    "prompt_tokens": 9,
+                    "completion_tokens": 2,
+                    "prompt_tokens_details": {"cached_tokens": 0},
+                    "cache_read_input_tokens": 4,
+                }
+            )
+        ),
         row={"usage.prompt_tokens": 9, "usage.cached_prompt_tokens": 4},
     ),
     *(

@@ -8,6 +8,7 @@ import json
 import ssl
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
 from folkmoot.pipelines.lms.client import HttpEndpoint
+from folkmoot.pipelines.lms.endpoint import Reply
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of, lm_identity
 from folkmoot.pipelines.lms.store import CallStore, write_lms
@@ -234,7 +236,7 @@ def test_what_changes_the_key(scripted: Any, tmp_path: Path, changed: dict[str, 
 
 
 KEYS = [f"{i:064x}" for i in range(100)]
-REPLY = {"text": "é\ud800", "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": None}
+REPLY = Reply("é\ud800", "stop", 1, None)
 
 
 def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path) -> None:
@@ -254,7 +256,7 @@ def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path)
 
 
 def test_a_cut_off_reply_is_shared_in_a_run_and_not_with_the_next(tmp_path: Path) -> None:
-    cut = {**REPLY, "finish_reason": "length"}
+    cut = replace(REPLY, finish_reason="length")
     store = CallStore(tmp_path)
     store.put(KEYS[0], "m", cut)
     assert store.get(KEYS[0]) == cut
@@ -306,7 +308,8 @@ def test_two_processes_append_to_one_record(tmp_path: Path) -> None:
         assert writer.exitcode == 0
     store = CallStore(tmp_path, readonly=True)
     assert len(store) == 100
-    assert all((store.get(KEYS[i]) or {})["text"].startswith(f"{i} ") for i in range(100))
+    replies = [store.get(KEYS[i]) for i in range(100)]
+    assert all(r and r.text.startswith(f"{i} ") for i, r in enumerate(replies))
     store.close()
 
 

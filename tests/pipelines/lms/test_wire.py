@@ -70,13 +70,44 @@ def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
         assert server.most_at_once == 16
 
 
-@pytest.mark.parametrize(("path", "meant"), [("", "/v1"), ("/v1/chat/completions", "/v1")])
-def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, meant: str) -> None:
-    with Server(lambda _: (404, {}, b'{"detail": "Not Found"}')) as server:
-        url = server.url.removesuffix("/v1")
-        said = f"404 at /chat/completions: did you mean {re.escape(url + meant)}\\?"
+NO_PATH = b'{"detail": "Not Found"}'
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "body"),
+    [
+        ("", 404, NO_PATH),
+        ("", 405, b"<html><title>Models</title></html>"),
+        ("", 403, b"<html><title>Just a moment</title></html>"),
+        ("", 200, b"<!DOCTYPE html>\n<html><body></body></html>"),
+        ("", 200, b'{"error": "Unexpected endpoint or method. (POST /chat/completions)"}'),
+        ("/v1/chat/completions", 404, NO_PATH),
+        ("/chat/completions", 404, NO_PATH),
+        ("/v1/responses", 404, NO_PATH),
+    ],
+)
+def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(
+    path: str, status: int, body: bytes
+) -> None:
+    with Server(lambda _: (status, {}, body)) as server:
+        said = f"no LM at this address .*did you mean --api-base {re.escape(server.url)}\\?"
         with pytest.raises(fm.UserError, match=said):
-            run(url + path)
+            run(server.url.removesuffix("/v1") + path)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1", NO_PATH),
+        ("/openai/deployments/x", b'{"error": {"code": "DeploymentNotFound", "message": "No."}}'),
+    ],
+)
+def test_an_address_that_looks_right_is_not_corrected(path: str, body: bytes) -> None:
+    with (
+        Server(lambda _: (404, {}, body)) as server,
+        pytest.raises(fm.UserError, match="does not know the model"),
+    ):
+        run(server.origin + path)
 
 
 @pytest.mark.parametrize("pace", [0.1, pytest.param(1.0, marks=pytest.mark.nightly)])
@@ -414,7 +445,7 @@ def test_troubles_of_a_provider(hosted: Any, tmp_path: Path) -> None:
         error = failing(hosted(name, server.url, timeout=0.5), tmp_path / "slow")
         assert f"no answer from {name} within 0.5 s; given up after 3 attempts" in error
         assert totals(tmp_path / "slow").calls == len(server.arrivals) == 3
-    with Server(lambda _: (200, {}, b"<html>")) as server:
+    with Server(lambda _: (200, {}, b"<odd>")) as server:
         assert "not a chat completion" in failing(hosted(name, server.url), tmp_path / "odd")
         assert totals(tmp_path / "odd").calls == len(server.arrivals) == 3
     evil = json.dumps({"error": {"message": "\x1b]0;t\x07no\u202e\nway"}}).encode()

@@ -223,7 +223,9 @@ def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Pa
     assert run.summary.scores["close"]["rate"] is False
     assert [row["correct"] for row in run.rows] == [True, None, None, False, False]
     assert len(found.outcomes.read_text().splitlines()) == 2
-    assert fm.compare(run, run).pairs[0].difference == 0
+    compared = fm.compare(run, run)
+    assert compared.pairs[0].difference == 0
+    assert any("one run, given twice" in note for note in compared.notes)
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:

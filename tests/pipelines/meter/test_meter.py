@@ -7,7 +7,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import dspy
 import httpx
+import openai
 import pytest
 from children import BARE
 from completions import completion
@@ -63,6 +65,52 @@ def test_a_command_is_asked_scored_and_billed(server: ScriptedServer, tmp_path: 
     assert [turn["text"] for turn in result.rows[1]["transcript"]] == ["B", "B"]
     assert {body["model"] for body in server.bodies} == {"m"}
     assert totals(tmp_path).calls == 12
+
+
+def test_a_dspy_lm_that_asks_the_meter_is_on_the_bill_once(server: ScriptedServer) -> None:
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        at = {"api_base": endpoint.base_url, "api_key": endpoint.api_key}
+        return str(dspy.LM("openai/any", cache=False, **at)(f"{question.id}: hi")[0])
+
+    result = run(crew, server, 2)
+    assert result.score == 1.0
+    assert len(server.bodies) == result.summary.paid.calls == 2
+    assert [row["usage"]["calls"] for row in result.rows] == [1, 1]
+
+
+def test_an_lm_of_ours_does_not_ask_the_meter(server: ScriptedServer) -> None:
+    """Each call was on the bill twice."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        return str(fm.lm("openai/m", api_base=endpoint.base_url)(f"{question.id}: hi")[0])
+
+    (row,) = run(crew, server, 1).rows
+    assert "make it by dspy.LM" in str(row["error"])
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize("place", ["OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "openai.base_url"])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_an_address_for_the_whole_process_serves_one_question_at_a_time(
+    place: str, concurrency: int, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All six calls came to one question, and five passed for free."""
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        module, _, name = place.rpartition(".")
+        if module:
+            monkeypatch.setattr(openai, name, endpoint.base_url)
+        else:
+            monkeypatch.setenv(name, endpoint.base_url)
+        asked = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
+        said = httpx.post(f"{endpoint.base_url}/chat/completions", json=asked, timeout=30)
+        return str(said.json()["choices"][0]["message"]["content"])
+
+    if concurrency == 1:
+        assert run(crew, server, concurrency=1).score == 1.0
+        return
+    with pytest.raises(fm.UserError, match=f"sets {place} for its whole process"):
+        run(crew, server, concurrency=concurrency)
 
 
 @pytest.mark.parametrize("count", [64])
@@ -310,16 +358,22 @@ def test_a_request_without_a_limit_has_that_of_the_lm(server: ScriptedServer) ->
     assert [body.get("max_tokens") for body in server.bodies] == [50, 7, None]
 
 
-def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("members", [0, 2])
+def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path, members: int) -> None:
+    """Alone and as members of an ensemble, whose names of models were no agents."""
     with ScriptedServer(lambda body: "A") as other:
         lms = {
             "*": fm.lm("openai/m", api_base=other.url),
             "theirs": fm.lm("openai/big", api_base=server.url),
         }
         command = fm.Command(f"{BARE} {CREW}")
-        first = run(command, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
+        team = fm.Ensemble([command] * members) if members else command
+        first = run(team, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
         assert (first.score, other.bodies) == (1.0, [])
-    again = run(command, server, lm=f"replay/{tmp_path / 'record'}")
+        assert list(first.summary.run.lms) == ["*", "theirs"]
+    calls = first.summary.usage["calls"]
+    assert (calls, len(server.bodies)) == (12 * max(1, members), 12)  # equal calls are made once
+    again = run(team, server, lm=f"replay/{tmp_path / 'record'}")
     assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
     assert len(server.bodies) == 12
 
@@ -357,7 +411,7 @@ def test_a_team_with_several_models_enters_a_contest(
     assert {body["model"] for body in server.bodies} == {"m", "big"}
     (folder,) = (folder for name, folder in found.folders.items() if "crew" in name)
     assert set(json.loads((folder / "run.json").read_text())["lms"]) == {"*", "theirs"}
-    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here is metered"):
+    with pytest.raises(fm.UserError, match="theirs its own LM, and no program here"):
         fm.contest(questions(12), tracking=False, **asked)
 
 

@@ -15,7 +15,9 @@ from wire_server import Server
 from wire_server import quick as quick
 
 import folkmoot as fm
-from folkmoot.pipelines.meter.native import CHAT, MOST_RETURNED, PATHS, events_in
+from folkmoot.pipelines.lms.endpoint import events_in
+from folkmoot.pipelines.lms.ledger import read_ledger
+from folkmoot.pipelines.meter.native import CHAT, MOST_RETURNED, PATHS
 from folkmoot.pipelines.testing.server import LoopbackServer
 
 QUESTION = [fm.Question(id="a", question="Is it?", choices={"A": "x", "B": "y"}, answer="A")]
@@ -152,6 +154,7 @@ def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
     [
         ([1], 502, "answered 200 with something that is not a reply (1)", 3),
         ({"error": {"message": "odd", "code": 400}}, 400, "odd", 1),
+        ({"error": {"message": "odd", "code": "context_length_exceeded"}}, 400, "odd", 1),
     ],
 )
 def test_a_failure_with_status_200_is_no_reply(
@@ -199,6 +202,29 @@ def test_responses_go_on_from_each_other(native: bool) -> None:
         return
     assert [message["role"] for message in bodies[1]["messages"]] == ["user", "assistant", "user"]
     assert [message["role"] for message in bodies[2]["messages"]] == ["assistant", "user"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, b'{"detail": "Not Found"}'),
+        (404, b"<html><title>Not Found</title>Our models</html>"),
+        (200, b"<!doctype html><html><body></body></html>"),
+        (200, b'{"error": "Unexpected endpoint or method. (POST /v1/responses)"}'),
+    ],
+)
+def test_a_path_that_an_endpoint_lacks_is_translated(status: int, body: bytes) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with client(endpoint) as ai:
+            return (await ai.responses.create(model="x", input="Is it?")).output_text
+
+    whole = json.dumps({**WHOLE, "choices": [{"message": {"content": "A"}}]}).encode()
+    said = {f"/v1/{CHAT}": (200, JSON, whole), "/v1/responses": (status, {}, body)}
+    with Server(lambda asked: said[asked.path]) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+        assert server.paths == ["/v1/responses", f"/v1/{CHAT}"]
+    assert (row["answer"], row["usage"]["calls"]) == ("A", 1)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +294,8 @@ def test_a_path_is_found_however_a_client_writes_it(path: str) -> None:
 ODD = [{"choices": [{"delta": None}]}, {"choices": {}}]
 REFUSED = {"error": {"message": "slow", "code": 429}}
 WHOLE = {**HEAD, "choices": [], "usage": {**USAGE, "cost": 0.5}}
+PART = {**HEAD, "choices": [{"index": 0, "delta": {"content": "A"}}]}
+PRICE = 10 * 1e-6 + 2 * 1e-5
 
 
 @pytest.mark.usefixtures("quick")
@@ -276,10 +304,24 @@ WHOLE = {**HEAD, "choices": [], "usage": {**USAGE, "cost": 0.5}}
     [
         ((200, JSON, b"\xef\xbb\xbf" + json.dumps(WHOLE).encode()), 200, (1, 0.5)),
         ((200, JSON, json.dumps({**WHOLE, "choices": ["A"]}).encode()), 200, (1, 0.5)),
-        ((200, JSON, b""), 502, (3, None)),  # each of them may be billed
+        ((200, JSON, b""), 502, (0, 0.0)),  # three may be billed, which is said apart
         ((200, JSON, json.dumps(REFUSED).encode()), 502, (0, 0.0)),
         ((200, SSE, b": on its way\n\n" + b"".join(map(_event, [WHOLE]))), 200, (1, 0.5)),
         ((200, SSE, b"".join(map(_event, ODD))), 200, (1, None)),
+        *(
+            ((200, SSE, b"".join(map(_event, events))), 200, paid)
+            for events, paid in (
+                ([REFUSED], (0, 0.0)),
+                ([PART, REFUSED], (0, 0.0)),
+                ([PART, REFUSED, WHOLE], (1, 0.5)),
+                ([{"type": "error", "code": "rate_limit_exceeded", "message": "slow"}], (0, 0.0)),
+                ([{"type": "response.failed", "response": REFUSED}], (0, 0.0)),
+                ([{**HEAD, "choices": [{"index": 0, **REFUSED}]}], (0, 0.0)),
+                ([PART, {"x_groq": {"usage": USAGE}}], (1, PRICE)),
+                ([{**HEAD, "choices": [{**PART["choices"][0], "usage": USAGE}]}], (1, PRICE)),
+            )
+        ),
+        ((200, SSE, b'error: {"code": 500, "message": "odd"}\n\n'), 200, (0, 0.0)),
     ],
 )
 def test_odd_answers_pass_or_are_named_and_billed(
@@ -290,16 +332,37 @@ def test_odd_answers_pass_or_are_named_and_billed(
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         asked = {"model": "x", "messages": [], "stream": said[1] == SSE}
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {endpoint.api_key}"}) as ai:
-            got.append(
-                (await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)).status_code
-            )
+            reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        got.append(reply.status_code)
+        # An error in a stream is told once, in the provider's words.
+        assert said[1] != SSE or reply.text.count("error") == said[2].count(b"error")
         return "A"
 
     with Server(lambda _: said) as server:
         lm = fm.lm("openai/m", api_base=server.url, price=(1e-6, 1e-5))
         given: dict[str, Any] = {"tracking": False, "progress": False, "cache": False}
-        bill = fm.evaluate(crew, QUESTION, lm=lm, **given).summary.paid
-    assert (got, (bill.calls, bill.cost_usd)) == ([status], paid)
+        summary = fm.evaluate(crew, QUESTION, lm=lm, **given).summary
+    bill = summary.paid
+    assert summary.lost.calls == (3 if not said[2] else 0)
+    assert (got, (bill.calls, bill.cost_usd)) == ([status], pytest.approx(paid))
+
+
+@pytest.mark.parametrize(("ended", "kept"), [(None, False), ("stop", True)])
+def test_a_stream_without_an_end_is_kept_by_no_cache(
+    ended: str | None, kept: bool, tmp_path: Path
+) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {"model": "x", "messages": [], "stream": True}
+        async with httpx.AsyncClient() as ai:
+            await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        return "A"
+
+    choice = {**PART["choices"][0], "finish_reason": ended}
+    with Server(lambda _: (200, SSE, _event({**PART, "choices": [choice]}))) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False, out=tmp_path)
+    (entry,) = read_ledger(tmp_path)
+    assert entry["kept"] is kept
 
 
 @pytest.mark.parametrize(
@@ -308,6 +371,7 @@ def test_odd_answers_pass_or_are_named_and_billed(
         ("Error: no route\n    at main (x.js:1)\n\nNode.js v20.20.2", "Error: no route"),
         ("| Traceback |\n| ValueError: bad |\n+------------+", "ValueError: bad"),
         ("it broke", "it broke"),
+        ("ValueError: these lack:\n  name, age\nbye", "ValueError: these lack: name, age"),
     ],
 )
 def test_an_error_row_names_the_error(complaint: str, reason: str, tmp_path: Path) -> None:
@@ -420,6 +484,48 @@ def test_a_strict_endpoint_takes_translated_requests(path: str, body: dict[str, 
     assert [message["role"] for message in sent["messages"][-2:]] == ["assistant", "tool"]
 
 
+PARTS = [{"type": "thinking", "thinking": [{"text": "B?"}]}, {"type": "text", "text": "A"}]
+BAD_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{bad"}}
+
+
+@pytest.mark.parametrize("path", ["responses", "messages"])
+@pytest.mark.parametrize(
+    ("odd", "message", "status"),
+    [
+        ({"usage": None}, {}, 200),
+        ({"created": 1.5, "system_fingerprint": 5}, {}, 200),
+        ({}, {"content": PARTS}, 200),
+        ({}, {"reasoning_content": 5}, 200),
+        ({}, {"content": None, "tool_calls": [BAD_CALL]}, {"responses": 200, "messages": 502}),
+    ],
+)
+def test_odd_answers_are_translated_or_named(
+    path: str, odd: dict[str, Any], message: dict[str, Any], status: Any
+) -> None:
+    """They were paid for, and the client was told that its request could not be read."""
+    choice = {"message": {"role": "assistant", "content": "A", **message}, "finish_reason": "stop"}
+    whole = {**HEAD, "choices": [choice], "usage": USAGE, **odd}
+    said = {
+        f"/v1/{CHAT}": (200, JSON, json.dumps(whole).encode()),
+        f"/v1/{path}": (404, JSON, b"{}"),
+    }
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = RESPONSES if path == "responses" else MESSAGES
+        async with httpx.AsyncClient() as ai:
+            reply = await ai.post(f"{endpoint.base_url}/{path}", json=asked, timeout=60)
+        wanted = status if isinstance(status, int) else status[path]
+        assert reply.status_code == wanted, reply.text
+        assert ('"A"' in reply.text) or message.get("tool_calls")
+        assert wanted == 200 or "the reply of openai/m cannot be translated" in reply.text
+        return "A"
+
+    with Server(lambda asked: said[asked.path]) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+    assert (row["error"], row["usage"]["calls"]) == (None, 1)
+
+
 # Of the package `anthropic` 2.14, whose clients have other requirements than LiteLLM.
 OF_MESSAGES = {
     *("billing_policy", "cache_control", "compaction", "container", "context_management"),
@@ -524,6 +630,16 @@ def test_a_stream_is_read_with_any_text_in_it() -> None:
     ]
     text = "".join(f"data: {event}\r\n\r\n" for event in events)
     assert PATHS[CHAT].text(PATHS[CHAT].joined(events_in(text))) == "a\u2028b\x85c"
+
+
+def test_calls_of_tools_are_told_apart_where_all_have_one_number() -> None:
+    called = [("c1", "look", "{"), (None, None, "}"), ("c2", "read", "{}")]
+    calls = [
+        {"index": 0, "id": number, "function": {"name": name, "arguments": arguments}}
+        for number, name, arguments in called
+    ]
+    events = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
+    assert PATHS[CHAT].text(PATHS[CHAT].joined(events)) == "look({})\nread({})"
 
 
 class Anthropic(LoopbackServer):

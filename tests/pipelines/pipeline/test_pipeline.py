@@ -197,9 +197,16 @@ def test_a_pipeline_whose_endpoint_fails_pauses_and_has_no_winner(
         ({"programs": []}, "give a list of different programs"),
         ({"programs": "single:cot"}, "give a list of different programs"),
         ({"programs": ["single:cot"] * 2}, "give a list of different programs"),
-        ({"contest": {"margin": 5, "seed": "one"}}, "contest: seed is not a whole number"),
+        ({"contest": {"margin": 5, "seed": "one"}}, "seed is 'one': give a whole number"),
         ({"tune": {"trials": 0}}, "tune: trials is 0: give a whole number of at least 1"),
         ({"compile": "bootstrap"}, "give its options"),
+        ({"compile": False}, "compile is False: give its options, .* or leave the key out"),
+        ({"programs": ["single:cot", {"program": "single"}]}, "give a list of different programs"),
+        ({"register": 5}, "the model cannot be registered as 5"),
+        ({"tune": {"space": "max_rounds"}}, "give parameters of the pipeline's programs"),
+        ({"tune": {"space": {"program": "single"}}}, "give parameters of the pipeline's programs"),
+        ({"lm_set": ["jugde.top_p=0.5"]}, "there is no agent 'jugde'"),
+        ({"lm": {"*": "openai/scripted", "jugde": "openai/m"}}, "jugde its own LM, and no program"),
         ({"register": "x"}, "register needs MLflow"),
         ({"budget": "5"}, "cannot be read"),
         ({"budget": "5 USD", "lm": "openai/unpriced"}, "the price of openai/unpriced is unknown"),
@@ -228,6 +235,7 @@ def test_the_plan_has_every_step_and_asks_nothing(
 ) -> None:
     document["budget"] = "5 USD"
     document["price"] = ["openai/scripted=1,2"]
+    monkeypatch.setenv("FOLKMOOT_LM", document.pop("lm"))
     monkeypatch.setenv("OPENAI_API_KEY", "no key")
     (tmp_path / "p.yaml").write_text(yaml.safe_dump(document))
     done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")
@@ -296,6 +304,26 @@ def test_a_killed_pipeline_goes_on_and_pays_nothing_twice(
     assert fm.load_program(tmp_path / "out").describe() == whole.program.describe()
     # What was in flight at a kill is asked again.
     assert len(scripted.bodies) <= 2 * expected + 2 * 64
+
+
+def test_an_lm_of_an_agent_is_for_the_programs_that_have_it(
+    document: dict[str, Any], tmp_path: Path, scripted: ScriptedServer
+) -> None:
+    del document["tune"]
+    lms = {"*": "openai/scripted", "judge": "openai/big"}
+    document |= {"lm": lms, "api_base": {"*": scripted.url, "judge": scripted.url}}
+    document |= {"lm_set": ["judge.top_p=0.5"]}
+    run({**document, "price": ["openai/scripted=1,2", "openai/big=3,4"]}, out=tmp_path / "out")
+    asked = {}
+    for folder in steps_in(tmp_path / "out")[:2]:
+        asked[folder.name] = json.loads((folder / "compile.json").read_text())["lms"]
+    (played,) = (tmp_path / "out/contest/runs").glob("deliberation-*")
+    judged = json.loads((played / "run.json").read_text())["lms"]
+    single, team = asked.values()
+    assert set(single) == {"*"}
+    for lms_of_team in (team, judged):
+        judge = lms_of_team["judge"]
+        assert (judge["name"], judge["settings"]["top_p"]) == ("openai/big", 0.5)
 
 
 def test_own_roles_stand_in_a_file_beside_it(document: dict[str, Any], tmp_path: Path) -> None:

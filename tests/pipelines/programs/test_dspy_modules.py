@@ -73,6 +73,18 @@ class AForward(dspy.Module):  # type: ignore[misc]
         return await self.predict.acall(question=question)
 
 
+class NamedLikeOurs(dspy.Module):  # type: ignore[misc]
+    """Its settings have the names of what folkmoot's programs do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = one()
+        self.describe, self.turns, self.seats, self.usage = 1, 2, 3, 4
+
+    def forward(self, question: str) -> Any:
+        return self.predict(question=question)
+
+
 class Majority(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
@@ -122,6 +134,7 @@ MODULES: dict[str, Callable[[], Any]] = {
     "**kwargs": TakesAnything,
     "async forward": AsyncForward,
     "aforward": AForward,
+    "settings named like ours": NamedLikeOurs,
     "majority": Majority,
     "Parallel": InParallel,
     "MultiChainComparison": Chains,
@@ -184,6 +197,72 @@ def test_a_module_of_dspy_is_asked_as_dspy_asks_it(name: str, ours: bool) -> Non
         assert result.score == 1.0
         usage = result.summary.usage
         assert usage["calls"] - usage["cached_calls"] == len(server.bodies)
+
+
+class Draws(dspy.Module):  # type: ignore[misc]
+    """Asks alike three times."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.predict = one()
+        self.temperature = temperature
+
+    def forward(self, question: str) -> Any:
+        settings = [{"rollout_id": n, "temperature": self.temperature} for n in range(3)]
+        return dspy.majority([self.predict(question=question, config=how) for how in settings])
+
+
+class SeesAnImage(dspy.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = dspy.Predict("image: dspy.Image, question -> answer")
+
+    def forward(self, question: str) -> Any:
+        return self.predict(image=dspy.Image("data:image/png;base64,aGk="), question=question)
+
+
+SAMPLES: dict[str, tuple[Callable[[], Any], int]] = {
+    "n": (lambda: dspy.Predict(CHAIN, n=3, temperature=1.0), 3),
+    "rollout_id": (lambda: Draws(1.0), 3),
+    "rollout_id without temperature": (lambda: Draws(0.0), 1),
+    "BestOfN": (lambda: dspy.BestOfN(Chained(), **BETTER | {"threshold": 2.0}), 4),
+}
+
+
+class Chained(dspy.Module):  # type: ignore[misc]
+    """Two predictors, whose fields are those of `forward`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plan = dspy.Predict("question -> plan")
+        self.predict = dspy.Predict("question, plan -> answer")
+
+    def forward(self, question: str) -> Any:
+        return self.predict(question=question, plan=self.plan(question=question).plan)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_equal_requests_above_temperature_0_are_samples(name: str) -> None:
+    make, calls = SAMPLES[name]
+    with ScriptedServer(in_chat) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        result = fm.evaluate(make(), questions(2), lm=lm, tracking=False, progress=False)
+        assert result.score == 1.0
+        assert len(server.bodies) == 2 * calls
+
+
+def test_an_image_is_sent_and_another_part_refused() -> None:
+    with ScriptedServer(in_chat) as server:
+        lm = fm.lm("openai/x", api_base=server.url)
+        result = fm.evaluate(SeesAnImage(), questions(2), lm=lm, tracking=False, progress=False)
+        assert result.score == 1.0
+        contents = [body["messages"][-1]["content"] for body in server.bodies]
+        assert all(content[1]["image_url"]["url"].endswith("aGk=") for content in contents)
+        assert {str(content)[-200:] for content in contents} > {str(contents[0])[-200:]}
+        program = dspy.Predict("audio: dspy.Audio -> answer")
+        audio = dspy.Audio(data="aGk=", audio_format="wav")
+        with dspy.context(lm=lm), pytest.raises(Exception, match="a part of type audio"):
+            program(audio=audio)
 
 
 # Samplers ------------------------------------------------------------------------------------

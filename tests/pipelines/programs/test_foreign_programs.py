@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
+import numpy as np
 import pytest
 from cli_helpers import folkmoot, isolate
 from pydantic import BaseModel
@@ -149,6 +151,11 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
 # Answers
 
 
+class Read(BaseModel):
+    answer: str
+    confidence: float = 0.9
+
+
 class Letter(enum.Enum):
     A = "A"
 
@@ -165,8 +172,18 @@ class Letter(enum.Enum):
         (3, "number", "3", "3"),
         (None, "choice", "A", None),
         ("perhaps", "choice", "A", None),
-        (["A"], "choice", "A", None),
         (True, "number", "1", None),
+        (["A"], "choice", "A", "A"),
+        (("A",), "choice", "A", "A"),
+        (b"A", "choice", "A", "A"),
+        (np.str_("A"), "choice", "A", "A"),
+        (np.array(["A"]), "choice", "A", "A"),
+        (np.array(3.0), "number", "3", "3"),
+        (Read(answer="A"), "choice", "A", "A"),
+        (SimpleNamespace(answer="A"), "choice", "A", "A"),
+        (SimpleNamespace(content="A"), "choice", "A", "A"),
+        ({"choices": [{"message": {"content": "A"}}], "usage": {}}, "choice", "A", "A"),
+        (SimpleNamespace(choices=[{"message": {"content": "A"}}]), "choice", "A", "A"),
     ],
 )
 def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str | None) -> None:
@@ -175,6 +192,31 @@ def test_what_it_returns_is_read(returned: Any, kind: str, gold: str, read: str 
     row = next(iter(result.rows))
     assert (row["answer"], row["correct"], row["error"]) == (read, read is not None, None)
     assert result.summary.counts.unreadable == (read is None)
+
+
+async def awaited() -> str:
+    return "A"
+
+
+@pytest.mark.parametrize("kind", ["choice", "number", "span"])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: (letter for letter in "A"), "type generator:"),
+        (lambda: {"answer": awaited()}, "type coroutine, which was not awaited:"),
+        (lambda: object(), "type object:"),  # digits were read in its address
+        (lambda: ValueError("A"), "type ValueError:"),
+        (lambda: print, "type builtin_function_or_method:"),
+        (lambda: np.array([1, 2]), "type ndarray:"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_what_is_no_answer_is_named(make: Callable[[], Any], said: str, kind: str) -> None:
+    gold = {"number": "3"}.get(kind, "A")
+    asked = questions(1, kind=kind, answer=gold, choices=CHOICES if kind == "choice" else None)
+    (row,) = run(lambda question: make(), asked).rows
+    assert (row["answer"], row["correct"]) == (None, False)
+    assert f"returned a value of the {said} return the answer as a text" in row["error"]
 
 
 class City(BaseModel):
@@ -331,6 +373,14 @@ class Gathered(Twice):
         return (await asyncio.gather(*both))[0]
 
 
+class NotAwaited(Twice):
+    """Waits where it could await."""
+
+    async def aforward(self, question: str) -> Any:
+        self.one(question=question)
+        return self.other(question=f"{question} ")
+
+
 class Making(Twice):
     """Makes an LM that nobody could know of before."""
 
@@ -356,7 +406,7 @@ class Team(Twice):
         return dspy.Prediction(answer=self.team(question=question, choices=choices).answer)
 
 
-@pytest.mark.parametrize("kind", [Parallel, Pool, Gathered, Making, Team])
+@pytest.mark.parametrize("kind", [Parallel, Pool, Gathered, NotAwaited, Making, Team])
 @pytest.mark.parametrize("ours", [True, False])
 def test_the_bill_is_what_the_server_counts_however_it_is_asked(
     server: ScriptedServer, tmp_path: Path, kind: Any, ours: bool
@@ -377,6 +427,19 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
         assert usage["calls"] == 16
         assert usage["prompt_tokens"] == server.prompt_tokens
     assert lm.callbacks == []
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_call_that_failed_inside_parallel_is_no_unreadable_answer(
+    server: ScriptedServer, ours: bool
+) -> None:
+    usual = server.reply
+    refused = (400, {}, {"error": {"message": "content filter"}})
+    server.reply = lambda body: refused if "Where 1?" in str(body) else usual(body)
+    lm = fm.lm("openai/scripted", api_base=server.url) if ours else plain(server)
+    errors = [row["error"] for row in run(Parallel(), lm=lm, concurrency=1).rows]
+    assert [error is None for error in errors] == [True, False, True, True]
+    assert "content filter" in errors[1]
 
 
 class Waiting(dspy.BaseLM):  # type: ignore[misc]

@@ -2,7 +2,6 @@
 harm.
 """
 
-import gc
 import io
 import json
 import re
@@ -11,7 +10,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing, redirect_stderr, redirect_stdout, suppress
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from wire_server import Server
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reports.deliberation import deliberation_report
-from folkmoot.pipelines.base.cards import Drawn
 from folkmoot.pipelines.base.run_files import BOOKS
 from folkmoot.pipelines.evaluation import card as evaluation
 from folkmoot.pipelines.plots.protocols import Drawing, drawings
@@ -37,7 +35,7 @@ from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note
 from folkmoot.pipelines.tracking.entry import RunEntry
 from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri, uncollected
+from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.values import title
 
@@ -548,47 +546,6 @@ def test_the_store_is_the_one_that_mlflow_would_name(
         if uri != "old":  # MLflow itself is asked then
             patch.delitem(sys.modules, "mlflow")
         assert store_uri() == wanted
-
-
-@pytest.mark.parametrize("on", [True, False])
-@pytest.mark.parametrize("frozen", [True, False])
-def test_the_garbage_collector_rests_only_while_mlflow_is_imported(
-    on: bool, frozen: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When it goes on, what was imported is old, unless others freeze what is there, as these tests
-    do.
-    """
-    gc.unfreeze()
-    try:
-        (gc.enable if on else gc.disable)()
-        if frozen:
-            gc.freeze()
-        with suppress(ValueError), uncollected():
-            assert not gc.isenabled()
-            monkeypatch.setitem(sys.modules, "imported_just_now", gc)
-            made: list[list[int]] = [[] for _ in range(10_000)]
-            raise ValueError
-        assert gc.isenabled() is on
-        assert bool(gc.get_freeze_count()) is frozen
-        if sys.version_info < (3, 14):  # which has no such generations
-            assert any(item is made for item in gc.get_objects(2)) is (on and not frozen)
-    finally:
-        gc.enable()
-        gc.freeze()
-
-
-def test_a_picture_is_drawn_while_the_garbage_collector_rests(here: Path) -> None:
-    """It may be the first one, for which Matplotlib is imported."""
-
-    def draw(path: Path) -> None:
-        path.write_text("at rest" if not gc.isenabled() else "at work")
-
-    stored_run = StoredRun(
-        MlflowClient(), an_entry(files={"x.png": Drawn([], draw)}), RunState(), None, asks=False
-    )
-    for part in stored_run.lacks():
-        part.send()
-    assert (artifacts(here, stored_run.run_id) / "x.png").read_text() == "at rest"
 
 
 def test_runs_on_equal_questions_are_together(here: Path, scripted: ScriptedServer) -> None:

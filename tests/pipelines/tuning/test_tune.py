@@ -3,9 +3,11 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import dspy
 import pytest
+from optuna.distributions import IntDistribution
 from tuned import (
     critic_first,
     lm_at,
@@ -19,7 +21,10 @@ from tuned import (
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.runs.manifest import OtherRun
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tuning.card import KIND
+from folkmoot.signatures.roles import Reasoner
 
 ROUNDS = {
     "program": "deliberation",
@@ -203,7 +208,7 @@ def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Pat
     again = study_at(scripted.url, tmp_path / "out", trials=5)
     assert len(scripted.requests) == made
     assert again.report == first.report
-    with pytest.raises(fm.UserError, match="its seed differs"):
+    with pytest.raises(OtherRun, match="its seed differs"):
         study_at(scripted.url, tmp_path / "out", trials=5, seed=1)
     more = study_at(scripted.url, tmp_path / "out", trials=7)
     places = [e.place for e in more.trials if e.place is not None]
@@ -224,6 +229,103 @@ def test_a_budget_holds_over_search_and_validation(
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
     assert gone_on.report.stopped is None
     assert settings_of(gone_on) == settings_of(whole)
+
+
+class Pair(fm.Declared, name="pair"):
+    """A protocol of one's own that nothing registers."""
+
+    def seat(self, max_rounds: Annotated[int, IntDistribution(1, 2)] = 2) -> None:
+        self.agents = [fm.Seat(name, Reasoner) for name in ("first", "second")]
+
+    async def solve(self, task: fm.Task) -> dspy.Prediction:
+        turns = [
+            await agent.ask(task, round=round)
+            for round in range(1, self.max_rounds + 1)
+            for agent in self.agents
+        ]
+        return fm.prediction_of(
+            task, turns[-1].answer, "last", turns, rounds=self.max_rounds, consensus_round=None
+        )
+
+
+class Talk(fm.Deliberation):
+    """A variant of a protocol of ours."""
+
+
+@pytest.mark.parametrize(
+    ("space", "kind"),
+    [
+        (f"{__name__}:Pair", Pair),
+        ({"program": f"{__name__}:Pair", "max_rounds": [1, 2]}, Pair),
+        ({"program": Pair(), "max_rounds": [1, 2]}, Pair),
+        ({"program": Talk(["critic", "reasoner"]), "max_rounds": [1, 2]}, Talk),
+    ],
+)
+def test_a_class_that_nothing_registers_is_tuned_and_found_again(
+    space: Any, kind: type[fm.Program], scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = scripted_by(critic_first)
+    found = [tuned(scripted, space, tmp_path / "out", trials=2) for _ in range(2)]
+    assert [type(study.best) for study in found] == [kind, kind]
+    assert {entry.setting["max_rounds"] for entry in found[0].trials} <= {1, 2}
+    compiled = [
+        fm.compile(
+            found[0].best,
+            questions(0, 8),
+            optimizer="labeled_few_shot",
+            lm=lm_at(scripted.url),
+            out=tmp_path / "compiled",
+            tracking=False,
+        )
+        for _ in range(2)
+    ]
+    assert [type(program) for program in compiled] == [kind, kind]
+
+
+def test_an_object_of_such_a_class_has_nothing_to_vary_by_itself(scripted: Any) -> None:
+    with pytest.raises(fm.UserError, match="nothing of Pair varies"):
+        tuned(scripted, Pair())
+
+
+def test_a_winner_that_is_shown_to_be_worse_is_not_handed_over(
+    scripted: Any, tmp_path: Path
+) -> None:
+    """Reasoning is right on the training questions alone, and no reasoning on the others."""
+
+    def by_heart(role: str, round: int, number: int, before: list[str]) -> bool:
+        return (role == "reasoner") == (number < 20)
+
+    scripted.reply = scripted_by(by_heart)
+    space = {"program": "single", "strategy": ["simple", "cot"], "sampling": {"temperature": None}}
+    study = tuned(scripted, space, tmp_path / "out")
+    assert study.report.best.setting["strategy"] == "cot"
+    assert "the winner is worse than the default" in study.report.verdict
+    assert study.report.verdict.endswith("the default is handed over")
+    found = fm.load_program(tmp_path / "out/found")
+    handed_over = fm.load_program(tmp_path / "out")
+    named = [program.strategy for program in (found, handed_over, study.best)]
+    assert named == ["cot", "simple", "simple"]
+    assert KIND.card(tmp_path / "out").scores[0].value == study.default.accuracy == 1.0
+
+
+def test_a_study_in_which_all_failed_tries_again(scripted: Any, tmp_path: Path) -> None:
+    scripted.reply = lambda body: (400, {}, {"error": {"message": "a content filter"}})
+    failed = tuned(scripted, "single:cot", tmp_path / "out", trials=2)
+    assert (failed.report.trials["failed"], failed.empty) == (2, True)
+    scripted.reply = scripted_by(critic_first)
+    again = tuned(scripted, "single:cot", tmp_path / "out", trials=2)
+    assert (again.report.trials["complete"], again.empty, again.stopped) == (2, False, None)
+
+
+def test_other_validation_questions_are_asked_beside_the_first_ones(
+    scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = scripted_by(critic_first)
+    lm = lm_at(scripted.url)
+    asked = {"lm": lm, "trials": 2, "tracking": False, "out": tmp_path / "out"}
+    for first, last in ((20, 30), (30, 36)):
+        study = fm.tune("single:cot", questions(0, 20), questions(first, last), **asked)
+        assert study.report.validation.n == last - first
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,17 @@ def test_workers_find_the_same_best(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert len(fresh.requests) == study.report.paid["calls"]
 
 
+@pytest.mark.nightly
+def test_two_commands_at_one_folder_end_alike(planted: ScriptedServer, tmp_path: Path) -> None:
+    child = Forked(target=study_at, args=(planted.url, tmp_path / "out"))
+    child.start()
+    study = study_at(planted.url, tmp_path / "out")
+    child.join(120)
+    assert child.exitcode == 0
+    has_lost_nothing(study, lost=0, trials=8)
+    assert study.report.validation is not None
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [
@@ -144,6 +155,10 @@ def test_workers_find_the_same_best(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("mysql://me:s3cret-canary@127.0.0.1:1/db", "needs the package pymysql|cannot be used"),
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
         ("u:s3cret-canary@h/x", r"--storage '…@h/x' is not a URL"),
+        ("postgresql://me:s3cret-canary@s3cret-canary/x@h/db", "'postgresql://h/db' has an @"),
+        ("postgresql://me:x?s3cret-canary@h/db", "'postgresql://h/db' has an @"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
     ],
 )
 def test_unusable_storages_hide_passwords(tmp_path: Path, url: str, why: str) -> None:

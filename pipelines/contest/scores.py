@@ -1,0 +1,59 @@
+"""How the scores of a contest are written: its rules see shares between 0 and 1, its words the
+metric's own scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...modules.reading.grading import ACCURACY, Scale
+from ..base.wording import signed
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The words for scores of a metric: percent and points where answers are right or wrong
+    (`rate`), else the metric's own numbers.
+    """
+
+    metric: str
+    scale: Scale
+    rate: bool
+
+    @classmethod
+    def of(cls, metric: str, scale: Scale, *, whole: bool = True) -> Scores:
+        """`whole` says whether all scores so far are 0 or 1, which decides for a metric that does
+        not say what its scores are.
+        """
+        shares = (scale.low or 0.0, scale.width) == (0.0, 1.0)
+        return cls(metric, scale, shares and (whole if scale.rate is None else scale.rate))
+
+    @property
+    def title(self) -> str:
+        """The head of their column."""
+        return "right" if self.metric == ACCURACY else self.metric
+
+    def own(self, share: float) -> float:
+        """A score in the metric's own scale."""
+        return (self.scale.low or 0.0) + self.own_gap(share)
+
+    def own_gap(self, share: float) -> float:
+        """A difference in the metric's own scale."""
+        return share * self.scale.width
+
+    def value(self, share: float) -> str:
+        """`73%`, or `7.3`."""
+        return f"{share:.0%}" if self.rate else f"{self.own(share):.3g}"
+
+    def gap(self, share: float) -> str:
+        """A difference without its unit: `+9`, or `+0.9`."""
+        return signed(self.own_gap(share), self.rate, decimals=0)
+
+    def size(self, share: float) -> str:
+        """A difference that has no sign: `5`, or `0.5`."""
+        return f"{(100 if self.rate else 1) * self.own_gap(share):.3g}"
+
+    @property
+    def unit(self) -> str:
+        """The unit of differences."""
+        return "points" if self.rate else f"in {self.metric}"
