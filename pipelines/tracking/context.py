@@ -42,7 +42,7 @@ class Untracked:
     run_id: str | None = None
 
     def show(self, step: int, figures: Mapping[str, float]) -> None:
-        """Note the state of the run; only the latest state is sent."""
+        """Note the state of the run, by names that its result has, too; only the latest is sent."""
 
     def end(self, show: Callable[[], object] | None = None) -> None:
         """Show the result, and send it."""

@@ -251,8 +251,8 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         def watch(_: Any = None) -> None:
             table = entries(study, job.objectives)
             state = _progress(study, table, job, total)
-            scores = {"trials_done": float(state.done), "trials_pruned": float(state.pruned)}
-            tracking.show(state.done, scores | ({} if state.best is None else {"best": state.best}))
+            best = {} if state.best is None else {job.objectives[0]: state.best}
+            tracking.show(state.done, best)
             tell(state)
 
         try:
