@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -15,6 +15,11 @@ class UserError(ValueError):
     """An error that the user can fix: one sentence says what, where, and what to do. The command
     line prints it and exits with code 2.
     """
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number; in Python a truth value would be one, too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def checked_whole(name: str, value: object, least: int = 1) -> int:

@@ -252,6 +252,11 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     Raises concurrent.futures.CancelledError when an async form of the caller (`awaitable`) was
     cancelled.
     """
+    if _LOOP.runs_here():
+        raise RuntimeError(
+            "a call that is not awaited would wait for itself here: await it, as in "
+            "predictor.acall(…)"
+        )
     started, ended = threading.Event(), threading.Event()
     cancelling: _Cancelling | None = CANCELLING.get()
 

@@ -20,7 +20,7 @@ from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
-from ..base.errors import UserError, checked_whole
+from ..base.errors import UserError, checked_whole, is_number
 from ..base.saved_file import Described
 from ..base.space import Parameter, When, choice, whole_numbers
 from ..base.together import together
@@ -48,7 +48,7 @@ EVALUATOR_PARTS = {
 
 
 def _share(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if not is_number(value) or not 0 <= value <= 1:
         raise UserError(f"{name} is {value!r}: give a share from 0 to 1")
     return float(value)
 

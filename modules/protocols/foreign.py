@@ -632,7 +632,8 @@ def _text(value: Any) -> str | None:
     if isinstance(value, str) or value is None:
         return value
     # The text of an object that has none of its own is its address, in which digits are read.
-    own_text = type(value).__str__ is not object.__str__ or isinstance(value, Number)
+    written: object = type(value).__str__
+    own_text = written is not object.__str__ or isinstance(value, Number)
     if isinstance(value, Iterable | BaseException | BaseModel) or not own_text:
         return None
     return str(value)

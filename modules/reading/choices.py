@@ -246,17 +246,14 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
             continue
         if same_text(m.label, other.label, choices):
             continue
+        by_word = link["link"] != ","
         # "neither B nor C" denies both; after a comma alone, something else may be said of C.
-        if m.denied and link["link"] != ",":
+        if m.denied and by_word:
             other.denied, other.decided = True, False
         elif other.denied and not m.decided:
             m.denied = True
-        elif (
-            not other.denied
-            and not m.denied
-            and (link["link"] != "," or _LIST_END.match(text, other.end))
-        ):
-            # "B or C" is left open; "B, C" only where nothing more follows that decides.
+        # "B or C" is left open; "B, C" only where nothing more follows that decides.
+        elif not (m.denied or other.denied) and (by_word or _LIST_END.match(text, other.end)):
             left_open |= {m.start, other.start}
     return left_open
 

@@ -202,8 +202,10 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
             groups[match.span()] = group
     mentions = []
     for (start, end), named in groups.items():
-        if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):
-            continue  # "department store" is not "store"
+        # "department store" is not "store".
+        longer = [(s, e) for s, e in groups if s <= start and end <= e]
+        if longer != [(start, end)]:
+            continue
         meant = one_option(named, choices)
         if meant is None:
             written = tokens(text[start:end], case=True, articles=True)

@@ -22,6 +22,9 @@ FIELDS = ("id", "question", "choices", "answer", "context", "kind", "meta")
 INPUTS = ("question", "choices", "context", "kind")
 TASK_FILES = ("files", "tests")
 MAX_CHOICES = 26
+NAMELESS = "?"
+"""Stands for the id of a question that has none."""
+
 _READ_AS = {"boolean": "yes, no, true or false", "number": "a number"}
 _INPUT_KEYS = frozenset(INPUTS)
 
@@ -173,8 +176,13 @@ def answer_texts(answer: object) -> Any:
     return _text_of_scalar(answer)
 
 
+def named(id_: object) -> str:
+    """The words that name a question in an error."""
+    return "the question" if id_ == NAMELESS else f"question {id_!r}"
+
+
 def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:
-    """Makes a question of a row of a file; `where` (file and line) begins the sentence of an error.
+    """Makes a question of a row of a file; `where` (file and line), if any, begins an error.
 
     Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer
     or option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text":
@@ -200,14 +208,14 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
         fields["meta"] = _meta_of(fields["meta"], extras)
         return Question(fields)
     except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise UserError(f"{where}: {error}" if where else str(error)) from None
 
 
 def _checked(store: dict[str, Any]) -> dict[str, Any]:
     """The fields in their set order, checked; fields of other names are kept as they are."""
     id_ = require_text(store.get("id"), "a question needs an id")
-    name = f"question {id_!r}"
-    question = require_text(store.get("question"), f"{name} needs a question")
+    name = named(id_)
+    question = require_text(store.get("question"), f"{name} needs its text")
     choices = check_choices(store.get("choices"), name)
     answer, accepted = _accepted(store, name)
     if len(accepted) > 1 and choices is not None:
@@ -226,6 +234,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     if (kind == "choice") != (choices is not None):
         have = "no choices" if choices is None else "choices"
         raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
+    files = _task_files(store, name) if kind == "task" else {}
     if choices is not None and answer is not None:
         answer = _label_of(answer, choices, name)
     elif kind in _READ_AS:
@@ -244,11 +253,10 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
     }
-    if kind == "task":
-        checked |= _task_files(store, name)
-        if checked["context"] is None:  # for programs that answer with a text
-            shown = [f"{path}:\n{text}" for path, text in checked["files"].items()]
-            checked["context"] = shown or None
+    checked |= files
+    if files and checked["context"] is None:  # for programs that answer with a text
+        shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
+        checked["context"] = shown or None
     if len(accepted) > 1:
         checked["accepted"] = accepted
     for key, value in store.items():

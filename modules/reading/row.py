@@ -102,6 +102,7 @@ class ResultRow(Keyed):
         strict: whether a number is right and in the data's own form.
         usage: the cost of its calls; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
+        transcript: the turns; of a failed question those before it failed.
         error: why the question failed, or why the metric gave no score.
         truncated: whether any reply was cut off at a token limit.
         finish_reason: how replies ended, in the endpoint's words; `length` if one was cut off.

@@ -73,9 +73,9 @@ class Figures:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
         reported.
         """
-        failed = bool(row.error)
-        self.count(1, "errors" if failed else "questions")
-        return not failed
+        state = "errors" if row.error else "questions"
+        self.count(1, state)
+        return state == "questions"
 
     def decided(self, row: ResultRow, score: float, name: str = "accuracy") -> None:
         """Count how the row was decided, and add to the mean score of that way."""

@@ -106,6 +106,8 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
 def _revision(before: str | None, after: str | None, reading: Reading) -> str | None:
     """The step from one answer of an agent to its next, one of `CHANGES`, if there is any."""
     was, now = reading.right(before), reading.right(after)
-    if was == now and (was or before is None or after is None or reading.same(before, after)):
-        return None
-    return change(was, now)
+    # An abstention is no answer, from which or to which one could change.
+    differ = None not in (before, after) and not reading.same(before, after)
+    if was != now or (differ and not was):
+        return change(was, now)
+    return None

@@ -190,7 +190,7 @@ class ForensicTally:
 def _voted(answers: Iterable[str | None], reading: Reading) -> str:
     """The state of the answer that a majority gave."""
     # An answer that cannot be read has no key to be counted by, and abstains.
-    readable = [answer if reading.key(answer) else None for answer in answers]
+    readable = [answer for answer in answers if reading.key(answer)]
     return reading.state(majority(readable, key=reading.key).answer)
 
 

@@ -176,11 +176,10 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             typed = [name for name, field in fields.items() if field.annotation is not str]
             if typed:
                 document = json_repair.loads(completion)
-                if not isinstance(document, dict) or not all(
-                    isinstance(document.get(name), dict) for name in typed
-                ):
+                held = document if isinstance(document, dict) else {}
+                if not all(isinstance(held.get(name), dict) for name in typed):
                     raise
-                return {name: document.get(name) or "" for name in fields}
+                return {name: held.get(name) or "" for name in fields}
             if named := _named(completion, fields):
                 return empty | named
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])

@@ -154,7 +154,7 @@ class CommandOption(NamedTuple):
         ends = f"of at least {low:g}" if high is None else f"from {low:g} to {high:g}"
         return f"{words} {ends}"
 
-    def check(self, where: str, value: object) -> None:
+    def check(self, where: str, value: Any) -> None:
         """Raise UserError for a value that is of another type, or out of range."""
         takes, _ = _NUMBERS.get(self.kind, (str, ""))
         # Python counts true and false as whole numbers, too.

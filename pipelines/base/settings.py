@@ -92,7 +92,9 @@ def settings() -> Settings:
         return Settings.model_validate({name: value for name, value in given.items() if value})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        name = "FOLKMOOT_" + "_".join(str(part) for part in first["loc"]).upper()
+        field = str(first["loc"][0])  # those of text take any, so this one is a number
+        least = Settings.model_fields[field].metadata[0].ge
         raise UserError(
-            f"the environment variable {name} is {first['input']!r}: {first['msg']}"
+            f"the environment variable FOLKMOOT_{field.upper()} is {first['input']!r}: give a "
+            f"whole number of at least {least}"
         ) from None

@@ -9,7 +9,7 @@ from pathlib import Path
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.reading.question import MAX_CHOICES, from_row
+from ...modules.reading.question import MAX_CHOICES, NAMELESS, from_row
 from ..base.wording import counted
 from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names
@@ -37,7 +37,7 @@ def ask(request: AskRequest, view: Quietly) -> None:
     # A question from the command line is checked like a row of a file.
     question = piped_text() if request.question == DASH else request.question
     words = {"question": question, "choices": labelled(request.choice), "context": request.context}
-    asked = from_row({"id": "ask", **words}, "the question asked", request.kind)
+    asked = from_row({"id": NAMELESS, **words}, "", request.kind)
     check_contexts([asked])
     program, lm = lms.seat(program)
     with (

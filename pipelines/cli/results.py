@@ -38,6 +38,7 @@ WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "kind", "score", "calls")
 WIDTHS = (26, 12, 20, 6)  # of these, at most
 LONGEST_LINE = 2000  # columns when there is no terminal
+MOST_PROBLEM = 80  # characters of why a run stopped; folkmoot show has all
 
 
 def report(request: ReportRequest, view: Quietly) -> None:
@@ -143,7 +144,7 @@ def _show_cards(cards: list[Card]) -> None:
         if card.calls is not None:
             cells["calls"] = f"{card.calls:,}"
         if card.problem and wide:
-            cells["state"] += f": {card.problem}"
+            cells["state"] += f": {shortened(card.problem, MOST_PROBLEM)}"
         table.add_row(*(cells.get(name, "") for name in (*names, "state")))
     if cards:
         out.print(table)

@@ -87,9 +87,12 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Sentences, one per line, on standard output."""
+    """Sentences, one per line, on standard output. A terminal breaks them between words, but not a
+    command, which could not be pasted.
+    """
+    out = console()
     for line in lines:
-        console().print(line, soft_wrap=not console().is_terminal, markup=False)
+        out.print(line, soft_wrap=not out.is_terminal or " folkmoot " in line, markup=False)
 
 
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:

@@ -59,9 +59,9 @@ def compile(request: CompileRequest) -> Any:
     Returns a new program, or a module of the class that was given, with the result as its
     `compilation`. When the budget is spent, that is the best so far.
 
-    Raises UserError for an unknown optimizer or preset, unusable questions, training questions that
-    are held out, too, a budget, seed or concurrency of another type, a folder of another
-    compilation, and as `evaluate`. The best so far is in the folder, also at a KeyboardInterrupt.
+    Raises UserError for an unknown optimizer or preset, unusable questions, a budget, seed or
+    concurrency of another type, a folder of another compilation, and as `evaluate`. The best so far
+    is in the folder, also at a KeyboardInterrupt.
     """
     plan = plan_compilation(request)
     for warning in plan.warnings:

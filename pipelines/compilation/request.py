@@ -75,8 +75,8 @@ class CompileRequest(Columned, Checked, LMs, Spending):
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the result, which the same command continues. In Python by default a "
-            "temporary one."
+            "Folder of the result, which the same command continues (required). In Python by "
+            "default a temporary one."
         ),
     ] = None
     train_split: TrainSplit = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.base.sync import awaitable, run_sync
+from ...modules.base.sync import awaitable, ends_alone, run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
@@ -204,7 +204,8 @@ def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callabl
     def report(race: Race) -> None:
         tell(race)
         if request.on_question is not None:
-            request.on_question(race)
+            with ends_alone():  # it runs in the loop that all calls share
+                request.on_question(race)
 
     return report
 

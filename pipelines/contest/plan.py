@@ -83,7 +83,8 @@ class ContestPlan:
     """A contest that is checked; no LM has been called.
 
     `race` are the questions of the race in the order in which they are asked, `demos` those that
-    were set aside as examples, and `unseen` those that are kept for the confirmation.
+    were set aside as examples, and `unseen` those that are kept for the confirmation; `digest` is
+    the fingerprint of all in the order of their file, by which the tracking store knows them.
     """
 
     request: ContestRequest
@@ -93,6 +94,7 @@ class ContestPlan:
     race: list[Question]
     demos: list[Question]
     unseen: list[Question]
+    digest: str
     margin: float
     out: Path | None
     source: str
@@ -278,7 +280,8 @@ class ContestPlan:
             "programs": ", ".join(each.name for each in self.field),
         }
         manifest = manifest_of(
-            reference.program, self.race, reference.lm, RunSettings(), self.metric
+            *(reference.program, self.race, reference.lm, RunSettings(), self.metric),
+            data_fingerprint=self.digest,
         )
         return {**manifest, "settings": settings}
 
@@ -355,6 +358,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         race=race,
         demos=demos,
         unseen=unseen,
+        digest=data.fingerprint(questions),
         margin=margin,
         out=out,
         source=source,

@@ -94,6 +94,8 @@ class Race:
     @property
     def scores(self) -> Scores:
         """How its scores are written."""
+        if self.plan.metric.scale.rate is not None:
+            return self.plan.scores()
         shares = (own.score for lane in self.lanes.values() for own in lane.each)
         return self.plan.scores(whole=all(share in (0.0, 1.0) for share in shares))
 
@@ -432,9 +434,10 @@ class Race:
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""
         assert self.watch is not None
+        scores = self.scores
         for place in sorted(self.watch.racing - {self.reference}):
             gap = self.watch.against(place, self.reference)
-            difference, low, high = map(self.scores.own_gap, gap)
+            difference, low, high = map(scores.own_gap, gap)
             yield Step(
                 questions=self.seen,
                 name=self.order[place],

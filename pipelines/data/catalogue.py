@@ -12,7 +12,6 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import Kind
 from ...signatures.shipped import shipped_yaml
-from .aliases import squeezed
 
 SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 SAMPLES = Path(__file__).parent / "samples"
@@ -94,12 +93,15 @@ def specs() -> tuple[DatasetSpec, ...]:
 
 @cache
 def _by_key() -> Mapping[str, DatasetSpec]:
-    # `ARC_Challenge` finds arc-challenge.
+    from .aliases import squeezed  # `ARC_Challenge` finds arc-challenge
+
     return {squeezed(name): spec for spec in specs() for name in (spec.name, *spec.aliases)}
 
 
 def find(name: str) -> DatasetSpec | None:
     """The data set of that name, alias or hub id; None if there is none."""
+    from .aliases import squeezed
+
     return _by_key().get(squeezed(name)) if name else None
 
 

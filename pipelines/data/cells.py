@@ -120,9 +120,9 @@ def without_gaps(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in fields if value is not None}
 
 
-def separated(cell: str) -> list[str]:
-    """The texts in one text: after labels in their order (`A) … B) …`), else between line breaks,
-    bars or semicolons.
+def labelled_texts(cell: str) -> dict[str, str]:
+    """The texts after labels in their order (`A) … B) …`, `1. … 2. …`); empty where there are
+    none.
     """
     for labels, after in ((string.ascii_uppercase, ""), ("123456789", r"(?=\s)")):
         starts: list[re.Match[str]] = []
@@ -135,15 +135,25 @@ def separated(cell: str) -> list[str]:
         if len(starts) > 1 and not cell[: starts[0].start()].strip():
             ends = [*(match.start() for match in starts[1:]), len(cell)]
             texts = (cell[match.end() : end] for match, end in zip(starts, ends, strict=True))
-            return [text.strip(" \t\n,;|") for text in texts]
+            return {
+                label: text.strip(" \t\n,;|") for label, text in zip(labels, texts, strict=False)
+            }
+    return {}
+
+
+def separated(cell: str) -> list[str]:
+    """The texts in one text: after labels, else between line breaks, bars or semicolons."""
     between = next((mark for mark in "\n|;" if mark in cell), None)
-    return [text.strip() for text in cell.split(between)] if between else [cell.strip()]
+    parts = cell.split(between) if between else [cell]
+    return [*labelled_texts(cell).values()] or [text.strip() for text in parts]
 
 
-def _options_of_text(cell: str, answer: Any) -> list[str]:
+def _options_of_text(cell: str, answer: Any) -> list[str] | dict[str, str]:
     """The options in one text. Raises UserError where it is not plain where each one ends: a comma
     may be part of one, unless the answer is a text between commas.
     """
+    if own := labelled_texts(cell):
+        return own
     texts = separated(cell)
     for mark in ",/":
         parts = [part.strip() for part in cell.split(mark)]

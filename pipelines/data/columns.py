@@ -208,6 +208,8 @@ class Columns:
         """The plan that `columns` states. Raises UserError for all columns that are not there."""
         plan, missing = _Plan({}, {}), list[tuple[str, str]]()
         for field, column in self._columns.items():
+            if column not in names and f"{column}.{field}" in names:  # the object that holds it
+                column = f"{column}.{field}"
             stem, _, reading = column.rpartition(":")
             if field == "answer" and column not in names and reading in READINGS:
                 self._answers.reading, column = reading, stem

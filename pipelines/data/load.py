@@ -19,6 +19,7 @@ from ...modules.reading.answers import golds_of
 from ...modules.reading.column_kind import ColumnKind
 from ...modules.reading.question import (
     KINDS,
+    NAMELESS,
     Question,
     answer_texts,
     from_row,
@@ -32,7 +33,6 @@ from .places import rows_of_source
 from .sampling import sample
 from .tables import TableRow
 
-_NAMELESS = "?"  # stands for an id until there is one
 _LOG = logging.getLogger("folkmoot")
 MOST_FAULTS = 20
 _SOLUTIONS = ("answer_raw", "solution", "rationale", "lecture")
@@ -282,11 +282,10 @@ def _questions(
         is_nameless = fields.get("id") is None or fields["id"] == ""
         try:
             # The id is a hash of the question, which has to be read first.
-            named = fields | {"id": _NAMELESS} if is_nameless else fields
+            named = fields | {"id": NAMELESS} if is_nameless else fields
             question = from_row(named, where, kind)
         except UserError as error:
-            why = str(error).removeprefix(f"{where}: ")
-            reading.fault(where, why.replace(f"question {_NAMELESS!r}", "the question"))
+            reading.fault(where, str(error).removeprefix(f"{where}: "))
             continue
         if is_nameless:
             reading.made_ids += 1

@@ -12,18 +12,20 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import golds_of
-from ...modules.reading.question import TASK_FILES, Question, with_one_kind
+from ...modules.reading.question import TASK_FILES, Question, named, with_one_kind
 from ..base.wording import counted
 from . import catalogue
-from .aliases import ColumnNames, naming
 from .sampling import sample
+
+if TYPE_CHECKING:
+    from .aliases import ColumnNames
 
 _MOST_NAMED = 8
 _QUOTES = re.compile(r"['’`]")
@@ -167,21 +169,19 @@ def origin_of(questions: Any) -> str | None:
 
 
 def fingerprint(questions: Iterable[Question]) -> str:
-    """SHA-256 (hex) of every field of every question, in whatever order they come: a contest draws
-    one. The order of the options counts.
-    """
-    digests, encoder = list[bytes](), json.JSONEncoder(sort_keys=True, default=_plain)
+    """SHA-256 (hex) of every field of every question, in order; the order of the options counts."""
+    digest, encoder = hashlib.sha256(), json.JSONEncoder(sort_keys=True, default=_plain)
     for question in questions:
         row = dict(question.items(include_dspy=True))
         # As a list, since sorting the keys would lose their order.
         row["choices"] = row["choices"] and list(row["choices"].items())
         try:
-            digests.append(hashlib.sha256(encoder.encode(row).encode()).digest())
+            digest.update(encoder.encode(row).encode() + b"\n")
         except (TypeError, ValueError) as error:
             raise UserError(
                 f"question {question.id!r} cannot be written as JSON ({error}); correct its meta"
             ) from None
-    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+    return digest.hexdigest()
 
 
 def _plain(held: object) -> object:
@@ -194,7 +194,7 @@ def _plain(held: object) -> object:
 
 def called(question: Question) -> str:
     """The words that name a question in an error: its id, and its row where the id was made."""
-    name = f"question {question.id!r}"
+    name = named(question.id)
     if (row := question.meta.get("row")) is None:
         return name
     return f"{name} (row {row})"
@@ -209,6 +209,8 @@ def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
     unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
     if unlabelled:
+        from .aliases import naming
+
         first = f"question {unlabelled[0].id!r}"
         if where := getattr(unlabelled[0], "_where", None):
             first = f"at {where}, {first}"

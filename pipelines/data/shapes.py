@@ -23,6 +23,7 @@ _WRONG = re.compile(
     r"(?:(?:incorrect|wrong)(?:answers?|options?|choices?)?|false(?:answers?|options?)|distractors?)"
     r"\d*"
 )
+_COMMA = re.compile(r",(?!\d{3}\b)")
 _DRAWN = " in an order drawn for each question"
 _ASSERTED = re.compile(r"__expected\d*")
 _ASSERTION = re.compile(r"(not-)?([a-z][a-z-]*)\s*:\s*(.*)", re.S)
@@ -46,6 +47,7 @@ class Shapes:
     def __init__(self, columns: Mapping[str, str], kind: str | None) -> None:
         self._opened = {column.partition(".")[0] for column in columns.values() if "." in column}
         self._may_be_choice = kind in (None, "choice") and "choices" not in columns
+        self._named_answer = columns.get("answer")
         self.notes: Counter[str] = Counter()
 
     def plain(self, cells: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,8 +58,9 @@ class Shapes:
         for name, cell in cells.items():
             flat |= self._flattened(name, cell)
         flat = self._with_asserted(flat)
-        flat = _with_aliases(_with_listed(_with_boxed(flat)))
-        return self._with_marked(self._with_apart(flat))
+        if self._named_answer is None:
+            flat = self._with_marked(_with_aliases(_with_listed(_with_boxed(flat))))
+        return self._with_apart(flat)
 
     def _flattened(self, name: str, cell: Any) -> dict[str, Any]:
         holds_fields = name in self._opened or squeezed(name) in CONTAINERS
@@ -65,6 +68,8 @@ class Shapes:
             stem = cell.get("stem")
             if name == "question" and isinstance(stem, str):  # ARC's own files
                 return {"question": stem, "choices": cell.get("choices")}
+            if name == "question" and isinstance(cell.get("text"), str):  # NarrativeQA
+                return {"question": cell["text"]}
             if holds_fields and "messages" not in cell:
                 return {f"{name}.{key}": value for key, value in cell.items()}
             if holds_fields:
@@ -85,6 +90,8 @@ class Shapes:
 
     def _with_asserted(self, cells: dict[str, Any]) -> dict[str, Any]:
         """The cells with one text in place of promptfoo's assertions, all of which have to hold."""
+        for number, check in enumerate(_checks(cells.get("assert"))):  # in promptfoo's JSON
+            cells = {**cells, f"__expected{number}": f"{check['type']}: {check.get('value', '')}"}
         named = [name for name in cells if _ASSERTED.fullmatch(name)]
         found = [self._asserted(cells[name]) for name in named if cells[name] is not None]
         if not found:
@@ -95,13 +102,14 @@ class Shapes:
         held = all(str(text).casefold() in str(first).casefold() for _, text in found)
         if len(texts) > 1 or not held:
             raise UserError(
-                f"{' and '.join(named)} ask for different answers; keep one of them, or leave the "
-                "row out"
+                f"the assertions ask for different answers ({', '.join(map(str, texts))}); keep "
+                "one of them, or leave the row out"
             )
         if all(how == "contains" for how, _ in found):
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
-        rest = {name: cell for name, cell in cells.items() if name not in named}
-        return rest | {"__expected": first}
+        rest = {name: cell for name, cell in cells.items() if name not in (*named, "assert")}
+        called = next((name for name in named if name == self._named_answer), "__expected")
+        return rest | {called: first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
         """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
@@ -126,7 +134,9 @@ class Shapes:
         right = [name for name in cells if _RIGHT.fullmatch(squeezed(name))]
         if not wrong or not right or not self._may_be_choice or "choices" in cells:
             return cells
-        first = min(right, key=lambda name: squeezed(name) == "answer")
+        first = self._named_answer or min(right, key=lambda name: squeezed(name) == "answer")
+        if first not in right:
+            return cells
         gold = _texts(cells[first])[:1]
         how = _DRAWN
         texts: list[str] = []
@@ -135,13 +145,13 @@ class Shapes:
             # one cell for all wrong options, as in TruthfulQA.csv: "You die; You grow"
             if name.endswith("s") and isinstance(cells[name], str):
                 parts = separated(cells[name])
-            if name.endswith("s") and len(parts) == 1 and "," in parts[0]:
-                if gold and "," in gold[0]:
+            if name.endswith("s") and len(parts) == 1 and _COMMA.search(parts[0]):
+                if gold and _COMMA.search(gold[0]):
                     raise UserError(
                         f"{name} is one text ({parts[0][:40]!r}), whose options may hold commas as "
                         "the right one does; put | between them"
                     )
-                parts, how = parts[0].split(","), f", split at commas,{_DRAWN}"
+                parts, how = _COMMA.split(parts[0]), f", split at commas,{_DRAWN}"
             texts += _texts(parts)
         if not gold or not texts:
             return cells
@@ -149,7 +159,8 @@ class Shapes:
         rest = {name: cell for name, cell in cells.items() if name not in spare}
         names = "`–`".join(dict.fromkeys([wrong[0], wrong[-1]]))
         self.notes[f"`{first}` and `{names}` as choices{how}"] += 1
-        return rest | _drawn([*gold, *texts], gold[0], rest)
+        drawn = _drawn([*gold, *texts], gold[0], rest)
+        return rest | {"choices": drawn["choices"], self._named_answer or "answer": drawn["answer"]}
 
     def _with_marked(self, cells: dict[str, Any]) -> dict[str, Any]:
         """Options with a mark for the right one each: TruthfulQA's `mc1_targets`, BIG-bench's
@@ -157,7 +168,7 @@ class Shapes:
         """
         for name, held in cells.items() if self._may_be_choice else ():
             called = squeezed(name)
-            if called.endswith(("targets", "scores")):
+            if called in _MARKED:
                 marked = _marked_texts(held)
             else:
                 marked = _marked_objects(held) if called in _OF_OPTIONS else []
@@ -173,6 +184,7 @@ class Shapes:
         return cells
 
 
+_MARKED = ("mc1targets", "mc2targets", "multiplechoicetargets", "targetscores")
 _OF_OPTIONS = ("choices", "options", "answers")
 _MARKS = ("correct", "iscorrect", "isright", "isanswer")
 
@@ -230,6 +242,13 @@ def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
     if len(lists) != 1 or not places or columns_of("choices", cells):
         return cells
     return {"choices" if name == lists[0] else name: cell for name, cell in cells.items()}
+
+
+def _checks(cell: Any) -> list[Mapping[str, Any]]:
+    """The assertions in a list of them; empty for anything else."""
+    held = cell if isinstance(cell, list) else []
+    named = all(isinstance(check, Mapping) and "type" in check for check in held)
+    return held if named else []
 
 
 def _texts(cell: Any) -> list[str]:

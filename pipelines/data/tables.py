@@ -22,7 +22,7 @@ from typing import IO, Any, NamedTuple
 from ...modules.base.errors import UserError, from_extra
 from ...modules.base.files import opened, read_regular, texts_below
 from ..base.wording import counted
-from .aliases import columns_of
+from .aliases import CONTAINERS, columns_of, squeezed
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
 
 
@@ -465,7 +465,8 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     return whole
 
 
-_ASKED = ("question", "choices", "answer")
+_ANSWERED = ("choices", "answer")
+_ASKED = ("question", *_ANSWERED)
 CHAT_TURNS = (("role", "content"), ("from", "value"))
 """Who speaks in a turn of a chat and what, as OpenAI and as ShareGPT call it."""
 
@@ -525,7 +526,11 @@ def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
 
 
 def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
-    """The rows in a list, each with the texts that stand beside the list, but for its id."""
+    """The rows in a list; where they ask, each with the texts that stand beside the list, but for
+    its id.
+    """
+    if not _table_inside(whole):
+        return list(whole[inside])
     beside = {name: cell for name, cell in whole.items() if isinstance(cell, str | int | float)}
     for name in columns_of("id", beside):
         del beside[name]
@@ -538,12 +543,14 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
     """
     if not isinstance(whole, dict) or any(columns_of(field, whole) for field in _ASKED):
         return ""
+    if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
+        return ""
     lists = [name for name, held in whole.items() if _is_table(held)]
     if len(lists) != 1:
         return ""
     first = whole[lists[0]][0]
-    asks = alone or columns_of("question", first) or _table_inside(first)
-    return lists[0] if asks else ""
+    asks = columns_of("question", first) and any(columns_of(field, first) for field in _ANSWERED)
+    return lists[0] if alone or asks or _table_inside(first) else ""
 
 
 def _is_table(held: Any) -> bool:

@@ -112,7 +112,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     strays = meter and meter.strays
     prediction: dspy.Prediction | None = None
     doubtful = False
-    with refusals() as refused, asking(question=question.id):
+    with refusals() as refused:
         with counted as usage:
             try:
                 with ends_alone():
@@ -131,9 +131,9 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             except Exception as problem:
                 if isinstance(problem, UserError) and not program.foreign:
                     raise  # such as a missing index: every question would fail the same way
-                reason = without_keys(
-                    f"{type(problem).__name__}: {said_by(problem)}", lms_in(program)
-                )
+                # A UserError is a sentence for the user already.
+                kind = "" if isinstance(problem, UserError) else f"{type(problem).__name__}: "
+                reason = without_keys(f"{kind}{said_by(problem)}", lms_in(program))
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
         if refused and program.foreign:
             # even if the program caught the error, its answer is not the one it would have given

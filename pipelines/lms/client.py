@@ -26,6 +26,7 @@ from .endpoint import (
     Reply,
     decoded,
     hiding,
+    is_stream,
     not_connected,
     origin,
     packed_otherwise,
@@ -62,6 +63,7 @@ class HttpEndpoint:
         headers: of every request, in place of the key as a bearer token.
         serves: the paths below `base_url` that it is known to serve, and no others; None where that
             is not known.
+        variable: where the key is set.
 
     `answered` says whether a call was answered before. Raises UserError when `base_url` is not an
     http or https address.
@@ -77,6 +79,7 @@ class HttpEndpoint:
         proxied: bool = True,
         headers: Mapping[str, str] | None = None,
         serves: Collection[str] | None = None,
+        variable: str = "OPENAI_API_KEY",
     ) -> None:
         if api_key is not None and api_key != api_key.strip():
             _LOG.warning("the key for %s stands between blanks: they are left out", model)
@@ -97,7 +100,7 @@ class HttpEndpoint:
             self._headers |= headers
         elif api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        self._serves = serves
+        self._serves, self._variable = serves, variable
         self._most_bytes = settings().reply_mb << 20
         self._proxy = _proxy_to(base_url) if proxied else None
         secure = any(to.startswith("https:") for to in (base_url, self._proxy or ""))
@@ -116,7 +119,7 @@ class HttpEndpoint:
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
-        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered, status)
+        about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
         if status < 300:
             reply = read_completion(text, about) if chat else read_embeddings(text, about)
             self.answered = True
@@ -137,11 +140,11 @@ class HttpEndpoint:
         """
         body = {"model": self.model, **payload}
         status, headers, text = await self._post(body, path, sink, headers)
-        about = AskedEndpoint(self.name, self.model, "OPENAI_API_KEY", self.answered, status)
+        about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
         if not self.has_path(path) and lacks_path(status, text):
             raise NoSuchPathError(path)
         if status < 300:
-            streams = "event-stream" in headers.get("Content-Type", "")
+            streams = is_stream(text)
             reply = read(read_events(text, about) if streams else read_answer_body(text, about))
             self.answered = self.paths[path] = True
             return reply

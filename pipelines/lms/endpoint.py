@@ -189,6 +189,13 @@ def decoded(content: bytes) -> str:
     return content.decode(json.detect_encoding(content), "replace")
 
 
+def is_stream(text: str) -> bool:
+    """Whether an answer is a stream of events, by whatever type it goes."""
+    return text.lstrip("\ufeff \r\n").startswith(
+        ("data:", "event:", "error:", "id:", "retry:", ":")
+    )
+
+
 def events_in(text: str) -> Iterator[Mapping[str, Any]]:
     """The JSON objects of a stream of events. llama.cpp has a field of its own for errors."""
     # only at line feeds: a text may hold other ends of lines, which JSON does not escape
@@ -394,7 +401,7 @@ def _unreadable(
     """The failure of an answer that is not `what` was asked for, perhaps with its usage."""
     if is_page(text):
         return failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
-    if text.lstrip().startswith(("data:", "event:")):
+    if is_stream(text):
         what = f"{what} but a stream of events, which was not asked for"
     said = error_in(text) if text.strip() else "it is empty"
     return TransientError(

@@ -53,6 +53,7 @@ from .failures import (
     SILENT,
     BrokenStreamError,
     Habits,
+    RefusedRequest,
     TransientError,
     UnusableReplyError,
     asks_our_schema,
@@ -178,12 +179,13 @@ class Engine:
 
     async def complete(self, request: Request) -> Response:
         body, rollout = self.payload(request)
+        sample: int | str | None = rollout
         if rollout is None and "folkmoot" not in (request.config.extensions or {}):
             # DSPy leaves out which sample its predictors want, so an equal request wants another
             rollout = ROLLOUTS.get().number(None)
             drawn = body.get("temperature") != 0 and ASKER.get().sample(self.key(body, rollout))
-            rollout = f"{rollout or ''}#{drawn}" if drawn else rollout
-        reply = await on_shared_loop(self._reply, body, rollout)
+            sample = f"{rollout or ''}#{drawn}" if drawn else rollout
+        reply = await on_shared_loop(self._reply, body, sample)
         return Response(
             id=None,
             model=self.model,
@@ -221,7 +223,7 @@ class Engine:
         forbidden = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
         if forbidden or not (isinstance(fields.get("messages"), list) or "input" in fields):
             problem = f"{forbidden[0]!r} cannot be set here" if forbidden else "it has no messages"
-            raise CallError(f"{self.model} cannot be asked by this request: {problem}")
+            raise RefusedRequest(f"{self.model} cannot be asked by this request: {problem}", 400)
         if "messages" in fields:
             fields = {**self.settings, **fields}
         with metered() as usage:
@@ -254,9 +256,10 @@ class Engine:
         """
         fields = {name: value for name, value in body.items() if name != "model"}
         if refused_names := sorted(ADDRESSES & fields.keys()):
-            raise CallError(
+            raise RefusedRequest(
                 f"{self.model} cannot be asked by this request: {refused_names[0]!r} cannot be set "
-                "here"
+                "here",
+                400,
             )
         came = begun = False
 

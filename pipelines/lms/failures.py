@@ -91,7 +91,7 @@ class RefusedRequest(CallError):  # noqa: N818
         self.text = text
 
 
-class TooLongRequest(RefusedRequest, ContextLengthError):  # type: ignore[misc]  # noqa: N818
+class TooLongRequest(RefusedRequest, ContextLengthError):  # noqa: N818
     """The endpoint refused this request, since it is longer than the LM's context."""
 
 

@@ -120,6 +120,7 @@ class LiteLLMEndpoint:
             timeout=self.timeout,
             headers={"x-api-key": api_key or "", "anthropic-version": ANTHROPIC_VERSION},
             serves=("messages",),
+            variable="ANTHROPIC_API_KEY",
         )
 
     def check_settings(self, settings: Iterable[str]) -> None:
@@ -170,9 +171,14 @@ class LiteLLMEndpoint:
         except TimeoutError:
             raise self._unanswered() from None
         except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
-            raise guard.problem or self._failure(problem, guard) from None
-        text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
-        read = read_completion(self._hide(text), self._about)
+            if guard.problem is not None or not guard.answered:
+                raise guard.problem or self._failure(problem, guard) from None
+            # What LiteLLM cannot read may be a reply nevertheless, or else an error, or a web page.
+            text = guard.text
+        else:
+            text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
+        about = replace(self._about, status=guard.status or 200)
+        read = read_completion(self._hide(text), about)
         self.answered = True
         return read
 
@@ -184,20 +190,13 @@ class LiteLLMEndpoint:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
     def _failure(self, problem: object, guard: CallGuard) -> Exception:
-        """The meaning of a LiteLLM error; LiteLLM reports broken connections and unreadable answers
-        as 500.
+        """The meaning of a LiteLLM error without an answer; LiteLLM reports broken connections as
+        500.
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
         if guard.status >= 300:  # as the provider sent it, and not as LiteLLM words it
             return failure_of(guard.status, self._hide(guard.text), guard.headers, self._about)
-        if guard.answered:
-            try:  # it may be an error, or a web page
-                read_completion(self._hide(guard.text), replace(self._about, status=guard.status))
-            except (TransientError, CallError) as meant:
-                return meant
-            unread = f"{self.model} answered with something that is not a chat completion"
-            return TransientError(f"{unread} ({reason[:200]})", "unreadable")
         if guard.connected and isinstance(problem, errors.Timeout):
             return self._unanswered()
         if guard.cut_off or isinstance(problem, errors.APIConnectionError):

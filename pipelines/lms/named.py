@@ -83,6 +83,8 @@ def lm(
     setting.
     """
     name = name or default_lm()
+    if not isinstance(name, str):
+        raise UserError(f"an LM's name is no {type(name).__name__}: give one such as {DEFAULT_LM}")
     unknown = [key for key in sampling if key not in SETTINGS]
     if unknown:
         raise UserError(

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ from ..base.budget import BudgetSpent
 from ..lms.client import NoSuchPathError, Sink
 from ..lms.endpoint import UNREADABLE, Reply
 from ..lms.engine import Engine, NotRecordedError
-from ..lms.failures import RefusedRequest
+from ..lms.failures import Change, RefusedRequest
 from ..lms.named import engine_of, is_reasoning_model
 from ..lms.store import METERS, at_meter
 from ..tasks.relay import relay
@@ -73,6 +74,7 @@ HEADERS = ("anthropic-beta", "anthropic-version", "openai-beta")
 COUNTS = (*sorted(LIMITS), "max_output_tokens", "n", "best_of")
 """What a request may say of how much comes back."""
 
+OPTIONS = "stream_options"
 _NO_PART = re.compile("model$|stream")
 """The request fields that do not make it another request."""
 
@@ -306,10 +308,11 @@ class MeteredQuestion:
         native = PATHS[path]
         sent, hides = body, False
         if path == CHAT and body.get("stream"):
-            options = body.get("stream_options") or {}
+            options = body.get(OPTIONS) or {}
             hides = not options.get("include_usage")
             # A stream has no usage unless it is asked for, and a call without one has no price.
-            sent = {**body, "stream_options": {**options, "include_usage": True}}
+            if OPTIONS not in engine.habits.left_out:
+                sent = {**body, OPTIONS: {**options, "include_usage": True}}
 
         def read(answer: str | dict[str, Any]) -> Reply:
             if isinstance(answer, str):
@@ -321,7 +324,18 @@ class MeteredQuestion:
         given = client.request.headers
         headers = {name: given[name] for name in HEADERS if name in given}
         n = self._number(engine, path, body)
-        reply, usage, came = await engine.forward(path, sent, read, sink, n=n, headers=headers)
+        ask = partial(engine.forward, path, read=read, sink=sink, n=n, headers=headers)
+        try:
+            reply, usage, came = await ask(sent)
+        except (RefusedRequest, NotRecordedError) as problem:
+            # An older server refuses what its client has not asked for.
+            if sent is body or OPTIONS not in getattr(problem, "text", OPTIONS):
+                raise
+            reply, usage, came = await ask(body)
+            if isinstance(problem, RefusedRequest) and OPTIONS not in engine.habits.left_out:
+                said = f"does not accept {OPTIONS}: the price of a stream may not be known"
+                change = Change(said, "left_out", OPTIONS)
+                _LOG.warning("%s %s", engine.model, engine.habits.keep(change))
         self._note(path, body, reply.text, usage)
         whole = dict(reply.body or {})
         stream = whole.get("stream")
@@ -527,7 +541,7 @@ class _Server:
             if isinstance(problem, RefusedRequest):
                 return _as_written(problem)
             return _problem(status, sentence)
-        if not body.get("stream") or not (client.response or answered.events):
+        if not (client.response or answered.events):
             response: web.StreamResponse = web.json_response(answered.body)
         else:
             response = await client.begin()

@@ -29,7 +29,7 @@ from .request import PipelineRequest
 FOLDER = RunFolder(
     "pipeline",
     PIPELINE,
-    {"hash": "its file differs"},
+    {"hash": "its file differs", "questions": "its data differs"},
     dict.fromkeys(("results.jsonl", "run.json"), "something else than a pipeline"),
 )
 

@@ -32,11 +32,12 @@ from ..contest.card import KIND as CONTESTED
 from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
-from ..data.questions import load_part
+from ..data.questions import fingerprint, load_part
 from ..evaluation.check import check_train
 from ..lms.named import EVERY, default_lm
-from ..programs.build import NoParameter, Unused
+from ..programs.build import NoParameter
 from ..programs.resolve import YAML_SUFFIXES, program_of
+from ..programs.seats import Unused
 from ..runs.manifest import made_with
 from ..tracking.context import check_model_name
 from ..tuning.card import KIND as STUDY
@@ -231,11 +232,10 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
     if TUNE in document and not any(step.key == TUNE for step in steps):
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
     judged: Any = plans.get(CONTEST)
-    if judged is not None:
-        learnt = [step.kind.learns_from(plans[step.title]) for step in steps]
-        apart = [*judged.race, *judged.demos, *judged.unseen]
-        notes += check_train([*chain(*learnt)], apart)
-    about = _about(name, document, steps)
+    learnt = [*chain(*(step.kind.learns_from(plans[step.title]) for step in steps))]
+    apart = [] if judged is None else [*judged.race, *judged.demos, *judged.unseen]
+    notes += check_train(learnt, apart)
+    about = _about(name, document, steps, fingerprint([*learnt, *apart]))
     place = None if out is None else Path(out).expanduser()
     request = replace(request, budget=budget)
     return PipelinePlan(request, programs, steps, plans, register, about, place, notes)
@@ -350,7 +350,9 @@ def _data(document: Mapping[str, Any], home: Path, shared: Mapping[str, Any]) ->
     return data
 
 
-def _about(name: str, document: Mapping[str, Any], steps: list[PipelineStep]) -> dict[str, Any]:
+def _about(
+    name: str, document: Mapping[str, Any], steps: list[PipelineStep], questions: str
+) -> dict[str, Any]:
     """What `pipeline.json` says of it. With more money, or another name for the winner, it is the
     same pipeline.
     """
@@ -364,13 +366,14 @@ def _about(name: str, document: Mapping[str, Any], steps: list[PipelineStep]) ->
         "program_hash": digest,
         "prompt_hash": "",
         "lms": {},
-        "data_fingerprint": hashlib.sha256(data.encode()).hexdigest(),
+        "data_fingerprint": questions,
         "questions": 0,
         "settings": {"command": "pipeline", "label": name, "data": data},
         **made_with(),
     }
     return {
         "hash": digest,
+        "questions": questions,
         "manifest": manifest,
         STEPS: {each.folder: each.title for each in steps},
     }

@@ -33,14 +33,6 @@ class NoParameter(UserError):  # noqa: N818
         self.parameter = parameter
 
 
-class Unused(UserError):  # noqa: N818
-    """An option is for the agent or LM `name`, which a program does not have."""
-
-    def __init__(self, said: str, name: str) -> None:
-        super().__init__(said)
-        self.name = name
-
-
 def made(
     where: str, name: str, parameters: Mapping[str, object], protocol: Protocol | None = None
 ) -> Program:

@@ -143,7 +143,10 @@ def saved_program(
             f"{where} describes a program with another {other[0]} than it can have: save the "
             "program again"
         )
-    _seat(program, saved, where, lms or {}, make_lm)
+    if changed:  # with an agent, such as the judge where a majority decides now, its LM goes, too
+        saved.lms = {name: own for name, own in saved.lms.items() if program.has_seat(name)}
+        lms = {name: own for name, own in lms.items() if program.has_seat(name)}
+    _seat(program, saved, where, lms, make_lm)
     _warn_of_versions(saved, where)
     return program
 

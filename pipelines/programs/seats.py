@@ -24,7 +24,6 @@ from ..lms.named import EMBEDDED, SETTINGS, check_address, default_lm, lm, repla
 from ..lms.named import EVERY as EVERY
 from ..lms.prices import Prices
 from ..lms.store import read_lms
-from .build import Unused
 
 T = TypeVar("T")
 
@@ -34,6 +33,14 @@ _SETTINGS = (*SETTINGS, *EMBEDDED)
 _SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
+
+
+class Unused(UserError):  # noqa: N818
+    """An option is for the agent or LM `name`, which a program does not have."""
+
+    def __init__(self, said: str, name: str) -> None:
+        super().__init__(said)
+        self.name = name
 
 
 def program_given(program: object, inputs: Mapping[str, str] | None = None) -> Program:

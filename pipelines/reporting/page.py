@@ -16,7 +16,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, is_number
 from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
@@ -292,7 +292,7 @@ def _interval(score: Mapping[str, float]) -> str:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"

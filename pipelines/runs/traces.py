@@ -14,7 +14,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.context import WATCHED, bound
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, is_number
 from ...modules.base.files import whole_lines
 from ...modules.base.keyed import Keyed
 from ...modules.base.usage import UsageFields
@@ -82,7 +82,7 @@ def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
     """
     if rate is None:
         most = DEFAULT_TRACES
-    elif isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+    elif not is_number(rate) or not 0 <= rate <= 1:
         raise UserError(f"traces is {rate!r}: give the share of questions to trace, from 0 to 1")
     else:
         # 0.07 of 100 is 7.000000000000001 to Python, which must not become 8.

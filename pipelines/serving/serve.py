@@ -21,7 +21,7 @@ from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.protocols.program import Program
 from ...modules.protocols.router.router import PERSON
 from ...modules.protocols.short_names import short_name
-from ...modules.reading.question import INPUTS, Question, from_row
+from ...modules.reading.question import INPUTS, NAMELESS, Question, from_row
 from ..base.budget import Budget, BudgetSpent
 from ..data.questions import check_contexts
 from ..evaluation.answering import lm_names, lms_in, seat_engines
@@ -156,7 +156,7 @@ def question_in(body: object) -> Question:
     for name in body.keys() - INPUTS:
         if meant := did_you_mean(name, INPUTS):
             raise UserError(f"a question has no {name!r}{meant}")
-    question = from_row({**body, "id": str(body.get("id") or "asked")}, "the question")
+    question = from_row({**body, "id": str(body.get("id") or NAMELESS)}, "")
     check_contexts([question])
     return question
 

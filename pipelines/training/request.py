@@ -88,8 +88,8 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the network, which the same command continues. In Python by default a "
-            "temporary one."
+            "Folder of the network, which the same command continues (required). In Python by "
+            "default a temporary one."
         ),
     ] = None
     seed: Annotated[

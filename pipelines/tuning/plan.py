@@ -18,10 +18,10 @@ from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given
 from ..lms.named import lm_given
-from ..programs.build import Unused
 from ..programs.seats import (
     EVERY,
     Seating,
+    Unused,
     parse_prices,
     parse_sets,
 )

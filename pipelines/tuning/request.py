@@ -154,8 +154,8 @@ class TuneRequest(Columned, Checked, LMs, Spending):
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the study, which the same command continues. In Python by default a "
-            "temporary one."
+            "Folder of the study, which the same command continues (required). In Python by "
+            "default a temporary one."
         ),
     ] = None
     register: Annotated[

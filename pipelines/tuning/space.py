@@ -29,8 +29,9 @@ from ...optimizers.structure.points import (
     parameter_name,
 )
 from ..lms.named import lm
-from ..programs.build import MakeLM, Unused, made, takes_list
+from ..programs.build import MakeLM, made, takes_list
 from ..programs.resolve import program_of
+from ..programs.seats import Unused
 from .ready_program import ReadyProgram
 
 PROGRAM = "program"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ...agents.adapter import settings_of
 from ...agents.transcript import Task
-from ...base.errors import UserError, checked_whole, first_fault
+from ...base.errors import UserError, checked_whole, first_fault, is_number
 from ...base.sync import run_sync
 from ...base.together import together
 from ...base.usage import Usage
@@ -295,7 +295,7 @@ def _check(
     recorded: Mapping[str, object],
 ) -> None:
     for name, value in (("max_error", max_error), ("confidence", confidence)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        if not is_number(value) or not 0 < value < 1:
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
     for question in questions:
         if question.answer is None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Unpack
 import dspy
 
 from ...agents.transcript import Task
-from ...base.errors import UserError
+from ...base.errors import UserError, is_number
 from ...reading.answers import same_answer
 from ...reading.handover import DriftWatch
 from ...reading.question import Question
@@ -63,8 +63,7 @@ def _checked_rule(parameter: str, rule: Any) -> Rule:
             )
     numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
     for name, value in numbers.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not math.isfinite(value):
+        if not is_number(value) or not math.isfinite(value):
             raise UserError(f"the router's rule has {name} = {value!r}: give a number")
     return {
         "weights": {str(name): float(weight) for name, weight in weights.items()},

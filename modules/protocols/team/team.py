@@ -321,7 +321,8 @@ class SupervisedTeam(
 
 def _check_environment(environment: object, cast: Mapping[str, Role]) -> None:
     """Raise UserError for what is no environment, and for none where a worker needs it."""
-    if environment is None and any(HERE in role.tools or not role.tools for role in cast.values()):
+    needed = any(HERE in role.tools or not role.tools for role in cast.values())
+    if needed and environment is None:
         raise UserError(
             "a team looks things up: give it an environment to do that in, such as --set "
             "environment=corpus:PATH, in Python environment=fm.CorpusEnvironment(PATH)"

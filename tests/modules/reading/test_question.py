@@ -20,7 +20,7 @@ def make(**fields: Any) -> Question:
     [
         ({"id": ""}, "id"),
         ({"id": 7}, "int"),
-        ({"question": ""}, "'q1' needs a question"),
+        ({"question": ""}, "'q1' needs its text"),
         ({"question": None}, "missing"),
         ({"question": "half \ud800"}, "Unicode"),
         ({"choices": {"A": "one"}}, "1 choices"),

@@ -93,6 +93,9 @@ def test_evaluate_writes_its_files(scripted: ScriptedServer, ten: Path, tmp_path
     assert plan == f"{SPEC} on 10 questions (choice) from {ten}, openai/scripted"
     assert figures.startswith("likely 37 calls, ")
     assert "; at most 140; 10 questions show differences from about " in figures
+    (tmp_path / "out" / "results.jsonl").write_text("")  # as of a run that was stopped at once
+    other = evaluate(scripted, ten, "--out", tmp_path / "other")
+    assert "next: folkmoot try " in other.stdout
 
 
 def test_a_run_from_the_cache_still_tells_the_price(

@@ -55,7 +55,7 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--demos", "2"], "--demos needs --train"),
     ([*ONE, "--train", "sample-choice"], "nothing learns"),
     ([*ONE, "--train", "sample-choice", "--demos", "99"], "only 40"),
-    (["ask", "single:cot", "  "], "blank"),
+    (["ask", "single:cot", "  "], "folkmoot: the question needs its text; it is blank"),
     (["ask", "single:cot", "What?", "--choice", "one"], "--choice is given 1 time: give it 2"),
     (["ask", "single:cot", "What?", "--choice", "A=x", "--choice", "A=y"], "a label twice"),
     (["ask", "single:cot", "What?", "--context", "long " * 10_000], "context of 50,000 characters"),

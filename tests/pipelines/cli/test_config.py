@@ -110,6 +110,11 @@ def test_what_a_file_may_not_say_is_one_line(text: str, told: str) -> None:
     refused(told)
 
 
+def test_what_a_variable_may_not_say_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "many")
+    refused("FOLKMOOT_CALLS_MB is 'many': give a whole number of at least 0")
+
+
 def refused(told: str) -> None:
     done = folkmoot("ask", "single:simple", "What?", "--choice", "a", "--choice", "b")
     assert done.exit_code == 2, done.output

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from folkmoot.pipelines.base.screen import Screen
+from folkmoot.pipelines.cli import show
 from folkmoot.pipelines.cli.show import show_result
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -41,6 +42,17 @@ def test_a_screen_shows_every_text_without_control_characters(terminal: bool) ->
     shown = re.sub(r"\x1b\[[0-9;]*m", "", sink.getvalue())  # rich's own styles
     assert not UNSEEN.search(shown)
     assert shown.count("a]0;ownedb[2J31mtxtc") == 7 + terminal
+
+
+def test_a_terminal_breaks_sentences_but_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = io.StringIO()
+    screen = Screen(sink, force_terminal=True, width=20)
+    monkeypatch.setattr(show, "console", lambda: screen)
+    show.show_lines(["next: folkmoot compare runs/one runs/two", "a sentence of many words"])
+    assert sink.getvalue().splitlines()[:2] == [
+        "next: folkmoot compare runs/one runs/two",
+        "a sentence of many ",
+    ]
 
 
 def test_doctor_shows_what_a_server_said_in_one_harmless_line(scripted: ScriptedServer) -> None:

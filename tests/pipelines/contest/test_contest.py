@@ -404,6 +404,23 @@ def test_unseen_questions_overrule_the_race(
     assert f"{share}%" not in contest.sentences[0]
 
 
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
+def test_what_on_question_raises_ends_this_contest_alone(
+    tmp_path: Path, ending: type[BaseException]
+) -> None:
+    """The loop was gone that all later calls of the process need."""
+
+    def ends(race: Any) -> None:
+        if len(race.lanes["crew"].answers) >= 7:
+            raise ending
+
+    given: dict[str, Any] = {"field": {"crew": team("crew", 95)}, "out": tmp_path}
+    wanted = (Exception, KeyboardInterrupt)
+    with pytest.raises(wanted):
+        hold(on_question=ends, **given)
+    assert hold(**given).outcome == "better"
+
+
 def test_nothing_is_decided_before_twenty_questions() -> None:
     seen: list[int] = []
     options = {"on_question": lambda race: seen.append(race.seen)}

@@ -192,6 +192,8 @@ READ = (
          {"key": "B", "value": "y"}], "answer_idx": "B"}], "choice", "y", ["x", "y"]),
     Read("mathqa", [{"question": Q, "options": "a ) 1 . 5 , b ) x , y", "correct": "b"}], "choice",
          "x , y", ["1 . 5", "x , y"]),
+    Read("options with numbers", [{"question": Q, "options": "1. x\n2. y", "answer": n}
+         for n in (2, 1)], "choice", "y", ["x", "y"]),
     Read("numbers between semicolons", [{"question": Q, "options": "1.5; 2.5", "answer": "2.5"}],
          "choice", "2.5", ["1.5", "2.5"]),
     Read("options between commas", [{"question": Q, "options": "x, y", "answer": "y"}], "choice",
@@ -253,6 +255,24 @@ READ = (
          "choice", "x", ["x", "y", "z"]),
     Read("promptfoo several", [{"question": Q, "__expected1": "equals: Paris",
          "__expected2": "contains: Par"}], "span", "Paris"),
+    Read("promptfoo tests", [{"vars": {"question": Q}, "assert": [{"type": "equals",
+         "value": "Paris"}]}], "span", "Paris", question=Q),
+    Read("texts in objects", [{"question": {"text": Q, "tokens": ["What"]},
+         "answers": [{"text": "Ada"}]}], "span", "Ada", question=Q),
+    Read("scores that are no options", [{"input": Q, "expected": "Rome",
+         "scores": {"Factuality": 1, "Style": 0}}], "span", "Rome"),
+    Read("thousands are no list", [{"question": Q, "correct_answer": "500",
+         "distractors": "1,000"}], "choice", "500", ["500", "1,000"]),
+    Read("objects beside a question of another name", [{"frage": Q, "gold": "Rome",
+         "belege": [{"text": "x"}, {"text": "y"}]}], "span", "Rome", question=Q,
+         columns={"question": "frage"}),
+    *(Read(f"named {name}", [{"question": Q, **fields}], kind, answer, columns={"answer": name})
+      for name, fields, kind, answer in (
+          ("answers", {"answers": ["Rome", "Roma"], "label": 1}, "span", "Rome"),
+          ("correct_answer", {"correct_answer": "r", "distractors": "x; y"}, "choice", "r"),
+          ("gold", {"gold": "x", "correct_answer": "r", "distractor": "y"}, "span", "x"),
+          ("__expected1", {"__expected1": "equals: Rome"}, "span", "Rome"),
+      )),
     Read("promptfoo equals", [{"question": Q, "__expected": "equals: Paris"}], "span", "Paris"),
     Read(
         "promptfoo icontains",
@@ -446,6 +466,8 @@ REFUSED = (
     ("several marked", [{"question": Q, "target_scores": {"x": 1, "y": 1}}], "marks 2 options"),
     ("assertions", [{"question": Q, "__expected1": "contains: x", "__expected2": "contains: y"}],
      "ask for different answers"),
+    ("rubric in promptfoo's JSON", [{"vars": {"question": Q}, "assert": [{"type": "llm-rubric",
+      "value": "is polite"}]}], "equals:"),
     ("chat of several replies", [{"messages": [{"role": who, "content": "x"}
       for who in ("user", "assistant") * 2]}], "earlier replies"),
     ("chat", [{"input": [{"role": "assistant", "content": "x"}], "ideal": "x"}], "chat"),

@@ -347,6 +347,49 @@ def test_odd_answers_pass_or_are_named_and_billed(
     assert (got, (bill.calls, bill.cost_usd)) == ([status], pytest.approx(paid))
 
 
+def test_a_stream_is_asked_for_without_options_that_a_server_refuses(tmp_path: Path) -> None:
+    asked: list[bool] = []
+
+    def answer(handler: Any) -> Any:
+        asked.append("stream_options" in json.loads(handler.body))
+        said = {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs"}]}
+        return (422, JSON, json.dumps(said).encode()) if asked[-1] else (200, SSE, _event(PART))
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            for text in "ab":
+                body = {"messages": [{"role": "user", "content": text}], "stream": True}
+                reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=body)
+                assert '"content": "A"' in reply.text
+        return "A"
+
+    given: dict[str, Any] = {"tracking": False, "progress": False}
+    with Server(answer) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        (row,) = fm.evaluate(crew, QUESTION, lm=lm, out=tmp_path, **given).rows
+    assert asked == [True, False, False]
+    assert (row["error"], row["usage"]["calls"]) == (None, 2)
+    assert fm.evaluate(crew, QUESTION, lm=f"replay/{tmp_path}", **given).rows[0]["error"] is None
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "Text/Event-Stream; charset=utf-8"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_stream_is_one_by_what_it_holds(kind: str, stream: bool) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        asked = {"model": "x", "messages": [], "stream": stream}
+        async with httpx.AsyncClient() as ai:
+            reply = await ai.post(f"{endpoint.base_url}/chat/completions", json=asked)
+        assert (reply.headers["Content-Type"], reply.text.count('"A"')) == ("text/event-stream", 1)
+        return "A"
+
+    body = _event(PART) + _event(WHOLE)
+    with Server(lambda _: (200, {"Content-Type": kind}, body)) as server:
+        lm = fm.lm("openai/m", api_base=server.url)
+        (row,) = fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False).rows
+        assert len(server.bodies) == 1
+    assert (row["error"], row["usage"]["cost_usd"]) == (None, 0.5)
+
+
 @pytest.mark.parametrize(("ended", "kept"), [(None, False), ("stop", True)])
 def test_a_stream_without_an_end_is_kept_by_no_cache(
     ended: str | None, kept: bool, tmp_path: Path
@@ -689,6 +732,22 @@ def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyP
     (row,) = result.rows
     assert (row["error"], row["usage"]["prompt_tokens"]) == (None, 10)
     assert "the-key" not in str(row)
+
+
+def test_a_wrong_key_is_called_by_the_variable_that_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "the-key")
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with httpx.AsyncClient() as ai:
+            await ai.post(f"{endpoint.base_url}/messages", json=MESSAGES, timeout=60)
+        return "A"
+
+    with Server(lambda _: (401, JSON, b"{}")) as server:
+        lm = fm.lm("anthropic/claude-sonnet-4-5", api_base=server.url)
+        with pytest.raises(fm.UserError, match="set ANTHROPIC_API_KEY to a valid key"):
+            fm.evaluate(crew, QUESTION, lm=lm, tracking=False, progress=False)
 
 
 def test_a_reply_that_only_calls_tools_is_kept(tmp_path: Path) -> None:

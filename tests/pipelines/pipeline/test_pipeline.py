@@ -77,6 +77,9 @@ def test_each_step_starts_from_what_the_one_before_made(
     )
     with pytest.raises(fm.UserError, match="holds another pipeline"):
         run({**document, "seed": 1}, out=out)
+    write(tmp_path / "train.jsonl", *rows(0, 23))
+    with pytest.raises(fm.UserError, match="its data differs"):
+        run(document, out=out)
     for folder in steps_in(out)[:3]:  # no question of the test is learned from
         for file in folder.rglob("results.jsonl"):
             ids = {json.loads(line)["id"] for line in file.read_text().splitlines()}

@@ -217,6 +217,7 @@ def test_what_is_no_answer_is_named(make: Callable[[], Any], said: str, kind: st
     (row,) = run(lambda question: make(), asked).rows
     assert (row["answer"], row["correct"]) == (None, False)
     assert f"returned a value of the {said} return the answer as a text" in row["error"]
+    assert "UserError" not in row["error"]
 
 
 class City(BaseModel):
@@ -440,6 +441,19 @@ def test_a_call_that_failed_inside_parallel_is_no_unreadable_answer(
     errors = [row["error"] for row in run(Parallel(), lm=lm, concurrency=1).rows]
     assert [error is None for error in errors] == [True, False, True, True]
     assert "content filter" in errors[1]
+
+
+class Hasty(fm.Declared):
+    def seat(self) -> None:
+        self.predict = dspy.Predict("question -> answer")
+
+    async def solve(self, task: fm.Task) -> dspy.Prediction:
+        return self.predict(question=task.question)
+
+
+def test_a_protocol_that_does_not_await_a_call_is_told_to(server: ScriptedServer) -> None:
+    [row] = run(Hasty(), questions(1), lm=fm.lm("openai/x", api_base=server.url)).rows
+    assert "await it, as in predictor.acall" in row["error"]
 
 
 class Waiting(dspy.BaseLM):  # type: ignore[misc]

@@ -287,6 +287,16 @@ def test_an_object_of_such_a_class_has_nothing_to_vary_by_itself(scripted: Any) 
         tuned(scripted, Pair())
 
 
+def test_a_judge_with_an_lm_of_its_own_is_left_out_of_what_is_replayed(scripted: Any) -> None:
+    scripted.reply = scripted_by(second_thoughts)
+    roles, lms = ["critic", "reasoner"], {"judge": lm_at(scripted.url)}
+    judged = fm.Deliberation(roles, max_rounds=2, lms=lms)
+    space = {"program": judged, "max_rounds": [1, 2], "tie_break": ["judge", "majority"]}
+    study = tuned(scripted, space)
+    assert study.report.trials["failed"] == 0
+    assert {entry.setting["tie_break"] for entry in study.trials} == {"judge", "majority"}
+
+
 def test_a_winner_that_is_shown_to_be_worse_is_not_handed_over(
     scripted: Any, tmp_path: Path
 ) -> None:
