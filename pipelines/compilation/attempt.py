@@ -401,7 +401,7 @@ class Attempt:
         self._lines.add(candidate_row(selected, complete))
         rows = self._lines.rows.values()
         best = max(row["score"] for row in rows)
-        self.under_way.tracking.show(len(rows), {"candidates": float(len(rows)), "best": best})
+        self.under_way.tracking.show(len(rows), {self.plan.metric.name: best})
         self._show()
 
     def _show(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...modules.protocols.foreign import STATE, Foreign
@@ -17,7 +18,7 @@ from ..base.journal import write_json
 from ..base.request import entry
 from ..programs.saved import saved_program
 from ..runs.manifest import RunFolder
-from ..tracking.run import disk_errors, running
+from ..tracking.run import disk_errors, is_sent, running, send_rest
 from .attempt import Attempt, compiling_line
 from .card import COMPILE, PROGRAM
 from .outcome import Compilation, compilation_in
@@ -97,12 +98,14 @@ def compile_as_planned(
 
     `show` gets a result that ended well before it is sent to the tracking store.
     """
+    request, about, began = plan.request, plan.about(), time.monotonic()
     stored = _finished(plan)
     if stored is not None:
-        if show is not None:
-            show(stored.compilation)
+        done = stored.compilation
+        if request.tracking and not is_sent(done.folder, done.mlflow_run_id):
+            shown = None if show is None else partial(show, done)
+            done.mlflow_run_id = send_rest(done.folder, COMPILE, shown)
         return stored
-    request, about, began = plan.request, plan.about(), time.monotonic()
     asks: Any = {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
     with (
         running(COMPILATION, about, plan.out, **asks) as run,

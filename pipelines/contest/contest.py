@@ -30,7 +30,7 @@ from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
 from ..tasks.picked import Picked
 from ..tracking.context import from_caller
-from ..tracking.run import Run, disk_errors, running
+from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
 from .entrants import Entrant
@@ -154,8 +154,11 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     request, about = plan.request, plan.about()
     stored = finished_contest(plan)
     if stored is not None:
-        if show is not None:
-            show(stored)
+        shown = None if show is None else partial(show, stored)
+        if request.tracking and not is_sent(stored.folder, stored.run_id):
+            stored.run_id = send_rest(stored.folder, CONTEST, shown)
+        elif request.register and shown is not None:
+            shown()
         _register_later(stored, request.register)
         return stored
     with (

@@ -25,7 +25,7 @@ from ..runs.lines import evaluation_line
 from ..runs.manifest import MANIFEST, RUN
 from ..runs.summary import SUMMARY
 from ..tracking.context import caller_place, from_caller
-from ..tracking.run import running
+from ..tracking.run import is_sent, running
 from .answering import (
     CONCURRENCY,
 )
@@ -104,8 +104,6 @@ def _evaluated(
 ) -> Evaluation:
     request, began = plan.request, time.monotonic()
     if (stored := _finished(plan)) is not None:
-        if show is not None and not stored.stopped:
-            show(stored)
         return stored
     manifest = plan.manifest().but(**caller_place(request.parent))
     with running(
@@ -154,7 +152,7 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     written = {} if folder is None else RUN.earlier(folder, plan.manifest())
     if folder is None or not written or request.register or request.record:
         return None
-    if request.tracking and not written.get("mlflow_run_id"):
+    if request.tracking and not is_sent(folder, written.get("mlflow_run_id")):
         return None
     summary = read_object(folder / SUMMARY) or {}
     if not summary or not only_shows(summary, request.budget):

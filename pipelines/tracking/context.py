@@ -29,6 +29,8 @@ class CallerPlace(TypedDict):
     mlflow_experiment: str | None
 
 
+CURSOR = "pushed.json"
+"""The name of the cursor file in a run's books."""
 ABOVE = ".."
 """The value of `parent` for a part of a run: the run in a folder above pushes it."""
 NOWHERE = CallerPlace(mlflow_parent_id=None, mlflow_experiment_id=None, mlflow_experiment=None)
@@ -40,7 +42,7 @@ class Untracked:
     run_id: str | None = None
 
     def show(self, step: int, figures: Mapping[str, float]) -> None:
-        """Note the state of the run; only the latest state is sent."""
+        """Note the state of the run, by names that its result has, too; only the latest is sent."""
 
     def end(self, show: Callable[[], object] | None = None) -> None:
         """Show the result, and send it."""

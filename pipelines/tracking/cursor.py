@@ -20,11 +20,9 @@ from ...modules.base.files import open_regular
 from ..base.journal import read_object, write_json
 from ..base.run_files import books_of
 from ..base.settings import settings
-from .context import NOWHERE, CallerPlace
+from .context import CURSOR, NOWHERE, CallerPlace
 from .entry import Json
 from .store import current_store
-
-CURSOR = "pushed.json"
 
 
 class RunState(BaseModel):

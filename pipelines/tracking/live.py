@@ -170,7 +170,9 @@ class Tracking(Untracked):
         whole = not self.missing
         if not whole and self._keep is not None:
             with suppress(OSError):
-                self.folder = keep_copy(self.folder)
+                copy = keep_copy(self.folder)
+                note_pushed(self.folder, store, whole=True)  # the copy waits in its place
+                self.folder = copy
         note_pushed(self.folder, store, whole=whole)
         # A store that has just refused something would most likely refuse the others, too.
         for other in waiting(store) if whole else ():

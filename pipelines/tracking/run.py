@@ -13,12 +13,13 @@ from typing import Any, Generic, TypeVar
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ..base.budget import Account, Budget
+from ..base.journal import read_object
 from ..base.run_files import LMFields, books_of
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.garbage import seldom_collected
 from ..runs.manifest import RunFolder
-from .context import Untracked
+from .context import CURSOR, Untracked
 
 About = TypeVar("About", bound=Mapping[str, object])
 """The description of a folder's run: a manifest, or another command's document."""
@@ -103,6 +104,27 @@ def running(
                 stopped = isinstance(problem, KeyboardInterrupt | UserError)
                 run.tracking.stop("KILLED" if stopped else "FAILED")
             raise
+
+
+def is_sent(folder: Path, run_id: object) -> bool:
+    """Whether the store has a finished run completely, by its cursor; `run_id` is the id in its
+    document, which decides where there is no cursor.
+    """
+    cursor = read_object(books_of(folder) / CURSOR)
+    if cursor is None:
+        return run_id is not None
+    from .store import current_store
+
+    return cursor.get("clean") is True and cursor.get("store") == current_store()
+
+
+def send_rest(folder: Path, kind: str, show: Callable[[], object] | None = None) -> str | None:
+    """Show a finished result, and send what the store lacks of it. Returns the id of its run."""
+    from .live import Tracking
+
+    tracking = Tracking(folder, kind)
+    tracking.end(show)
+    return tracking.run_id
 
 
 @contextmanager

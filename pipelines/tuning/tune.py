@@ -50,6 +50,7 @@ from ..runs.manifest import check_kind, made_with, versions
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE, Untracked
 from ..tracking.live import Tracking
+from ..tracking.run import is_sent
 from .card import BEGUN, FOUND, STUDY, WINNER
 from .job import Job, StudySettings
 from .learned import digest_name, learning_calls
@@ -229,8 +230,6 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
     if plan.out is not None:
         check_kind(plan.out, BEGUN)
     if (stored := _finished(plan)) is not None:
-        if show is not None:
-            show(stored)
         return stored
     with (
         out_folder(plan.out) as (folder, keep),
@@ -252,8 +251,8 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         def watch(_: Any = None) -> None:
             table = entries(study, job.objectives)
             state = _progress(study, table, job, total)
-            scores = {"trials_done": float(state.done), "trials_pruned": float(state.pruned)}
-            tracking.show(state.done, scores | ({} if state.best is None else {"best": state.best}))
+            best = {} if state.best is None else {job.objectives[0]: state.best}
+            tracking.show(state.done, best)
             tell(state)
 
         try:
@@ -299,9 +298,9 @@ def _finished(plan: StudyPlan) -> Study | None:
     for settings in (now["settings"], written.get("settings") or {}):
         settings.pop("budget", None)
     same = all(written.get(name) == now[name] for name in now if name not in made_with())
-    untracked = plan.request.tracking and not written.get("mlflow_run_id")
+    unsent = plan.request.tracking and not is_sent(folder, written.get("mlflow_run_id"))
     shows = only_shows(stored.report, job.budget)
-    if stored.empty or not (same and shows) or untracked or plan.request.register:
+    if stored.empty or not (same and shows) or unsent or plan.request.register:
         return None
     stored.winner = saved_program(folder / WINNER)
     stored.run_id = written.get("mlflow_run_id")

@@ -159,6 +159,13 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
     monkeypatch.setattr(running, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(running, "MOST_CPU", 9.0)
     answer, seen = scripted.reply, []
+    whole, names = running.Tracking.show, set[str]()
+
+    def show(self: Any, step: int, figures: Any) -> None:
+        names.update(figures)
+        whole(self, step, figures)
+
+    monkeypatch.setattr(running.Tracking, "show", show)
 
     def slow(body: Any) -> Any:
         until = time.monotonic() + 20
@@ -169,7 +176,9 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
     scripted.reply = slow
     found = evaluated(lm)
     assert seen == ["RUNNING"]
-    assert client.get_run(found.run_id).info.status == "FINISHED"
+    run = client.get_run(found.run_id)
+    assert run.info.status == "FINISHED"
+    assert {"accuracy"} <= names <= run.data.metrics.keys(), "no figure is of the way alone"
 
 
 @pytest.mark.nightly

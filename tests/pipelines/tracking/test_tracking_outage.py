@@ -320,13 +320,46 @@ def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
 
 
 def test_the_same_command_sends_it_too(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+    back: Callable[[], None],
+    tables: Path,
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What a store could not take, and all of it to a store that was named only later."""
     with pytest.warns(RuntimeWarning):
         evaluated(scripted.url, tmp_path / "out", 3)
     back()
     evaluated(scripted.url, tmp_path / "out", 3)
     check_complete(tmp_path / "out", 3, traces=3)
+    shutil.copy(tables, tmp_path / "another.db")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/another.db")
+    calls = len(scripted.bodies)
+    found = evaluated(scripted.url, tmp_path / "out", 3)
+    check_complete(tmp_path / "out", 3, traces=3)
+    assert MlflowClient().get_run(found.run_id).info.status == "FINISHED"
+    assert len(scripted.bodies) == calls
+
+
+def test_the_same_contest_sends_what_the_store_lacks(
+    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    back()
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    field = [fm.SingleAgent("simple"), fm.SingleAgent("cot")]
+    quietly: Any = {"lm": lm, "progress": False, "out": tmp_path / "out", "field": field}
+    fm.contest(questions(20), tracking=False, **quietly)
+    calls = len(scripted.bodies)
+    found = fm.contest(questions(20), **quietly)
+    kinds = {
+        run.data.tags["folkmoot.kind"]
+        for run in MlflowClient().search_runs(
+            [MlflowClient().get_run(str(found.run_id)).info.experiment_id]
+        )
+    }
+    assert kinds == {"try", "evaluate"}
+    assert fm.contest(questions(20), **quietly).run_id == found.run_id
+    assert len(scripted.bodies) == calls
 
 
 @pytest.mark.nightly
