@@ -172,9 +172,7 @@ def origin_of(questions: Any) -> str | None:
     if isinstance(questions, str | Path) or not isinstance(questions, Sequence):
         return None
     origins = {getattr(question, "_origin", None) for question in questions}
-    if len(origins) != 1:
-        return None
-    return origins.pop()
+    return origins.pop() if len(origins) == 1 else None
 
 
 def fingerprint(questions: Iterable[Question]) -> str:

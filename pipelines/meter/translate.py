@@ -56,13 +56,14 @@ class Conversation:
         BadRequest for what is not of this question.
         """
         given = body["input"]
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
         before: list[Json] = []
         if (earlier := body.get("previous_response_id")) is not None:
             if earlier not in self.responses:
                 raise BadRequest(f"there is no response {earlier!r} of this question")
             before = self.responses[earlier]
-        return [*before, *map(self._referred, items)]
+        return [*before, *map(self._referred, given)]
 
     def _referred(self, item: Json) -> Json:
         if item.get("type") != "item_reference":
@@ -108,8 +109,12 @@ async def embeddings(body: Json, ask: Ask, state: Conversation) -> tuple[Json, E
 
 def event(name: str | None, data: object) -> bytes:
     """A server-sent event, with its name where the protocol has one."""
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+    if not isinstance(data, str):
+        data = json.dumps(data)
+    written = f"data: {data}\n\n"
+    if name:
+        written = f"event: {name}\n{written}"
+    return written.encode()
 
 
 def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
@@ -122,8 +127,10 @@ def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
             delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
         # As providers do: clients take the chunk with a reason for the last one.
         ends = {"index": choice.get("index", 0), "finish_reason": None}
-        logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
-        yield event(None, {**head, "choices": [{**ends, "delta": delta, **logprobs}]})
+        first = {**ends, "delta": delta}
+        if choice.get("logprobs"):
+            first["logprobs"] = choice["logprobs"]
+        yield event(None, {**head, "choices": [first]})
         ends["finish_reason"] = choice.get("finish_reason") or "stop"
         yield event(None, {**head, "choices": [{**ends, "delta": {}}]})
     if (body.get("stream_options") or {}).get("include_usage"):
@@ -270,7 +277,9 @@ def _uncached(value: object) -> Any:
     """A request without marks for the provider's cache, which change no reply."""
     if isinstance(value, dict):
         return {key: _uncached(held) for key, held in value.items() if key != "cache_control"}
-    return [_uncached(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return list(map(_uncached, value))
+    return value
 
 
 def _message_events(reply: Json) -> Iterator[bytes]:
@@ -283,8 +292,9 @@ def _message_events(reply: Json) -> Iterator[bytes]:
 
 def _as_json(part: Any) -> Json:
     """A part of a reply as plain JSON, without unset fields."""
-    plain = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part)
-    return {name: value for name, value in plain.items() if value is not None}
+    if hasattr(part, "model_dump"):
+        part = part.model_dump(mode="json")
+    return {name: value for name, value in dict(part).items() if value is not None}
 
 
 def _plain(asked: Json) -> Json:
@@ -307,7 +317,9 @@ def _tool_call(call: Json) -> Json:
 def _without_nulls(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(held) for key, held in value.items() if held is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return list(map(_without_nulls, value))
+    return value
 
 
 def _model_response(completion: Json) -> Any:
