@@ -95,16 +95,16 @@ def read(path: Path, split: str | None = None) -> TableSource:
 
 def _tasks(path: Path) -> Iterator[TableRow]:
     """A row for each folder of a task: its question, files and tests."""
-    places = [place for place in path.iterdir() if place.is_dir() and place.name[0] != "."]
-    for place in sorted(places):
+    for place in sorted(path.iterdir()):
+        if not place.is_dir() or place.name[0] == ".":
+            continue
         try:
             if place.is_symlink():
                 raise UserError(f"{place} is a link to another place: put the task here")
-            texts = {part: texts_below(place / part) for part in ("files", "tests")}
+            files, tests = texts_below(place / "files"), texts_below(place / "tests")
             question = read_regular(place / TASK, links=False).decode()
-            yield TableRow(
-                place.name, {"id": place.name, "question": question, "kind": "task", **texts}
-            )
+            fields = {"id": place.name, "question": question, "kind": "task"}
+            yield TableRow(place.name, {**fields, "files": files, "tests": tests})
         except UserError as problem:
             yield TableRow(place.name, {}, str(problem))
         except UnicodeDecodeError:
@@ -179,7 +179,7 @@ def _without_arrays(cell: Any) -> Any:
     if isinstance(cell, dict):
         return {key: _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
-        return [_without_arrays(held) for held in cell]
+        return list(map(_without_arrays, cell))
     if getattr(cell, "ndim", 0):
         return _without_arrays(cell.tolist())
     return cell
@@ -264,7 +264,7 @@ def _check_arrow(folder: Path) -> None:
         try:
             with pa.memory_map(str(file)) as source:
                 messages = pa.ipc.MessageReader.open_stream(source)
-                packed = any(_is_compressed(message) for message in messages)
+                packed = any(map(_is_compressed, messages))
         except (pa.ArrowException, OSError, struct.error):
             continue  # `datasets` says what is wrong with it
         if packed:
@@ -303,16 +303,15 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         with pq.ParquetFile(path) as file:
             columns = list(file.schema)
             groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        chunks = [[group.column(place) for place in range(group.num_columns)] for group in groups]
-        for group in chunks:
-            unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in group)
-            Unpacked(path, size).hold(unpacked)
-            Unpacked(path, size).grow(unpacked)
         # Texts stay in dictionaries, where one that repeats a million times is held once. Values
         # that are stored as what differs from the last, or of a fixed length, cannot: one by one.
         swelling = set()
-        for group in chunks:
-            for chunk, column in zip(group, columns, strict=True):
+        for group in groups:
+            chunks = [group.column(place) for place in range(group.num_columns)]
+            unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks)
+            Unpacked(path, size).hold(unpacked)
+            Unpacked(path, size).grow(unpacked)
+            for chunk, column in zip(chunks, columns, strict=True):
                 long = (column.length or 0) > MOST_ROW // 2**10
                 if long or "DELTA_BYTE_ARRAY" in chunk.encodings:
                     swelling.add(chunk.path_in_schema)
@@ -441,7 +440,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
         except csv.Error as error:
             yield TableRow(where, {}, f"not readable as CSV ({error}); correct its quotes")
             continue
-        if not any(cell.strip() for cell in cells):
+        if not any(map(str.strip, cells)):
             continue
         if not header:
             header = _header(cells, where)

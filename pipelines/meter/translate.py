@@ -86,7 +86,7 @@ async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, 
     if not isinstance(body.get("prompt"), str):
         raise BadRequest("the request has no text as its 'prompt'")
     _refuse_others(body, _COMPLETION_FIELDS, "completions")
-    asked = {name: value for name, value in body.items() if name != "prompt"}
+    asked = _without(body, ["prompt"])
     completion = await ask({**asked, "messages": [{"role": "user", "content": body["prompt"]}]})
     choices = [
         {
@@ -119,7 +119,7 @@ def event(name: str | None, data: object) -> bytes:
 
 def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
     """A whole completion as a stream of chunks."""
-    head = {name: value for name, value in completion.items() if name not in ("choices", "usage")}
+    head = _without(completion, ["choices", "usage"])
     head["object"] = "chat.completion.chunk"
     for choice in completion.get("choices") or []:
         delta = {name: value for name, value in choice["message"].items() if value is not None}
@@ -199,15 +199,13 @@ async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Ev
         raise BadRequest("the request has no 'input'")
     # Some clients send these fields with their defaults, which ask for nothing.
     if body.get("truncation") in (None, "disabled") and not body.get("background"):
-        body = {
-            name: value for name, value in body.items() if name not in ("truncation", "background")
-        }
+        body = _without(body, ["truncation", "background"])
     _refuse_others(body, _RESPONSE_FIELDS | _SAME_NAME | _RESPONSE_SILENT, "responses")
     _refuse_tools(body.get("tools") or (), ("function",))
     translator, _ = await asyncio.to_thread(_translators)
     model, said = str(body.get("model") or ""), state.resolved(body)
     left_out = {"input", "model", "previous_response_id", *_SAME_NAME, *_RESPONSE_SILENT}
-    options: Any = {key: value for key, value in body.items() if key not in left_out}
+    options: Any = _without(body, left_out)
     asked = translator.transform_responses_api_request_to_chat_completion_request(
         model=model, input=said, responses_api_request=options
     )
@@ -255,7 +253,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
     # In a thread: the import takes seconds, in which other questions would stand still.
     _, translator = await asyncio.to_thread(_translators)
     left_out = {"thinking", "metadata", *_MESSAGE_SILENT}
-    kept = {key: value for key, value in _uncached(body).items() if key not in left_out}
+    kept = _without(_uncached(body), left_out)
     asked, names = translator.translate_anthropic_to_openai({**kept, "stream": False})
     more: Json = {}
     thinking = body.get("thinking") or {}
@@ -300,7 +298,7 @@ def _as_json(part: Any) -> Json:
 def _plain(asked: Json) -> Json:
     """A translated request without LiteLLM's own fields, and without null at any depth."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
-    plain: Json = _without_nulls({key: value for key, value in asked.items() if key not in own})
+    plain: Json = _without_nulls(_without(asked, own))
     for message in plain.get("messages") or ():
         message.pop("thinking_blocks", None)  # strict endpoints know no thoughts in a message
         if calls := message.get("tool_calls"):
@@ -312,6 +310,11 @@ def _tool_call(call: Json) -> Json:
     """A call of a tool with the fields that strict endpoints take."""
     function = {name: call["function"].get(name) for name in ("name", "arguments")}
     return {"id": call.get("id"), "type": "function", "function": function}
+
+
+def _without(fields: Json, names: Collection[str]) -> Json:
+    """The fields of all other names."""
+    return {name: value for name, value in fields.items() if name not in names}
 
 
 def _without_nulls(value: object) -> Any:

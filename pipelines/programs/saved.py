@@ -352,6 +352,7 @@ class _Builder:
             name = str(spec or described.get("class"))
             return Foreign(_module(name, None, self.protocols), described.get("inputs"), spec)
         place = str(described.get("learned"))
+        # Any other name could be a path out of the program's own folder.
         if LEARNED.fullmatch(place) is None:
             place = "network"
         return self.build(described, self.folder / place)
@@ -427,6 +428,7 @@ def _same(described: object, saved: object, elsewhere: bool) -> bool:
         return len(saved) == len(described) and all(
             _same(one, other, elsewhere) for one, other in zip(described, saved, strict=True)
         )
+    # For Python, true is equal to 1.
     return bool(described == saved) and isinstance(described, bool) == isinstance(saved, bool)
 
 

@@ -154,7 +154,7 @@ class Seating:
         if not _has_address(model):
             base = None
         answer_form = self._of("answer_form")
-        if settings.get("profile"):
+        if settings.get("profile"):  # a profile has its own answer form
             answer_form = None
         shared: dict[str, Any] = {
             "api_base": base,
