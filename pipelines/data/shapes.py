@@ -77,9 +77,7 @@ class Shapes:
                 if not turns:
                     raise UserError("messages without a role and a content each; correct them")
                 return {name: _said_to(turns)}
-        turns: list[tuple[str, Any]] = []
-        if holds_fields:
-            turns = _turns(cell)
+        turns = _turns(cell) if holds_fields else []
         if turns and squeezed(name) in ("messages", "conversations"):
             *earlier, (who, last) = turns
             if who != "assistant":

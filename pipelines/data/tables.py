@@ -575,7 +575,7 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
         return ""
     if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
         return ""
-    lists = [name for name, held in whole.items() if _is_table(held)]
+    lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
     if len(lists) != 1:
         return ""
     first = whole[lists[0]][0]
