@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 
 import optuna
 from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
@@ -60,8 +62,9 @@ class StudyWorker:
         self._sampler = SeededSampler(job.sampler, job.seed)
         # Where nothing has come of a study, the cause may be gone by the next attempt.
         earlier = trials_tuned(self.study)[: job.earlier]
-        hopeful = any(trial.state in DONE for trial in earlier)
-        self._forgiven = [] if hopeful else [trial.number for trial in earlier]
+        self._forgiven = list[int]()
+        if not any(trial.state in DONE for trial in earlier):
+            self._forgiven = [trial.number for trial in earlier]
         self.scorer.asks_again = bool(self._forgiven)
         if job.own is None and job.pruner is not None:
             self.study.pruner = job.pruner
@@ -93,7 +96,7 @@ class StudyWorker:
     def _queued(self) -> bool:
         """Whether a trial is queued: one that was, one that is given back, or the next place."""
         places = places_of(self.study)
-        if any(trial.state == TrialState.WAITING for tried in places.values() for trial in tried):
+        if any(trial.state == TrialState.WAITING for trial in chain(*places.values())):
             return True
         if self._crew.requeue(places, self.trials, self._forgiven):
             return True
@@ -181,12 +184,10 @@ class StudyWorker:
             trial.set_user_attr(PLACE, max(places, default=-1) + 1)  # one that the user has queued
         self._crew.claim(trial)
         # Two machines may have queued the same place: the earlier trial has it.
-        if any(
-            earlier.number < trial.number and earlier.state != TrialState.FAIL
-            for earlier in places.get(trial.user_attrs[PLACE], ())
-        ):
-            trial.set_user_attr("stopped", True)
-            raise _FailedTrialError
+        for rival in places.get(trial.user_attrs[PLACE], ()):
+            if rival.number < trial.number and rival.state != TrialState.FAIL:
+                trial.set_user_attr("stopped", True)
+                raise _FailedTrialError
         setting = suggested(trial, self.scorer.space.point)
         trial.set_user_attr("setting", setting)
         return setting
@@ -220,11 +221,15 @@ class StudyWorker:
         )
         for number in planned:
             own, others = self.scorer.measured(setting, number, scored_already)
-            if number == planned[0] and (network := self.scorer.network_of(setting)):
-                trial.set_user_attr("training", network)
+            if number == planned[0]:
+                network = self.scorer.network_of(setting)
+                if network:
+                    trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
-                    price = "give the LM's --price, or " if name == "cost" else ""
+                    price = ""
+                    if name == "cost":
+                        price = "give the LM's --price, or "
                     raise UserError(
                         f"the {name} of the calls is not known: {price}take another objective, "
                         "such as calls"
@@ -244,8 +249,10 @@ class StudyWorker:
                     raise TrialPruned
                 continue
             # One run answers them all: it goes on as long as one of them may still win.
-            rivals = [(each, self._rival(finished, each, number)) for each in (own, *others)]
-            if all(_is_lost(each, rival, planned, family_finished) for each, rival in rivals):
+            if all(
+                _is_lost(each, self._rival(finished, each, number), planned, family_finished)
+                for each in (own, *others)
+            ):
                 _note(trial, own)
                 raise TrialPruned
         values = {name: own.mean(name) for name in objectives}
@@ -276,7 +283,9 @@ class StudyWorker:
                 continue
             if best is None or trial.values[0] > best.values[0]:
                 best = trial
-        return None if best is None else scores_of(best)[:number]
+        if best is None:
+            return None
+        return scores_of(best)[:number]
 
     # Other settings that a run answers --------------------------------------------------------
 
@@ -302,12 +311,11 @@ class StudyWorker:
         A folder on another machine completes its own trials.
         """
         finished = self._finished()
+        replayed = Counter(trial.user_attrs.get("told_by") for trial in finished)
         for trial in finished:
             attrs = trial.user_attrs
-            replayed = sum(
-                each.user_attrs.get("told_by") == attrs.get(PLACE, -1) for each in finished
-            )
-            if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
+            added = replayed[attrs.get(PLACE, -1)]
+            if added < attrs.get("tells", 0) and attrs.get("home") == self.home:
                 settings = {key_of(each.user_attrs["setting"]) for each in finished}
                 _, others = self.scorer.measured(
                     attrs["setting"], len(self.scorer.questions), settings
