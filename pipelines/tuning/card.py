@@ -59,6 +59,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
+    # What is shown to be worse than the default is not handed over.
     handed_over = "default" if held_out.get("outcome") == B else WINNER
     if held_out.get(handed_over):
         card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]

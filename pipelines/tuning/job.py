@@ -175,10 +175,10 @@ class Job:
         _, default = self.space.default()
         # Refused now where an agent has no LM.
         lms_of(default, self.lm)
-        small = [name for name in objectives if name not in quality]
         check_learning(self.space, self.train)
         # Pruning, the winner and the plots take the first objective for the one to be made large.
-        ordered = replace(self, objectives=[*quality, *small])
+        objectives.sort(key=lambda name: name not in measured)
+        ordered = replace(self, objectives=objectives)
         ordered._check_optuna(workers)
         return ordered
 

@@ -295,6 +295,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         spent: str | None = None
         if short and job.budget is not None:
             spent = str(job.budget)
+        # A budget that is spent is the search's share of it: the winner's evaluation has its own.
         go_on = stopped is None or short
         result = _finish(job, study, validation, stopped, go_on, keep, spent)
         if show is not None and problem is None:
@@ -380,6 +381,7 @@ def _finish(
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     questions, learning = {"train": len(job.train)}, 0
     if job.space.trains or job.space.compiles:
+        # Networks and prompts learn from one half of the training questions.
         questions["scored"] = len(scorer.questions)
         learning = learning_calls(job.folder)
     questions["validation"] = len(validation)
@@ -407,7 +409,7 @@ def _finish(
         versions=dict(versions()),
         table=table,
         lost=lost.to_dict(),
-        effects=[asdict(effect) for effect in effects_of(study, table)],
+        effects=list(map(asdict, effects_of(study, table))),
     )
     # As it is read from disk, so that a result is the same now and later.
     document = as_json(report)

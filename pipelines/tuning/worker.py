@@ -57,6 +57,7 @@ class StudyWorker:
         # Optuna's GridSampler gives trials their points itself, and takes none that are queued.
         self._grids = isinstance(job.sampler, GridSampler)
         self.home, self._own, self._callbacks = job.home, job.own is not None, job.callbacks
+        # Optuna prunes trials of one objective alone.
         self._prunes = job.pruner is not None and len(job.objectives) == 1
         self._stops = False
         self._sampler = SeededSampler(job.sampler, job.seed)
@@ -200,9 +201,9 @@ class StudyWorker:
         Returns its values by objective, and other settings that the same run answers. Raises
         TrialPruned.
         """
-        finished = self._finished()
-        key, objectives = key_of(setting), self.scorer.objectives
-        same = next((each for each in finished if key_of(each.user_attrs["setting"]) == key), None)
+        finished, objectives = self._finished(), self.scorer.objectives
+        tried = _by_key(finished)
+        same = tried.get(key_of(setting))
         if same is not None:
             for name in ("scores", "took", "questions"):
                 trial.set_user_attr(name, same.user_attrs[name])
@@ -212,7 +213,6 @@ class StudyWorker:
             return list(same.values or ()), []
         # A setting may be drawn twice: its first trial has every answer.
         planned = rungs(len(self.scorer.questions))
-        scored_already = {key_of(each.user_attrs["setting"]) for each in finished}
         family = self.scorer.family(setting)
         family_finished = family is not None and any(
             each.state == TrialState.COMPLETE
@@ -220,7 +220,7 @@ class StudyWorker:
             for each in finished
         )
         for number in planned:
-            own, others = self.scorer.measured(setting, number, scored_already)
+            own, others = self.scorer.measured(setting, number, tried)
             if number == planned[0]:
                 network = self.scorer.network_of(setting)
                 if network:
@@ -292,7 +292,7 @@ class StudyWorker:
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
         # Another worker may have tried the same setting meanwhile.
-        finished = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
+        finished = _by_key(self._finished())
         for scored in others:
             if key_of(scored.setting) in finished:
                 continue
@@ -316,11 +316,15 @@ class StudyWorker:
             attrs = trial.user_attrs
             added = replayed[attrs.get(PLACE, -1)]
             if added < attrs.get("tells", 0) and attrs.get("home") == self.home:
-                settings = {key_of(each.user_attrs["setting"]) for each in finished}
                 _, others = self.scorer.measured(
-                    attrs["setting"], len(self.scorer.questions), settings
+                    attrs["setting"], len(self.scorer.questions), _by_key(finished)
                 )
                 self._add_replayed(attrs[PLACE], others)
+
+
+def _by_key(trials: Sequence[FrozenTrial]) -> dict[str, FrozenTrial]:
+    """Trials by the keys of their settings, of one that was tried twice the first."""
+    return {key_of(trial.user_attrs["setting"]): trial for trial in reversed(trials)}
 
 
 def _is_lost(
