@@ -259,11 +259,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         source = program_of(source, parse_sets(request.sets), make_lm=seating.make, untrained=True)
     program = program_given(source, request.input_fields())
     checked_whole("the seed", request.seed, 0)
-    how: Any = {
-        "columns": request.column_names(),
-        "kind": request.kind,
-        "show": request.show,
-    }
+    how = request.reading()
     limits = (request.train_split, request.train_limit, request.seed)
     train, train_split = data.load_part(request.train, "train", *limits, **how)
     validation, held_out_split = list[Question](), request.validation_split

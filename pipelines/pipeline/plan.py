@@ -365,8 +365,7 @@ def _data(document: Mapping[str, Any], home: Path, shared: Mapping[str, Any]) ->
             data["train"],
             "train",
             shared.get("train_split"),
-            columns=how.column_names(),
-            kind=how.kind,
+            **how.reading(),
         )
         # Files are often sorted by topic or answer: the last part would be another population.
         random.Random(shared.get("seed", 0)).shuffle(questions)

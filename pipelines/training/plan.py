@@ -235,11 +235,7 @@ def _live(
     network: StrategyNetwork | None,
     keyless: bool,
 ) -> LivePlan:
-    how: Any = {
-        "columns": request.column_names(),
-        "kind": request.kind,
-        "show": request.show,
-    }
+    how = request.reading()
     seed = int(options.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
     questions, _ = data.load_part(request.train, "train", *limits, **how)

@@ -105,6 +105,7 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
         if len(agents) > MOST_NUMBERS:
             continue
         for i, j in np.ndindex(*np.shape(trust)):
+            # Black cannot be read on a dark cell.
             colour = "white" if trust[i, j] > 0.6 else "black"
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
@@ -182,6 +183,7 @@ def _score_bars(axes: Any, report: Mapping[str, Any]) -> None:
 
 
 def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
+    # On this line a group is as often right as it is sure.
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
     most = max((figures["count"] for figures in bins.values()), default=1)
     for figures in bins.values():
@@ -206,6 +208,7 @@ def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]], title: str) -> 
     below = np.zeros(len(names))
     for number, strategy in enumerate(strategies):
         shares = np.array([use[name].get(strategy, 0.0) for name in names])
+        # There may be more strategies than colours.
         axes.barh(names, shares, left=below, color=COLOURS[number % len(COLOURS)], label=strategy)
         below += shares
     axes.invert_yaxis()

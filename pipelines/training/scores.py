@@ -58,7 +58,7 @@ class Fixed:
     """
 
     best: tuple[int, ...]
-    by_group: Mapping[str, tuple[int, ...]]
+    by_group: Mapping[str | None, tuple[int, ...]]
 
     @classmethod
     def of(cls, correct: Right, answered: Right, groups: Sequence[str | None]) -> Fixed:
@@ -66,7 +66,7 @@ class Fixed:
         count.
         """
         right, there = choices_of(correct), choices_of(answered)
-        by_group = dict[str, tuple[int, ...]]()
+        by_group = dict[str | None, tuple[int, ...]]()
         for name in dict.fromkeys(groups):
             if name is not None:
                 where = np.array([group == name for group in groups])
@@ -253,6 +253,7 @@ def network_use(
       2 and 30 groups
     """
     use = _calibration(answers, correct, drawn)
+    # One strategy alone is no choice.
     if len(strategies) < 2:
         return use
     picks = np.arange(len(strategies)) == drawn.picks[..., None]  # (D, Q, N, S)
@@ -331,8 +332,7 @@ def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:
     """Whether the fixed choices are right on each question, the mean over those who choose,
     (Q,).
     """
-    best: Mapping[str | None, tuple[int, ...]] = dict(fixed.by_group)
-    chosen = np.array([best.get(group, fixed.best) for group in groups])
+    chosen = np.array([fixed.by_group.get(group, fixed.best) for group in groups])
     mean: Numbers = np.take_along_axis(right, chosen[:, :, None], axis=2)[..., 0].mean(axis=1)
     return mean
 

@@ -203,6 +203,7 @@ def _teach(
 def _check(values: Mapping[str, Sequence[Any]]) -> None:
     """Raise UserError for an embedding model that cannot be loaded."""
     for model in values.get("embedding", ()):
+        # The width is known only once the model is loaded.
         _ = Embedder(model).width
 
 

@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import optuna
@@ -243,7 +243,7 @@ class Job:
         self.space.point(first)
 
     @property
-    def _directions(self) -> list[str]:
+    def _directions(self) -> list[Literal["maximize", "minimize"]]:
         return [DIRECTIONS.get(name, "maximize") for name in self.objectives]
 
     @property

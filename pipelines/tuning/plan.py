@@ -173,11 +173,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         )
     lm = seating.make(seating.seated[EVERY]) if EVERY in seating.seated else lm_given(None)
     _check_prices(seating, space, lm)
-    how: Any = {
-        "columns": request.column_names(),
-        "kind": request.kind,
-        "show": request.show,
-    }
+    how = request.reading()
     train = data.listed(
         request.train, "train", split=request.train_split, limit=request.train_limit, **how
     )

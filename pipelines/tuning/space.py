@@ -314,7 +314,7 @@ class TuneSpace:
                     at = f"{where}: {name}" if name else where
                     problem.args = (f"{at}: {problem}",)
                     raise
-                unseated -= set(filter(program.has_seat, unseated))
+                unseated -= {seat for seat in unseated if program.has_seat(seat)}
             for seat, choices in branch.lms.items():
                 if seat in unseated:
                     raise Unused(
