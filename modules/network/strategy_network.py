@@ -158,8 +158,7 @@ class StrategyNetwork(Program):
     def _stands_for(self, name: str) -> str | Described:
         """The strategy that agents with this one follow, or the program that was given for it."""
         member = self._of(0, name)
-        is_named = isinstance(member, SingleAgent) and member.seat.name == self._member_of(0, name)
-        if is_named:
+        if isinstance(member, SingleAgent) and member.seat.name == self._member_of(0, name):
             return member.strategy
         return member.describe()
 

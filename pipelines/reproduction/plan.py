@@ -120,6 +120,7 @@ def _evaluation(row: Row, request: ReproduceRequest, out: Path, keyless: bool) -
 def _training(row: Row, request: ReproduceRequest, out: Path) -> TrainRequest:
     settings, asking = _program(row, request), _asking(row, request)
     del settings["program"]
+    # Names of LMs have slashes, and a folder is called by them.
     name = "-".join([row.data["questions"], str(row.training), *asking["lm"].values()])
     asked = TrainRequest(
         **{**row.train, "train_limit": _least(row.train["train_limit"], request.limit)},
