@@ -573,6 +573,10 @@ class Columned(Request):
         ),
     ] = ()
 
+    def reading(self) -> dict[str, Any]:
+        """How the questions are read, as arguments of `listed` and `load_part`."""
+        return {"columns": self.column_names(), **self.named("kind", "show")}
+
     def column_names(self) -> dict[str, str] | None:
         """`columns` by field. Raises UserError for what is not a pair."""
         columns = self.columns
