@@ -78,19 +78,23 @@ class Controls(ShownResult):
     @property
     def names(self) -> Mapping[str, str]:
         """What the parts are called."""
-        return NAMES if "last" in self.levels else NAMES | ACTS
+        if "last" in self.levels:
+            return NAMES
+        return NAMES | ACTS
 
     @property
     def sentence(self) -> str:
         if self.total is None:
             return "no question is finished"
-        steps = self.steps
-        name = "content" if "content" in steps else "talk"
+        steps, name, unit = self.steps, "talk", "in score"
+        if "content" in steps:
+            name = "content"
+        if self.rate:
+            unit = "points"
         return (
-            f"of {signed(self.total.value, self.rate)} {'points' if self.rate else 'in score'}, "
+            f"of {signed(self.total.value, self.rate)} {unit}, "
             f"{signed(steps['sampling'].value, self.rate)} are {self.names['sampling']}; "
-            f"{self.names[name]} adds "
-            f"{signed_interval(*steps[name], is_rate=self.rate)}"
+            f"{self.names[name]} adds {signed_interval(*steps[name], is_rate=self.rate)}"
         )
 
     def plot(self, path: str | Path) -> Path:
@@ -114,8 +118,12 @@ class Controls(ShownResult):
         return [*table, "", *self.notes, PATH_NOTE, self._capital]
 
     def _line(self, name: str, score: float, part: Estimate | None = None) -> str:
-        score_text = f"{score:.1%}" if self.rate else f"{score:.3g}"
-        gain = signed_interval(*part, is_rate=self.rate) if part else ""
+        score_text = f"{score:.3g}"
+        if self.rate:
+            score_text = f"{score:.1%}"
+        gain = ""
+        if part:
+            gain = signed_interval(*part, is_rate=self.rate)
         return f"{name:<26}{score_text:>7}  {gain}"
 
     @property
@@ -123,7 +131,10 @@ class Controls(ShownResult):
         return f"On {counted(self.questions, 'question')}, {self.sentence}."
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        return {"result": self._capital} | ({} if quiet else {"folder": str(self.folder)})
+        words = {"result": self._capital}
+        if not quiet:
+            words["folder"] = str(self.folder)
+        return words
 
     def to_dict(self) -> dict[str, object]:
         known = asdict(self)
@@ -146,7 +157,9 @@ class Controls(ShownResult):
 
 
 def _fields(part: Estimate | None) -> Mapping[str, float | None]:
-    return part._asdict() if part else dict.fromkeys(Estimate._fields)
+    if part is None:
+        return dict.fromkeys(Estimate._fields)
+    return part._asdict()
 
 
 _READ = TypeAdapter(Controls)
@@ -154,7 +167,9 @@ _READ = TypeAdapter(Controls)
 
 def controls_in(folder: Path | None) -> Controls | None:
     """Read the controls in a folder; None where it has no complete result."""
-    result = None if folder is None else (read_object(folder / CONTROLS) or {}).get(RESULT)
+    if folder is None:
+        return None
+    result = (read_object(folder / CONTROLS) or {}).get(RESULT)
     if not isinstance(result, dict) or not result.get("questions"):
         return None
     try:
