@@ -31,7 +31,9 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
 
 def whole(value: Any) -> int:
     """A whole number above 0, or 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return max(0, value)
 
 
 class Figures:
@@ -73,9 +75,11 @@ class Figures:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
         reported.
         """
-        state = "errors" if row.error else "questions"
-        self.count(1, state)
-        return state == "questions"
+        if row.error:
+            self.count(1, "errors")
+            return False
+        self.count(1, "questions")
+        return True
 
     def decided(self, row: ResultRow, score: float, name: str = "accuracy") -> None:
         """Count how the row was decided, and add to the mean score of that way."""
@@ -101,7 +105,9 @@ class Figures:
             branch = tree
             for name in path[:-1]:
                 branch = branch.setdefault(name, {})
-            branch[path[-1]] = total / values if values else total
+            if values:
+                total /= values
+            branch[path[-1]] = total
         return tree
 
 
@@ -138,13 +144,17 @@ class Reading:
         right.
         """
         right, em, f1 = self.score(answer)
-        return (float(right), float(right)) if f1 is None else (float(em or 0), f1)
+        if f1 is None:
+            return float(right), float(right)
+        return float(em or 0), f1
 
     def state(self, answer: Any) -> str:
         """The state of an answer, one of `STATES`."""
         if self.right(answer):
             return "right"
-        return "wrong" if isinstance(answer, str) else "unreadable"
+        if isinstance(answer, str):
+            return "wrong"
+        return "unreadable"
 
     def same(self, one: str | None, other: str | None) -> bool:
         key = self.key(one)
