@@ -31,6 +31,7 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
 
 def whole(value: Any) -> int:
     """A whole number above 0, or 0 for anything else."""
+    # Python takes True for 1, which in a row is no number.
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return max(0, value)
@@ -75,11 +76,9 @@ class Figures:
         """Count the row under `questions` or `errors`; False for an error, of which no more is
         reported.
         """
-        if row.error:
-            self.count(1, "errors")
-            return False
-        self.count(1, "questions")
-        return True
+        state = "errors" if row.error else "questions"
+        self.count(1, state)
+        return state == "questions"
 
     def decided(self, row: ResultRow, score: float, name: str = "accuracy") -> None:
         """Count how the row was decided, and add to the mean score of that way."""
@@ -105,9 +104,7 @@ class Figures:
             branch = tree
             for name in path[:-1]:
                 branch = branch.setdefault(name, {})
-            if values:
-                total /= values
-            branch[path[-1]] = total
+            branch[path[-1]] = total / values if values else total
         return tree
 
 
@@ -152,9 +149,7 @@ class Reading:
         """The state of an answer, one of `STATES`."""
         if self.right(answer):
             return "right"
-        if isinstance(answer, str):
-            return "wrong"
-        return "unreadable"
+        return "wrong" if isinstance(answer, str) else "unreadable"
 
     def same(self, one: str | None, other: str | None) -> bool:
         key = self.key(one)

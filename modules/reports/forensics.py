@@ -203,16 +203,12 @@ def _voted(answers: Iterable[str | None], reading: Reading) -> str:
 
 def _round(turn: TurnFields) -> int:
     round: object = turn.round
-    if not isinstance(round, int):
-        return 0
-    return round
+    return round if isinstance(round, int) else 0
 
 
 def _answer(turn: TurnFields) -> str | None:
     answer: object = turn.answer
-    if not isinstance(answer, str):
-        return None
-    return answer
+    return answer if isinstance(answer, str) else None
 
 
 def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:

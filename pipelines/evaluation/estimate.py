@@ -360,6 +360,7 @@ def left_of(
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
     left = []
+    # Repeat by repeat, as they are asked.
     for repeat in range(repeats):
         left += [question for question in questions if (question.id, repeat) not in done]
     if not calls:
