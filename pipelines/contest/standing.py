@@ -290,7 +290,8 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
 def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
     """Whether some cheaper program is shown to be as good, but for what does not matter."""
     rank = (watch.prices[place], place)
-    return any(
-        (watch.prices[other], other) < rank and watch.at_most(place, other, margin)
-        for other in watch.racing
-    )
+    for other in watch.racing:
+        # Of equal prices, the one that stands first counts as the cheaper.
+        if (watch.prices[other], other) < rank and watch.at_most(place, other, margin):
+            return True
+    return False
