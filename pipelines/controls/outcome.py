@@ -192,7 +192,8 @@ def measure_gain(
     over each other arm. An arm of the path without a finished question counts as not asked.
     """
     path = {name: levels[name] for name in LEVELS if levels.get(name)}
-    ids = [name for name in path["team"] if all(name in scores for scores in path.values())]
+    shared = set(path["team"]).intersection(*path.values())
+    ids = [name for name in path["team"] if name in shared]
     controls.questions = len(ids)
     if not ids:
         return
@@ -209,11 +210,12 @@ def measure_gain(
     for name in levels:
         if name in ("first", "vote", "last", "team"):
             continue
-        shared = [question for question in ids if question in levels[name]]
-        if shared:
-            own = _scores(levels[name], shared)
+        # An arm may have failed on some of the questions.
+        answered = [question for question in ids if question in levels[name]]
+        if answered:
+            own = _scores(levels[name], answered)
             controls.scores[name] = fmean(own)
-            controls.arms[name] = gain_part(own, _scores(path["team"], shared), unit)
+            controls.arms[name] = gain_part(own, _scores(path["team"], answered), unit)
 
 
 def _scores(by_question: Mapping[str, float], ids: Sequence[str]) -> list[float]:
