@@ -54,7 +54,9 @@ class ComparisonPlan:
 
     @property
     def out(self) -> Path | None:
-        return self.match and self.match.home
+        if self.match is None:
+            return None
+        return self.match.home
 
     @property
     def cost(self) -> tuple[float, float] | None:

@@ -269,6 +269,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
         ARMS: [arm.identity.endpoint for arm in plan.arms],
     }
     tracking = request.tracking
+    # Where nothing else is asked for, the baseline is tracked if the run was.
     if tracking is None:
         written = read_object(plan.run.folder / MANIFEST) or {}
         tracking = written.get("mlflow_run_id") is not None

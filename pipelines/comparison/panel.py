@@ -74,6 +74,7 @@ def panel_of(
     for run in votes:
         cast = list[VotedAnswer]()
         for own in run:
+            # With fewer repeats than ballots, a run starts again after its last vote.
             cast += islice(cycle(own), ballots)
         answers.append([vote.answer for vote in cast])
         right.append([vote.right for vote in cast])

@@ -103,6 +103,7 @@ def _prices(rows: Sequence[Standing]) -> list[str]:
             cents.append("?")
         else:
             cents.append(f"{100 * row.usd:.2g}¢")
+    # Without any price in dollars, the cells of cents would say nothing.
     if not any(row.usd for row in rows):
         return multiples
     width = max(map(len, cents))

@@ -68,6 +68,7 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
     Python can call.
     """
     manifest = contest.folder / CONTEST
+    # The contest's own manifest is the reference's: the winner's is in its run.
     if (taken := contest.folders.get(contest.winner_name)) is not None:
         manifest = taken / MANIFEST
     run = read_object(manifest) or {}

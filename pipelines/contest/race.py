@@ -203,6 +203,7 @@ class Race:
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
             why, left = self.stopped, False
+            # A program that left before the end is no stop of its run.
             if why is None and len(lane.answers) != len(self.questions):
                 why, left = f"left the contest: {lane.out or 'it was over'}", True
             self.runs[name] = lane.close(why, left=left)

@@ -118,12 +118,12 @@ def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
 
 def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
     """One agent that plays all agents of a team in one reply."""
-    seats = [seat for seat in team.seats().values() if seat.name in members]
-    speakers = dict[str, str]()
-    for seat in seats:
+    seats = {seat.name: seat for seat in team.seats().values() if seat.name in members}
+    speakers = []
+    for name, seat in seats.items():
         instructions = " ".join(seat.predict.signature.instructions.split())
-        speakers[seat.name] = f"{seat.name}: {instructions}"
-    first, rounds = seats[0].predict, "1 round"
+        speakers.append(f"{name}: {instructions}")
+    first, rounds = next(iter(seats.values())).predict, "1 round"
     if (most := getattr(team, "max_rounds", 1)) > 1:
         rounds = f"{most} rounds or until they agree"
     prompt = ONE_CONTEXT.format(rounds=rounds, speakers="\n".join(speakers))

@@ -201,6 +201,7 @@ def _levels_of_row(
             if arm in AGAIN:
                 levels[arm] = vote(dialogues.ends(turns)[1])
             elif row.kind in PICKED:
+                # Answers that cannot be voted on have the score of the one that was picked.
                 levels[arm] = score_in(answered)
             else:
                 levels[arm] = vote(turns)

@@ -78,6 +78,7 @@ class Controls(ShownResult):
     @property
     def names(self) -> Mapping[str, str]:
         """What the parts are called."""
+        # Without last answers, the agents of the program are not known.
         if "last" in self.levels:
             return NAMES
         return NAMES | ACTS

@@ -76,6 +76,7 @@ def sampling_left_out(program: Program, lm: Any) -> list[str]:
                 warnings.append(
                     f"{seat_lm.model} does not accept {key}: the agents' setting is left out"
                 )
+    # Several agents may have the same LM and setting, of which one warning is enough.
     return list(dict.fromkeys(warnings))
 
 

@@ -247,6 +247,7 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
 def _paid_in(folder: Path) -> list[Usage]:
     """The usage of each question of a run that no cache has answered, over its first rows."""
     paid = []
+    # A run that has only begun may have its manifest alone.
     with suppress(OSError):
         for row in islice(records(folder / RESULTS, ("id", "usage")), MOST_ROWS):
             if not isinstance(row["usage"], dict):

@@ -181,6 +181,7 @@ def _recorded(runs: Mapping[str, Evaluation]) -> Iterator[RecordedOutcome]:
     """The outcomes of the questions that runs have answered, each once."""
     for name, run in runs.items():
         for row in run.rows:
+            # Of repeats, the first: each agent has one vote.
             if row.error is None and row.correct is not None and not row.repeat:
                 yield RecordedOutcome(
                     row.id, row.question, None, name, None, row.answer, row.correct
