@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,9 @@ class TraceFile:
         path.parent.mkdir(exist_ok=True)
         self._journal = Journal(path, alone=True)
         traced = frozenset(record.row.id for record, _ in read_traces(path))
-        for row in read_rows(rows) if wanted - traced else ():
+        if wanted <= traced:
+            return  # the rows need not be read
+        for row in read_rows(rows):
             if row.id not in traced:
                 self.keep(row)
 
@@ -133,11 +135,11 @@ class TraceFile:
                 yield None
             return
         seen = Seen()
-        callbacks = [*dspy.settings.get("callbacks", []), *([Watcher(seen)] if steps else [])]
-        with (
-            bound(WATCHED, seen),
-            dspy.context(callbacks=callbacks) if steps else nullcontext(),
-        ):
+        watched: AbstractContextManager[object] = nullcontext()
+        if steps:
+            callbacks = [*dspy.settings.get("callbacks", []), Watcher(seen)]
+            watched = dspy.context(callbacks=callbacks)
+        with bound(WATCHED, seen), watched:
             yield seen
         for call in seen:
             call.written = [
