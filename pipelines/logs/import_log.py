@@ -34,7 +34,7 @@ from .formats import Format, format_of, logs_in
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
-_RANGE = 2**256
+_RANGE = 2**256  # of a SHA-256: a sum of hashes stays as long as one
 _BUFFER = 2**14  # bytes of rows that a run holds
 
 

@@ -74,6 +74,7 @@ def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
                     raw, where = log.member(name)
                     sample = json_object(raw, where)
                     if match["shell"] is not None:
+                        # Where nothing refers to attachments, they need not be unpacked.
                         refers = REFERS.encode() in raw
                         log.fill(sample, name.removesuffix("/sample.json"), refers)
                     yield _sample(sample, header, where, log.unpacked, scorer)

@@ -59,9 +59,9 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         answer, options = _answered(row, doc, where)
         target = row.get("target")
         # Of options, the target is often the number of the right one.
-        numbered = isinstance(target, int | str) and str(target).isdigit()
-        if options and numbered and int(target) < len(options):
-            target = list(options)[int(target)]
+        number = str(target)
+        if options and number.isdigit() and int(number) < len(options):
+            target = list(options)[int(number)]
         asked = next((doc[key] for key in _QUESTIONS if isinstance(doc.get(key), str)), None)
         agent = model
         if filtered != "none":

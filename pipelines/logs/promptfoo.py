@@ -62,6 +62,8 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
     columns: dict[str, int] = {}
     tests: dict[str, int] = {}
     places: dict[int, str] = {}
+    # The rows are read twice, not kept: a log may not fit into memory, and numbers of tests are
+    # known only at its end.
     for where, row in rows():
         column = log_count(row.get("promptIdx"), "promptIdx", where) or 0
         columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))

@@ -40,7 +40,9 @@ def repository_of(task: str) -> str | None:
     of `cli/cli:pr-1`: its tasks resemble one another.
     """
     found = _TASK.fullmatch(task)
-    return None if found is None else f"{found['owner']}/{found['name']}"
+    if found is None:
+        return None
+    return f"{found['owner']}/{found['name']}"
 
 
 def is_report(document: Mapping[str, object]) -> bool:

@@ -216,7 +216,7 @@ def _lm_names(lms: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(lm.get("name")) for lm in lms.values()))
 
 
-def _program_name(program: Mapping[str, Any]) -> str | None:
+def _program_name(program: dict[str, Any]) -> str | None:
     return short_name(program) if program.get("program") else None
 
 
