@@ -104,5 +104,7 @@ def _reader(hint: object) -> Reader | None:
     def made(held: object) -> Any:
         return None if held is None else make(held)
 
-    readers: dict[object, Reader] = {list: listed, dict: named}
-    return readers.get(get_origin(hint), made)
+    kind = get_origin(hint)
+    if kind is list:
+        return listed
+    return named if kind is dict else made

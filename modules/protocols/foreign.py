@@ -269,11 +269,9 @@ class Foreign(Program):
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
         values = self._values(question)
         fields = self._arguments(values)
-        shown = {
-            name: value
-            for name, value in fields.items()
-            if name not in INPUTS or name == "question"
-        }
+        shown = dict(fields)
+        for name in {*INPUTS} - {"question"}:
+            shown.pop(name, None)
         last = list(predictors_of(self).values())[-1].signature.output_fields
         # Its answer may have any name; an optimizer learns from the gold under that one.
         names = last.keys() - THOUGHTS
@@ -309,7 +307,9 @@ class Foreign(Program):
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
-        trace = [] if dspy.settings.trace is None else dspy.settings.trace
+        trace = dspy.settings.trace
+        if trace is None:
+            trace = []
         typed = None
         meter, asker = metered(), ASKER.get()
         if asker.requests is None:  # while it is compiled: equal requests of one call are counted
@@ -610,8 +610,9 @@ def _passed_on(returned: Any) -> Any:
     def held(thing: Any, name: str) -> Any:
         return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
-    choices = held(returned, "choices")
-    message = held(choices[0], "message") if choices and isinstance(choices, list) else returned
+    message, choices = returned, held(returned, "choices")
+    if choices and isinstance(choices, list):
+        message = held(choices[0], "message")
     for text in (held(returned, "output_text"), held(message, "content")):
         if isinstance(text, str):
             return text
@@ -694,11 +695,10 @@ def _said_of(thing: Any) -> Any:
     # a module of a user's own may mean anything by this name
     if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
         return thing.describe()
-    settings = {
-        name: _setting(value)
-        for name, value in getattr(thing, "__dict__", {}).items()
-        if not name.startswith("_") and name not in _UNSAID
-    }
+    settings = {}
+    for name, value in getattr(thing, "__dict__", {}).items():
+        if not name.startswith("_") and name not in _UNSAID:
+            settings[name] = _setting(value)
     source = None if _of_library(kind) else source_of(kind)
     return [kind.__qualname__, source, settings]
 

@@ -117,6 +117,9 @@ def _turn(
     # An imported log may have a trace of another form.
     trace = [step for step in turn.trace or () if isinstance(step, Mapping)]
     note = turned = None
+    state, said = reading.state(answer), answer_text(answer, choices)
+    if step and answer is None:
+        state, said = "none", str(step)
     if move is not None:
         turned = _TURNED[move.was, move.now]
         note = _moved(move, choices, handed=isinstance(turn.examined, Mapping))
@@ -127,8 +130,8 @@ def _turn(
     return ShownTurn(
         agent=str(turn.agent),
         round=turn.round if isinstance(turn.round, int) else 0,
-        answer=str(step) if step and answer is None else answer_text(answer, choices),
-        state="none" if step and answer is None else reading.state(answer),
+        answer=said,
+        state=state,
         text="" if trace else cut_text(turn.text, longest),
         turned=turned,
         note=None if note is None else shortened(clean(note), LONGEST_NOTE),

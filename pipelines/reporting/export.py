@@ -94,9 +94,11 @@ def _intervals(group: RunGroup, file: Path) -> list[Path]:
     try:
         if group.contest is not None:
             return [group.contest.plot(file, rate=group.is_rate)]
-        return [] if group.comparison is None else [group.comparison.plot(file)]
+        if group.comparison is not None:
+            return [group.comparison.plot(file)]
     except UserError:  # there is nothing to draw
-        return []
+        pass
+    return []
 
 
 def _picture(picture: Picture, stem: str) -> Path:
