@@ -42,7 +42,8 @@ class ProgressLine:
 
 def counted(number: int, thing: str) -> str:
     """`1 question`, `2,000 questions`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    words = f"{number:,} {thing}"
+    return words if number == 1 else f"{words}s"
 
 
 def percent(score: ScoreFields | Mapping[str, float]) -> str:

@@ -415,7 +415,7 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     """The answer as a row of the outcome table."""
     if answered.outcome:
         return _task_outcome(answered, row)
-    outcome = {
+    outcome: dict[str, object] = {
         "question_id": row.id,
         "question": row.question,
         "group": answered.group,

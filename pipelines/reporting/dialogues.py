@@ -23,7 +23,9 @@ MOST_STEPS = 6
 
 def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """A text as a report shows it: so much of it, and how many characters more there are."""
-    text = clean("" if value is None else str(value)).strip()
+    if value is None:
+        return ""
+    text = clean(str(value)).strip()
     more = len(text) - longest
     if more <= 0:
         return text
@@ -78,9 +80,11 @@ def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
     choices = row.choices or {}
     gold = answer_text(gold_text(row.gold) or None, choices)
     transcript = list(row.transcript)
-    repeat = row.repeat
+    name = question_name(row)
+    if row.repeat:
+        name += f", repeat {row.repeat}"
     return ShownDialogue(
-        id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
+        id=name,
         question=cut_text(row.question or "(the question is not in the row)", LONGEST_QUESTION),
         options=[
             (str(label), cut_text(text, 300), label == row.gold)

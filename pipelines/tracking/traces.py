@@ -403,7 +403,7 @@ def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[
 
 def program_in(folder: Path) -> str:
     """The short name of the program that was asked, which names the span of each question."""
-    program = (read_object(folder / MANIFEST) or {}).get("program")
+    program: Any = (read_object(folder / MANIFEST) or {}).get("program")
     try:
         return short_name(program)
     except (LookupError, TypeError, ValueError, AttributeError):  # of a damaged file
