@@ -35,7 +35,8 @@ class When:
     def holds(self, setting: Mapping[str, Any]) -> bool:
         if self.parameter not in setting:
             return False
-        value, by = setting[self.parameter], 0
+        value = setting[self.parameter]
+        by: Any = 0
         if self.less is not None:
             by = setting.get(self.less)
         # a file may hold any value

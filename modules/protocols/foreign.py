@@ -228,14 +228,11 @@ class Foreign(Program):
         if self.fields is None:
             return []
         notes: list[str] = []
-        values = [self._values(question) for question in questions]
+        values = list(map(self._values, questions))
+        asked = list(zip(questions, values, strict=True))
         for name, field in self.fields.items():
             source = self.inputs.get(name, name)
-            lacking = [
-                question.id
-                for question, given in zip(questions, values, strict=True)
-                if source not in given
-            ]
+            lacking = [question.id for question, given in asked if source not in given]
             if lacking and any(source in question.meta for question in questions):
                 unasked = (
                     f"{self._name} takes {source!r}, a column of the data that no program is shown "
@@ -509,7 +506,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         # Where `forward` names fields that it needs, the signature says nothing of the others.
         signature = None if needed else _signature(module)
         if signature is None:
-            fields |= {name: Field(True, Any) for name in inputs if name not in fields}
+            for name in inputs:
+                fields.setdefault(name, Field(True, Any))
         else:
             # What its one predictor needs, a module of the user's own may find itself.
             plain = hasattr(module, "signature")

@@ -39,7 +39,8 @@ def export_report(
             files += _intervals(group, folder / f"{start}intervals.svg")
             pictures = [("course", picture) for picture in group.course]
             pictures += [("prices", picture) for picture in group.prices]
-            pictures += [(run.name, picture) for run in runs for picture in run.plots]
+            for run in runs:
+                pictures += [(run.name, picture) for picture in run.plots]
             for place, (name, picture) in enumerate(pictures, 1):
                 slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
                 files.append(_picture(picture, f"{folder}/{start}plot-{place}-{slug}"))

@@ -171,23 +171,24 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
     # A turn keeps the very object that its calls were counted in: two with equal figures are not
     # confused.
     places = {id(turn.usage): place for place, turn in enumerate(transcript)}
-    return [
-        {
-            "turn": turns.setdefault(id(call.asker), len(turns)),
-            "transcript_turn": next(
-                (places[id(each)] for each in call.written if id(each) in places), None
-            ),
-            "seat": call.asker.seat,
-            "model": call.model,
-            "request": call.request,
-            "text": call.text,
-            "usage": call.usage.to_dict() if call.usage else None,
-            "began": call.began,
-            "ended": call.ended or time.time_ns(),
-            "error": call.error,
-        }
-        for call in seen
-    ]
+    calls: list[dict[str, object]] = []
+    for call in seen:
+        own = [places[id(usage)] for usage in call.written if id(usage) in places]
+        calls.append(
+            {
+                "turn": turns.setdefault(id(call.asker), len(turns)),
+                "transcript_turn": next(iter(own), None),
+                "seat": call.asker.seat,
+                "model": call.model,
+                "request": call.request,
+                "text": call.text,
+                "usage": call.usage.to_dict() if call.usage else None,
+                "began": call.began,
+                "ended": call.ended or time.time_ns(),
+                "error": call.error,
+            }
+        )
+    return calls
 
 
 def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, object]]:
