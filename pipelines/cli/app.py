@@ -103,17 +103,19 @@ PANELS = {
 class Defaulted(TyperGroup):
     """Commands that take defaults from a configuration file."""
 
-    def main(self, *args: Any, **how: Any) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **how: Any) -> Any:
         """Run a command; what typer refuses is one line, as every other error is."""
         try:
-            code = super().main(*args, **{**how, "standalone_mode": False})
+            code = super().main(*args, standalone_mode=False, **how)
         except TyperException as problem:
             if "\n" in problem.message:  # the help, where no command is named
                 problem.show()  # type: ignore[attr-defined]
             else:
                 say(_refusal(problem))
             code = BAD_INPUT
-        sys.exit(code)
+        if standalone_mode:
+            sys.exit(code)
+        return code
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)

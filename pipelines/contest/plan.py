@@ -83,8 +83,8 @@ class ContestPlan:
     """A contest that is checked; no LM has been called.
 
     `race` are the questions of the race in the order in which they are asked, `demos` those that
-    were set aside as examples, and `unseen` those that are kept for the confirmation; `digest` is
-    the fingerprint of all in the order of their file, by which the tracking store knows them.
+    were set aside as examples, and `unseen` those that are kept for the confirmation; `listed` are
+    all of them in the order of their file.
     """
 
     request: ContestRequest
@@ -94,7 +94,7 @@ class ContestPlan:
     race: list[Question]
     demos: list[Question]
     unseen: list[Question]
-    digest: str
+    listed: list[Question]
     margin: float
     out: Path | None
     source: str
@@ -129,7 +129,10 @@ class ContestPlan:
     @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:
         """The evaluation of each program of the field, on the race's questions."""
-        return {each.name: self.evaluation(each, self.race) for each in self.field}
+        raced = {question.id for question in self.race}
+        # In the order of their file, so that its other runs have the same fingerprint.
+        questions = [question for question in self.listed if question.id in raced]
+        return {each.name: self.evaluation(each, questions) for each in self.field}
 
     def evaluation(
         self, entrant: Entrant, questions: Sequence[Question], out: Path | None = None
@@ -281,7 +284,7 @@ class ContestPlan:
         }
         manifest = manifest_of(
             *(reference.program, self.race, reference.lm, RunSettings(), self.metric),
-            data_fingerprint=self.digest,
+            data_fingerprint=data.fingerprint(self.listed),
         )
         return {**manifest, "settings": settings}
 
@@ -358,7 +361,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         race=race,
         demos=demos,
         unseen=unseen,
-        digest=data.fingerprint(questions),
+        listed=list(questions),
         margin=margin,
         out=out,
         source=source,
