@@ -256,6 +256,13 @@ def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
     )
 
 
+def as_sentence(text: str) -> str:
+    """A clause as a sentence of its own; an address that begins it keeps its spelling."""
+    if "://" in text.split()[0]:
+        return f"{text}."
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def paused(problem: Exception) -> str:
     """Why asking stopped where an endpoint or an account does not answer any more."""
     return (
