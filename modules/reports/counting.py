@@ -31,7 +31,10 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
 
 def whole(value: Any) -> int:
     """A whole number above 0, or 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    # Python takes True for 1, which in a row is no number.
+    if not isinstance(value, int) or isinstance(value, bool):
+        return 0
+    return max(0, value)
 
 
 class Figures:
@@ -138,7 +141,9 @@ class Reading:
         right.
         """
         right, em, f1 = self.score(answer)
-        return (float(right), float(right)) if f1 is None else (float(em or 0), f1)
+        if f1 is None:
+            return float(right), float(right)
+        return float(em or 0), f1
 
     def state(self, answer: Any) -> str:
         """The state of an answer, one of `STATES`."""

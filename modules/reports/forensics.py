@@ -58,9 +58,10 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
             before, prompted_by = held.get(agent), sent_back.get(agent)
         if before is not None and after is not None and not reading.same(before, after):
             holders = [name for name, answer in held.items() if reading.same(answer, after)]
-            towards = (prompted_by,) if prompted_by else tuple(holders)
+            if prompted_by:
+                holders = [prompted_by]
             was, now = reading.right(before), reading.right(after)
-            changes.append(Move(place, agent, before, after, was, now, towards))
+            changes.append(Move(place, agent, before, after, was, now, tuple(holders)))
         if not examined:
             held[agent], spoke[agent] = after, round
     return changes
@@ -149,26 +150,32 @@ class ForensicTally:
         answers_by_agent: Mapping[str, list[Any]],
         reading: Reading,
     ) -> None:
-        examined = [turn for turn in spoken if turn.examined is not None]
+        examined = False
+        for turn in spoken:
+            if turn.examined is not None:
+                examined = True
+                before, after = reading.state(turn.examined.answer), reading.state(turn.answer)
+                self._change(before, after, "agent", str(turn.agent), "flips")
+        if examined:
+            return
         for agent, answers in answers_by_agent.items():
-            if len(answers) > 1 and not examined:
+            if len(answers) > 1:
                 first, last = reading.state(answers[0]), reading.state(answers[-1])
                 self._change(first, last, "agent", agent, "flips")
-        for turn in examined:
-            handed = turn.examined.answer if turn.examined else None
-            before, after = reading.state(handed), reading.state(turn.answer)
-            self._change(before, after, "agent", str(turn.agent), "flips")
 
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading
     ) -> None:
         firsts = [own[0] for own in answers_by_agent.values()]
         lasts = [own[-1] for own in answers_by_agent.values()]
-        first = _voted(firsts, reading)
-        last = first if lasts == firsts else _voted(lasts, reading)
-        final = "unreadable" if row.answer is None else "wrong"
+        first = last = _voted(firsts, reading)
+        if lasts != firsts:
+            last = _voted(lasts, reading)
+        final = "wrong"
         if row.correct:
             final = "right"
+        elif row.answer is None:
+            final = "unreadable"
         self._figures.mean(first == "right", "talk", "accuracy")
         self._figures.mean(last == "right", "talk", "accuracy_last")
         self._change(first, final, "talk")

@@ -44,7 +44,9 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     ends: dict[int, Numbers] = defaultdict(lambda: np.zeros(3))
     for row in map(ResultRow.of, rows):
         reading = Reading(row)
-        em, f1 = (0.0, 0.0) if row.error else reading.em_f1(row.answer)
+        em = f1 = 0.0
+        if not row.error:
+            em, f1 = reading.em_f1(row.answer)
         figures.mean(em, "em")
         figures.mean(f1, "f1")
         if not figures.finished(row):
@@ -70,8 +72,9 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         for worker, turns in attempts.items():
             _worker(figures, worker, turns, reading)
             em, f1 = reading.em_f1(turns[0].answer)
-            # Forced to answer at the limit, it would not have ended by itself within any.
-            steps = 0 if turns[0].forced else len(turns[0].trace or ())
+            steps = len(turns[0].trace or ())
+            if turns[0].forced:
+                steps = 0  # Forced to answer at the limit, it would not have ended by itself.
             ends[steps] += (em, f1, 1)
         figures.usage(row)
     report = figures.report()
@@ -109,7 +112,6 @@ def _by_limit(ends: Mapping[int, Numbers]) -> dict[str, dict[str, float]]:
     attempts = sum(number for _, _, number in ends.values())
     # What ends within some steps also ends within more: sums run over the limits.
     sums = np.cumsum([ends.get(limit, np.zeros(3)) for limit in range(1, max(ends) + 1)], axis=0)
-    return {
-        str(limit): {"em": em, "f1": f1, "ended": ended}
-        for limit, (em, f1, ended) in enumerate((sums / attempts).tolist(), 1)
-    }
+    names = ("em", "f1", "ended")
+    shares = [dict(zip(names, row, strict=True)) for row in (sums / attempts).tolist()]
+    return {str(limit): share for limit, share in enumerate(shares, 1)}

@@ -54,17 +54,25 @@ class ComparisonPlan:
 
     @property
     def out(self) -> Path | None:
-        return self.match.home if self.match else None
+        if self.match is None:
+            return None
+        return self.match.home
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        return self.match.cost if self.match else (0.0, 0.0)
+        if self.match is None:
+            return 0.0, 0.0
+        return self.match.cost
 
     def lines(self) -> Sequence[str]:
-        return self.match.lines() if self.match else ()
+        if self.match is None:
+            return ()
+        return self.match.lines()
 
     def to_dict(self) -> dict[str, object]:
-        return self.match.to_dict() if self.match else {"runs": list(self.runs)}
+        if self.match is None:
+            return {"runs": list(self.runs)}
+        return self.match.to_dict()
 
 
 @entry(CompareRequest)
@@ -169,12 +177,14 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     # Scores by different metrics cannot be held against each other: then no run is recommended.
     alike = all(side.metric == sides[0].metric for side in sides)
     usable = [side for side in sides if side.figures.usable]
-    judged = [side.figures for side in usable if alike]
+    judged = []
+    if alike:
+        judged = [side.figures for side in usable]
     prices = prices_of(figures, judged or figures)
     pairs = _pairs(ids, sides, test, prices)
     rivals = rivals_of(dict(zip(names, runs, strict=True)), figures, prices)
     against = [pair.outcome for pair in pairs[: len(sides) - 1]]
-    beats = set(filter(None, [pair.won for pair in pairs]))
+    beats = {pair.won for pair in pairs if pair.won}
     verdict = conclude(figures, judged, against, beats, prices, rivals)
     panel = None
     # Answers in one's own words are never equal: nobody can be outvoted.
@@ -182,7 +192,8 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
         votes = [side.answers.values("votes") for side in usable]
         panel = panel_of(judged, votes, request.panel, test.clusters, test.seed)
     notes = _notes(sides, len(ids))
-    notes += filter(None, [pairs[0].few_clusters])  # all pairs have the same clusters
+    if few := pairs[0].few_clusters:  # all pairs have the same clusters
+        notes.append(few)
     return Comparison(figures, pairs, verdict, notes, panel)
 
 
@@ -195,7 +206,9 @@ def _shared(
     """The ids of the questions that all runs share, each run's answers to them, and the test."""
     field = request.cluster or _declared(runs[0])
     by_id = [answered_in(run, field, votes=request.panel > 1) for run in runs]
-    asked = [{name: answer.asked for name, answer in answers.items()} for answers in by_id]
+    asked = []
+    for answers in by_id:
+        asked.append({name: answer.asked for name, answer in answers.items()})
     ids = shared_questions(asked, names)
     shared = [RunAnswers(list(map(answers.__getitem__, ids))) for answers in by_id]
     clusters = _clusters(field, request.cluster is None, ids, shared[0].values("cluster"))
@@ -205,7 +218,9 @@ def _shared(
         # questions, it would make the interval too narrow.
         field, clusters = "question", hashes
     is_rate = all(run.summary.is_rate for run in runs)
-    margin = None if request.margin is None else share_of_points(request.margin)
+    margin = None
+    if request.margin is not None:
+        margin = share_of_points(request.margin)
     test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
     return ids, shared, test
 
@@ -235,8 +250,9 @@ def _declared(run: Evaluation) -> str | None:
     settings = run.summary.run.settings
     if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    source = settings.data
-    return catalogue.cluster_of(source) if isinstance(source, str) else None
+    if not isinstance(settings.data, str):
+        return None
+    return catalogue.cluster_of(settings.data)
 
 
 def _clusters(
@@ -257,6 +273,7 @@ def _clusters(
     different = len(set(clusters))
     if different == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
+    # With one cluster for all, or one for each question, nothing belongs together.
     if different in (1, len(ids)):
         return None
     return clusters
@@ -272,7 +289,9 @@ def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
             return min(path[path.index(partner) :])
         path.append(partner)
     cluster = named[path[-1]]
-    return path[-1] if cluster in (None, "") else cluster
+    if cluster in (None, ""):
+        return path[-1]
+    return cluster
 
 
 # Runs ----------------------------------------------------------------------------------------
@@ -303,10 +322,12 @@ def names_of(runs: Sequence[Evaluation]) -> list[str]:
         lambda run: run.folder.name,
     )
     for detail in details:
-        named = [(name, detail(run)) for name, run in zip(names, runs, strict=True)]
-        # A detail that all runs of a name share would not tell them apart.
+        named = list(zip(names, map(detail, runs), strict=True))
         different = Counter(name for name, _ in set(named))
-        names = [f"{name} ({own})" if different[name] > 1 else name for name, own in named]
+        for place, (name, own) in enumerate(named):
+            # A detail that all runs of a name share would not tell them apart.
+            if different[name] > 1:
+                names[place] = f"{name} ({own})"
     return distinct(names)
 
 
@@ -333,8 +354,9 @@ def _place(wanted: str | None, names: Sequence[str], folders: Sequence[Any], def
 
 
 def _same_folder(run: AnyRun, wanted: str) -> bool:
-    folder = run.folder if isinstance(run, Evaluation) else Path(run)
-    return folder.expanduser().resolve() == Path(wanted).expanduser().resolve()
+    if isinstance(run, Evaluation):
+        run = run.folder
+    return Path(run).expanduser().resolve() == Path(wanted).expanduser().resolve()
 
 
 @dataclass(frozen=True)
@@ -348,8 +370,10 @@ class Side:
 
     @classmethod
     def of(cls, name: str, run: Evaluation, answers: RunAnswers) -> Side:
-        summary, counts, f1 = run.summary, run.summary.counts, answers.f1
-        f1 = f1[~np.isnan(f1)]
+        summary, counts = run.summary, run.summary.counts
+        f1, f1_score = answers.f1[~np.isnan(answers.f1)], None
+        if len(f1):
+            f1_score = score_fields(bootstrap_mean(f1.tolist(), seed=0), len(f1))
         figures = Compared(
             name=name,
             folder=str(run.folder),
@@ -357,7 +381,7 @@ class Side:
             rows=counts.rows,
             left_out=summary.finished - len(answers.questions),
             score=mean_score(answers.scores.tolist(), is_rate=summary.is_rate),
-            f1=score_fields(bootstrap_mean(f1.tolist(), seed=0), len(f1)) if len(f1) else None,
+            f1=f1_score,
             errors=answers.sum("failed"),
             unreadable=answers.sum("unreadable"),
             cut_off=answers.sum("cut_off"),

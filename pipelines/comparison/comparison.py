@@ -149,8 +149,9 @@ class Comparison(Sequence[Pair]):
             )
             if pair is not None:
                 difference = Estimate(pair.difference, *pair.interval)
-                note = "no verdict" if pair.cause else ""
-                row = replace(row, difference=difference, note=note)
+                row = replace(row, difference=difference)
+                if pair.cause:
+                    row = replace(row, note="no verdict")
             standings.append(row)
         first, title = self.runs[0], "score"
         if all(run.metric == first.metric for run in self.runs):

@@ -35,10 +35,9 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
     """
     found = list[str]()
 
-    def note(what: str, *values: str) -> None:
-        if values[0] != values[1]:
-            both = zip(names, values, strict=True)
-            found.append(f"{what} ({'; '.join(f'{name}: {value}' for name, value in both)})")
+    def note(what: str, first: str, second: str) -> None:
+        if first != second:
+            found.append(f"{what} ({names[0]}: {first}; {names[1]}: {second})")
 
     one, other = (run.summary.run for run in runs)
     if _by_agent(one.lms) == _by_agent(other.lms):
@@ -66,22 +65,30 @@ def _note_settings(
     note: Callable[..., None], what: str, key: str, one: Manifest, other: Manifest
 ) -> None:
     """Note how the settings of the first LM differ that both runs have with other settings."""
-    others = {lm.endpoint: lm for lm in other.lms.values()}
-    for lm in {lm.endpoint: lm for lm in one.lms.values()}.values():
-        settings = lm.get(key) or {}, others.get(lm.endpoint, lm).get(key) or {}
+    others = _by_endpoint(other)
+    for endpoint, lm in _by_endpoint(one).items():
+        # Without the LM in the other run, it is compared with itself, and nothing is noted.
+        settings = lm.get(key) or {}, others.get(endpoint, lm).get(key) or {}
         if settings[0] != settings[1]:
             note(what, *_differing(*settings))
             break
+
+
+def _by_endpoint(run: Manifest) -> dict[str, LMFields]:
+    return {lm.endpoint: lm for lm in run.lms.values()}
 
 
 def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[str, str]:
     """The settings that differ, as each of the two has them."""
     texts = list[str](), list[str]()
     for key in {**one, **other}:
-        if one.get(key) != other.get(key):
-            for text, settings in zip(texts, (one, other), strict=True):
-                value = json.dumps(settings[key]) if key in settings else "not set"
-                text.append(f"{key} {value}")
+        if one.get(key) == other.get(key):
+            continue
+        for text, settings in zip(texts, (one, other), strict=True):
+            value = "not set"
+            if key in settings:
+                value = json.dumps(settings[key])
+            text.append(f"{key} {value}")
     return ", ".join(texts[0]), ", ".join(texts[1])
 
 
@@ -130,7 +137,9 @@ def _program(run: Evaluation) -> Described:
     the inner one.
     """
     program: Described = run.summary.run.program
-    return program["of"] if isinstance(program.get("of"), Mapping) else program
+    if isinstance(program.get("of"), Mapping):
+        program = program["of"]
+    return program
 
 
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
@@ -149,7 +158,9 @@ def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
     """The LM of each agent, or the LM alone where all agents have the same one."""
     endpoints = {agent: str(lm.endpoint) for agent, lm in lms.items()}
     alone = set(endpoints.values())
-    return alone if len(alone) == 1 else endpoints
+    if len(alone) == 1:
+        return alone
+    return endpoints
 
 
 def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:
@@ -157,5 +168,8 @@ def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "n
     several = isinstance(_by_agent(lms), dict)
     words = list[str]()
     for agent, lm in lms.items():
-        words.append(f"{lm[field]} as {agent}" if several and agent != "*" else str(lm[field]))
+        word = str(lm[field])
+        if several and agent != "*":
+            word += f" as {agent}"
+        words.append(word)
     return ", ".join(dict.fromkeys(words))

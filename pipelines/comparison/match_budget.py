@@ -186,9 +186,15 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     matched = earlier(request.run)
     described, questions = matched.summary.run, questions_of(matched, request.questions)
     prices: Mapping[str, Any] = noted_prices(matched)
+    wanted: Any = request.lm
+    if not isinstance(wanted, list) or not wanted:
+        wanted = [wanted]
     lms = []
-    for lm in request.lm if isinstance(request.lm, list) and request.lm else [request.lm]:
-        lms.append(make_lm(lm, price=prices.get(lm)) if isinstance(lm, str) else lm_given(lm))
+    for lm in wanted:
+        if isinstance(lm, str):
+            lms.append(make_lm(lm, price=prices.get(lm)))
+        else:
+            lms.append(lm_given(lm))
     metric = metric_of_run(described, metric_asked(request, request.metric))
     agent = _agent(request, metric)
     used = [_checked_lm(matched, agent(1), each) for each in lms]
@@ -232,11 +238,13 @@ def plan_costliest(
     run = runs[place]
     _spent_by(run)  # refuse it before its questions are read
     questions = questions_of(run, request.data)
-    acts = questions[0].kind == "task" and place != reference
+    single = None
+    if questions[0].kind == "task" and place != reference:
+        single = runs[reference]
     match = MatchRequest(
         run=run,
         questions=questions,
-        single=runs[reference] if acts else None,
+        single=single,
         lm=lms_of_run(run, Seating(request, keyless=keyless), "self-consistency"),
         **request.named("metric", "out", "budget", "concurrency", "progress", *CHECKED, *LIMITS),
     )
@@ -246,18 +254,25 @@ def plan_costliest(
 def run_match(plan: MatchPlan) -> Evaluation:
     """Do what was planned; see `match_budget`."""
     request, described = plan.request, plan.run.summary.run
-    picks = request.questions[0].kind in PICKED
+    # Where an LM picks, its calls are on the bill, too.
+    of_pilot, spec = 2, None
+    if request.questions[0].kind not in PICKED:
+        of_pilot, spec = 1, f"single:{SELF_CONSISTENCY}"
     settings = {
         **described["settings"],
         "command": "compare",
-        "program_spec": None if picks else f"single:{SELF_CONSISTENCY}",
+        "program_spec": spec,
         "sets": [],
         "demos": 0,
         "budget": str(plan.ceiling),
         "run_name": None,
         ARMS: [arm.identity.endpoint for arm in plan.arms],
     }
-    tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
+    tracking = request.tracking
+    # Where nothing else is asked for, the baseline is tracked if the run was.
+    if tracking is None:
+        written = read_object(plan.run.folder / MANIFEST) or {}
+        tracking = written.get("mlflow_run_id") is not None
     baselines = []
     with open_books(account=plan.account()):
         for arm in plan.arms:
@@ -271,8 +286,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
             apart: dict[str, Any] = {"cache": False, "tracking": False, "progress": False}
             match = arm.match
             if request.single is None:
-                # Where an LM picks, its calls are on the bill, too.
-                tried, place = plan.agent(2 if picks else 1), arm.folder / "pilot"
+                tried, place = plan.agent(of_pilot), arm.folder / "pilot"
                 pilot = evaluate(tried, plan.pilot, out=place, **apart, **shared)
                 if pilot.summary.stopped:
                     raise BudgetSpent(pilot.summary.stopped)
@@ -288,7 +302,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 plan.agent(match.samples),
                 request.questions,
                 out=arm.folder / f"{match.samples}-samples",
-                tracking=tracked if request.tracking is None else request.tracking,
+                tracking=tracking,
                 settings={
                     **settings,
                     "label": label,
@@ -349,7 +363,9 @@ def _arm(
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if bill.pilot or not pilot_left:
         # Nothing is to be estimated where a run was given, or an earlier attempt ended the pilot.
-        match = bill if bill.pilot else _measured(bill, earlier(folder / "pilot"))
+        match = bill
+        if not bill.pilot:
+            match = _measured(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
         return Arm(lm, identity, folder, match, match.samples * len(left))
     sample = estimate(agent(1), questions, lm, out=folder / "pilot")
@@ -418,11 +434,15 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
     spent, questions = 0.0, 0
     for usage in usages_of(rows):
         if usage.tokens is not None:
-            cost = usage.cost_usd if prices is None else prices.cost(usage)
+            cost = usage.cost_usd
+            if prices is not None:
+                cost = prices.cost(usage)
             if cost is None:
                 return None
             spent, questions = spent + cost, questions + 1
-    return spent / questions if spent else None
+    if not spent:
+        return None
+    return spent / questions
 
 
 def _spent_by(run: Evaluation) -> Match:

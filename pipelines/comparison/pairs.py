@@ -87,11 +87,15 @@ class Pair:
 
     @property
     def accuracy_a(self) -> float | None:
-        return self.score_a if self.is_rate else None
+        if not self.is_rate:
+            return None
+        return self.score_a
 
     @property
     def accuracy_b(self) -> float | None:
-        return self.score_b if self.is_rate else None
+        if not self.is_rate:
+            return None
+        return self.score_b
 
     @property
     def cause(self) -> str:
@@ -117,7 +121,9 @@ class Pair:
         low, high = self.interval
         if self.p_adjusted >= SURE or low <= 0 <= high:
             return UNDECIDED
-        return A if low > 0 else B
+        if low > 0:
+            return A
+        return B
 
     @property
     def won(self) -> tuple[str, str] | None:
@@ -134,14 +140,18 @@ class Pair:
     @property
     def worth(self) -> str:
         """The outcome and the two prices together, in a word or two."""
-        if self.outcome not in (A, B):
-            return "no verdict" if self.cause else UNDECIDED
-        better = self.outcome == A
+        outcome = self.outcome
+        if outcome not in (A, B):
+            return {NOT_COMPARABLE: "no verdict"}.get(outcome, outcome)
         if self.price_a is None or self.price_b is None:
-            return f"{'better' if better else 'worse'}, price unknown"
-        if better:
-            return "better, dearer" if self.price_a > self.price_b else "worth it"
-        return "worse, cheaper" if self.price_a < self.price_b else "not worth it"
+            return {A: "better, price unknown", B: "worse, price unknown"}[outcome]
+        if outcome == A and self.price_a > self.price_b:
+            return "better, dearer"
+        if outcome == A:
+            return "worth it"
+        if self.price_a < self.price_b:
+            return "worse, cheaper"
+        return "not worth it"
 
     @property
     def smallest(self) -> float:
@@ -164,7 +174,9 @@ class Pair:
     @property
     def largest(self) -> float:
         """The largest difference that there is."""
-        return 1.0 if self.is_rate else math.inf
+        if self.is_rate:
+            return 1.0
+        return math.inf
 
     @property
     def can_show_any(self) -> bool:
@@ -176,12 +188,16 @@ class Pair:
     @property
     def unit(self) -> str:
         """What follows a difference: a space and its unit."""
-        return " points" if self.is_rate else f" in {self.metric}"
+        if self.is_rate:
+            return " points"
+        return f" in {self.metric}"
 
     @property
     def did_well(self) -> str:
         """What to call an answer that only one of the two runs has."""
-        return "right" if self.right_or_wrong else "answered better"
+        if self.right_or_wrong:
+            return "right"
+        return "answered better"
 
     @property
     def headline(self) -> str:

@@ -72,10 +72,15 @@ def panel_of(
     ballots = max(len(own) for run in votes for own in run)
     answers, right = list[list[Hashable]](), list[list[bool]]()
     for run in votes:
-        cast = [vote for own in run for vote in islice(cycle(own), ballots)]
+        cast = list[VotedAnswer]()
+        for own in run:
+            # With fewer repeats than ballots, a run starts again after its last vote.
+            cast += islice(cycle(own), ballots)
         answers.append([vote.answer for vote in cast])
         right.append([vote.right for vote in cast])
-    together = [cluster for cluster in clusters or range(n) for _ in range(ballots)]
+    together = list[Hashable]()
+    for cluster in clusters or range(n):
+        together += [cluster] * ballots
     best = best_panel(answers, right, most, seed=seed, clusters=together)
     names = [run.name for run in runs]
     members = {"members": itemgetter(*best.members)(names), "single": names[best.single]}

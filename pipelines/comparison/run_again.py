@@ -68,14 +68,18 @@ def lm_of_run(
         settings["api_base"] = lms.addresses[EVERY]
     if wanted not in lms.priced and (price := noted_prices(run).get(wanted)):
         settings["price"] = price
-    profile = Profile(**used[wanted].profile) if used[wanted].profile else None
+    profile = None
+    if used[wanted].profile:
+        profile = Profile(**used[wanted].profile)
     made = lms.make(wanted, profile=profile, **settings)
     # The same name at another address may be another LM, whose answers would not be comparable. A
     # run of DSPy's own LM knows no address: its endpoint is the name.
     identity = lm_identity(made)
     endpoint = identity and identity.endpoint
     if (named is None or not other) and used[wanted].endpoint not in (endpoint, wanted):
-        more = ", or name another LM with --lm" if other else ""
+        more = ""
+        if other:
+            more = ", or name another LM with --lm"
         raise UserError(
             f"{run.folder} used {used[wanted].endpoint}, not {endpoint}: give its address with "
             f"--api-base{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ...modules.statistics.statistics import Estimate
 from ..base.wording import shortened, signed
@@ -51,9 +52,8 @@ def table_lines(
     decimals = int(any(row.high - row.low < 2 * FINE for row in differences))
     price_head, *prices = _prices(rows)
     cells = [_cells(row, is_rate, decimals) for row in rows]
-    name_width, score_width, value_width, end_width = (
-        max(map(len, column)) for column in zip(*cells, strict=True)
-    )
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    name_width, score_width, value_width, end_width = widths
     price_width = max(map(len, [price_head, *prices]))
     fixed = name_width + score_width + value_width + end_width + price_width + 2 * 4 + 2
     room = max(2 * _SHORTEST_BAR, WIDTH - fixed)
@@ -62,7 +62,7 @@ def table_lines(
     middle = value_width + 1 + difference_bar + 1 + end_width
 
     span = (min(row.score.low for row in rows), max(row.score.high for row in rows))
-    reach = max((abs(end) for row in differences for end in row), default=0.0) or 1.0
+    reach = max(map(abs, chain.from_iterable(differences)), default=0.0) or 1.0
     lines = []
     for row, texts, price in zip(rows, cells, prices, strict=True):
         name, score, value, end = texts
@@ -81,10 +81,12 @@ def table_lines(
 
 def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, str]:
     """The name, score, difference and ends of its interval as texts."""
-    score = f"{row.score.value:.{decimals}%}" if is_rate else f"{row.score.value:.3g}"
-    # An interval from 0 to 1 is that of no answer at all.
-    if is_rate and row.score[1:] == (0.0, 1.0):
-        score = "–"
+    score = f"{row.score.value:.3g}"
+    if is_rate:
+        score = f"{row.score.value:.{decimals}%}"
+        # An interval from 0 to 1 is that of no answer at all.
+        if row.score[1:] == (0.0, 1.0):
+            score = "–"
     value, ends = "·", ""
     if row.difference is not None:
         value, low, high = (signed(end, is_rate, decimals) for end in row.difference)
@@ -94,12 +96,16 @@ def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, 
 
 def _prices(rows: Sequence[Standing]) -> list[str]:
     """The head and the cells of the price column, with cents per question where known."""
-    multiples = ["price", *(multiple(row.price) for row in rows)]
+    multiples, cents = ["price"], ["¢"]
+    for row in rows:
+        multiples.append(multiple(row.price))
+        if row.usd is None:
+            cents.append("?")
+        else:
+            cents.append(f"{100 * row.usd:.2g}¢")
+    # Without any price in dollars, the cells of cents would say nothing.
     if not any(row.usd for row in rows):
         return multiples
-    cents = ["¢"]
-    for row in rows:
-        cents.append("?" if row.usd is None else f"{100 * row.usd:.2g}¢")
     width = max(map(len, cents))
     return [f"{cent:>{width}} {times}" for cent, times in zip(cents, multiples, strict=True)]
 
@@ -111,8 +117,9 @@ def multiple(ratio: float | None) -> str:
     # Written with a decimal, 9.96 would be 10.0 and 3.02 would be 3.0.
     if ratio < 0.95:
         return f"{ratio:.2g}×"
-    whole = ratio >= 9.95 or abs(ratio - round(ratio)) < 0.05
-    return f"{ratio:.0f}×" if whole else f"{ratio:.1f}×"
+    if ratio >= 9.95 or abs(ratio - round(ratio)) < 0.05:
+        return f"{ratio:.0f}×"
+    return f"{ratio:.1f}×"
 
 
 def _bar(of: Estimate, span: tuple[float, float], width: int, *, zero: bool = False) -> str:
@@ -122,7 +129,9 @@ def _bar(of: Estimate, span: tuple[float, float], width: int, *, zero: bool = Fa
     """
     low, high = span
     scale = (width - 1) / ((high - low) or math.inf)
-    start, dot, end = (round((value - low) * scale) for value in (of.low, of.value, of.high))
+    start = round((of.low - low) * scale)
+    dot = round((of.value - low) * scale)
+    end = round((of.high - low) * scale)
     cells = list(f"{' ' * start}{'─' * (end + 1 - start)}".ljust(width))
     if zero:
         cells[round(-low * scale)] = "┊"

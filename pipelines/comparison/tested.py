@@ -70,7 +70,9 @@ class QuestionAnswers(NamedTuple):
 
     @property
     def f1(self) -> float | None:
-        return None if self.f1_total is None else self.f1_total / self.repeats
+        if self.f1_total is None:
+            return None
+        return self.f1_total / self.repeats
 
     def if_unread(self, score: float) -> float:
         """The score of the question if each unread answer had this one."""
@@ -134,7 +136,9 @@ class RunAnswers:
     def seconds(self) -> float | None:
         """The mean time per answer; None where one is not known."""
         seconds = self.values("seconds")
-        return None if None in seconds else math.fsum(seconds) / self.repeats
+        if None in seconds:
+            return None
+        return math.fsum(seconds) / self.repeats
 
     @property
     def can_be_votes(self) -> bool:
@@ -286,9 +290,12 @@ class Test:
         """The difference with the interval that fits the test: Tango's for answers that are right
         or wrong, else Student's with one win and one loss of weight ½ added.
         """
-        # Scores of no known limits: the largest difference seen is the weight of a win.
-        unit = 1.0 if self.is_rate else float(abs(a - b).max())
-        interval = paired_difference if self.right_or_wrong(a, b) else gain_part
+        interval, unit = gain_part, 1.0
+        if self.right_or_wrong(a, b):
+            interval = paired_difference
+        if not self.is_rate:
+            # Scores of no known limits: the largest difference seen is the weight of a win.
+            unit = float(abs(a - b).max())
         return Difference(*interval(b.tolist(), a.tolist(), unit, confidence))
 
     def _f1(self, a: Scores, b: Scores) -> Difference | None:

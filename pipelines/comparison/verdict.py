@@ -69,8 +69,9 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
     each = {}
     for run in runs:
         known = price(run, unit)
-        # An unknown price stands behind all that are known.
-        each[run.name] = math.inf if known is None else known
+        if known is None:
+            known = math.inf  # An unknown price stands behind all that are known.
+        each[run.name] = known
     return QuestionPrices(NAMES[unit], each)
 
 
@@ -87,7 +88,9 @@ class Rivals(NamedTuple):
     @property
     def kinds(self) -> dict[str, list[str]]:
         """The runs of each kind of rival, by the kind's name."""
-        who = "one prompt" if self.lms == 1 else "the best of its LMs alone,"
+        who = "one prompt"
+        if self.lms > 1:
+            who = "the best of its LMs alone,"
         return {"one prompt": self.one_prompt, f"{who} asked k times": self.k_times}
 
 
@@ -168,11 +171,11 @@ class Verdict:
     @property
     def met(self) -> list[str]:
         """The names of the kinds of rival that the subject is shown to beat."""
-        return [
-            self._kind(kind, names)
-            for kind, names in self.rivals.items()
-            if names and set(names).issubset(self.beaten)
-        ]
+        met = []
+        for kind, names in self.rivals.items():
+            if names and set(names).issubset(self.beaten):
+                met.append(self._kind(kind, names))
+        return met
 
     @property
     def not_shown(self) -> list[str]:
@@ -181,7 +184,9 @@ class Verdict:
         for kind, names in self.rivals.items():
             if left := [name for name in names if name not in self.beaten]:
                 found.append(self._kind(kind, left))
-        return [*found, *filter(None, [self.unbeaten_choice])]
+        if choice := self.unbeaten_choice:
+            found.append(choice)
+        return found
 
     @property
     def not_met(self) -> list[str]:
@@ -268,7 +273,8 @@ def _recommended(
     by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score.value))
     order = [run.name for run in by_price]
     # A winner has the higher score, so the run most often right is unbeaten: at least one is left.
-    unbeaten = [name for name in order if not any((other, name) in beats for other in order)]
+    losers = {loser for winner, loser in beats if winner in order}
+    unbeaten = [name for name in order if name not in losers]
     scores = {run.name: run.score.value for run in by_price}
     chosen = cheapest({name: prices.each[name] for name in unbeaten}, scores.__getitem__)
     leader = max(order, key=scores.__getitem__)

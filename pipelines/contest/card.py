@@ -67,8 +67,11 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
     """What can be done with the winner, as commands to be pasted; nothing with code that only
     Python can call.
     """
-    taken = contest.folders.get(contest.winner_name)
-    run = read_object(contest.folder / CONTEST if taken is None else taken / MANIFEST) or {}
+    manifest = contest.folder / CONTEST
+    # The contest's own manifest is the reference's: the winner's is in its run.
+    if (taken := contest.folders.get(contest.winner_name)) is not None:
+        manifest = taken / MANIFEST
+    run = read_object(manifest) or {}
     lms = run.get("manifest", run)["lms"]
     folder = contest.folder / WINNER
     options = program_options(folder, lms)
@@ -82,21 +85,21 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
         return {}
     words = ["folkmoot", "ask", spec, "YOUR QUESTION", "--lm", contest.result["lm"]]
     for seat, lm in lms.items():
-        words += ["--lm", f"{seat}={lm['name']}"] if seat != "*" else []
+        if seat != "*":
+            words += ["--lm", f"{seat}={lm['name']}"]
     return {"ask": shlex.join(words) + options}
 
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     standings = document["result"]["standings"]
-    columns = list(standings[0]) if standings else []
-    drawn = {"race.png": _draw_race, "report.html": _write_page}
-    if not any(row["n"] for row in standings):
-        drawn = {}  # there is nothing to show yet
-    return {
-        **{name: Drawn([folder / CONTEST], partial(draw, folder)) for name, draw in drawn.items()},
-        "standings.json": TableEntry(columns, [list(row.values()) for row in standings]),
-        CONTEST: document,
-    }
+    columns, files = list[str](), dict[str, Content]()
+    if standings:
+        columns = list(standings[0])
+    if any(row["n"] for row in standings):  # else there is nothing to show yet
+        files["race.png"] = Drawn([folder / CONTEST], partial(_draw_race, folder))
+        files["report.html"] = Drawn([folder / CONTEST], partial(_write_page, folder))
+    files["standings.json"] = TableEntry(columns, [list(row.values()) for row in standings])
+    return {**files, CONTEST: document}
 
 
 def _draw_race(folder: Path, path: Path) -> None:
@@ -110,9 +113,10 @@ def _write_page(folder: Path, path: Path) -> None:
 
 def _course(contest: ContestResult) -> list[tuple[int, dict[str, float]]]:
     """How often each program was right after so many questions, each time the race was judged."""
-    course: dict[int, dict[str, float]] = {
-        asked: {} for asked in sorted({step["questions"] for step in contest.course})
-    }
+    course: dict[int, dict[str, float]] = {}
+    # A step has one program: several have the same number of questions.
+    for asked in sorted({step["questions"] for step in contest.course}):
+        course[asked] = {}
     for name, folder in contest.folders.items():
         scores = [row.score or 0.0 for row in read_rows(folder / RESULTS) if not row.error]
         for asked, shares in course.items():

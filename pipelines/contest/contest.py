@@ -116,14 +116,11 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
     # A confirmation that is asked for now, or a larger budget, leaves something to do.
     if result.get("steps", plan.steps) != plan.steps or not only_shows(result, plan.budget):
         return None
-    named = {entrant.name: entrant for entrant in plan.field}
-    winner = named.get(result["winner"])
-    contest = Contest(
-        plan.out,
-        result,
-        winner=None if winner is None or winner.fair else ready(winner),
-        again=partial(_again, plan, plan.out),
-    )
+    winner = None
+    for entrant in plan.field:
+        if entrant.name == result["winner"] and not entrant.fair:
+            winner = ready(entrant)
+    contest = Contest(plan.out, result, winner=winner, again=partial(_again, plan, plan.out))
     contest.run_id = written.get("mlflow_run_id")
     return contest
 
@@ -154,7 +151,9 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     request, about = plan.request, plan.about()
     stored = finished_contest(plan)
     if stored is not None:
-        shown = None if show is None else partial(show, stored)
+        shown = None
+        if show is not None:
+            shown = partial(show, stored)
         if request.tracking and not is_sent(stored.folder, stored.run_id):
             stored.run_id = send_rest(stored.folder, CONTEST, shown)
         elif request.register and shown is not None:
@@ -193,7 +192,10 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         except BaseException as ending:  # keep the finished answers before raising
             problem = ending
         contest = _ended(plan, race, run)
-        run.end(partial(show, contest) if show is not None and problem is None else None)
+        if show is None or problem is not None:
+            run.end()
+        else:
+            run.end(partial(show, contest))
         contest.run_id = run.tracking.run_id
         if problem is not None:
             raise problem
@@ -221,10 +223,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     confirmation, finished = "", race.ended in ("decided", "questions", "money")
-    # A larger budget would ask more questions.
-    short = race.ended == "money" or (
-        race.ended == "questions" and race.planned < len(race.questions)
-    )
+    short = race.short
     worth, improved, field = "", None, [reference, winner]
     if plan.improve_share and finished:
         try:
@@ -272,8 +271,17 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
             f"so a verdict is wrong in up to {5 * len(looks)}% of such contests instead of 5%",
         )
-    unmetered = {name: unmetered_line(played.summary) for name, played in race.runs.items()}
-    saved = save_winner(winner, run.folder / WINNER, plan.race) if finished else None
+    unmetered = []
+    for name, played in race.runs.items():
+        if line := unmetered_line(played.summary):
+            unmetered.append(f"{name}: {line}.")
+    saved = taken = spent = None
+    ended_early: str | None = race.stopped or "interrupted"
+    if finished:
+        saved, taken = save_winner(winner, run.folder / WINNER, plan.race), ready(winner)
+        ended_early = None
+    if short and plan.budget is not None:
+        spent = str(plan.budget)
     result = {
         **vars(verdict),
         "standings": list(map(asdict, _standings(race))),
@@ -284,8 +292,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "planned": race.planned,
         "ended": race.ended,
         "finished": finished,
-        "stopped": None if finished else race.stopped or "interrupted",
-        "spent": str(plan.budget) if short and plan.budget is not None else None,
+        "stopped": ended_early,
+        "spent": spent,
         "steps": plan.steps,
         "budget": plan.budget and str(plan.budget),
         "runs": {name: entrant.folder for name, entrant in entrants.items() if name in race.runs},
@@ -299,12 +307,11 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "registered": plan.request.register,
         "spec": winner.spec,
         "lm": str(getattr(winner.lm, "model", winner.lm)),
-        "unmetered": [f"{name}: {line}." for name, line in unmetered.items() if line],
+        "unmetered": unmetered,
     }
     noted = {RESULT: result, LOOKS: looks, PLANS: plans}
     write_json(run.folder / CONTEST, {**run.about, **noted})
     again = partial(_again, plan, run.folder)
-    taken = ready(winner) if finished else None
     return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)
 
 
@@ -341,12 +348,11 @@ def _standings(race: Race) -> list[Place]:
     if metric.default:
         free = free_entrants(entrants, rows)
     else:
-        picked = [each for each in entrants if isinstance(each.program, Picked)]
-        free = [
-            run_sync(any_right, entrant, rows[entrant.name], metric, race.questions)
-            for entrant in picked
-            if rows.get(entrant.name)
-        ]
+        free = []
+        for entrant in entrants:
+            answered = rows.get(entrant.name)
+            if answered and isinstance(entrant.program, Picked):
+                free.append(run_sync(any_right, entrant, answered, metric, race.questions))
     return [*asked, *free_places(asked, free, reference)]
 
 

@@ -124,7 +124,9 @@ def default_field(
         field.append(Entrant(EXAMPLES, shown, lm))
     # Two of its members are also programs of the field; the calls of both are made only once.
     panel = Ensemble(["simple", "cot", "self_ask"])
-    lms_of_talk = {"judge": judge} if judge is not None else None
+    lms_of_talk = None
+    if judge is not None:
+        lms_of_talk = {"judge": judge}
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=lms_of_talk)
     return [
         *field,
@@ -157,7 +159,9 @@ def _mixed_field(lms: Sequence[Any], judge: Any) -> list[Entrant]:
 def _price(lm: Any) -> float:
     """What a token of prompt and one of reply cost; 0 where it is not known."""
     prices = billed_as(lm).prices
-    return prices.prompt + prices.completion if prices else 0.0
+    if not prices:
+        return 0.0
+    return prices.prompt + prices.completion
 
 
 def lm_title(lm: Any) -> str:
@@ -195,8 +199,10 @@ def _own(
         sets = {"own_roles": given["own_roles"]}
         if spec.startswith(COMMAND):
             sets = {"pass_env": given["pass_env"]}
+        elif ":" in spec:
+            name = name or spec
         else:
-            name = name or (spec if ":" in spec else Path(source).name)
+            name = name or Path(source).name
         # A saved folder has its roles in it, and takes none from outside.
         if Path(source).expanduser().is_dir() or not any(sets.values()):
             sets = {}
@@ -229,7 +235,9 @@ def field_of(
         baseline = None
     names = distinct([entrant.name for entrant in entrants])
     entrants = [replace(entrant, name=name) for entrant, name in zip(entrants, names, strict=True)]
-    reference = entrants[0] if baseline is None else entrant_named(baseline, entrants)
+    reference = entrants[0]
+    if baseline is not None:
+        reference = entrant_named(baseline, entrants)
     chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
     left_out = [entrant_named(name, entrants) for name in without]
     for each in left_out:

@@ -82,7 +82,9 @@ def _made(
     """The programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
     # Time is the contest's own: its clock goes on in the books around the compilation.
-    ceilings = replace(plan.budget or Budget(), seconds=None).part(share)
+    budget: Budget | None = replace(plan.budget or Budget(), seconds=None).part(share)
+    if budget == Budget():
+        budget = None
     if isinstance(entrant.program, Deliberation):
         made += _tuned(entrant, entrant.program, race)
     try:
@@ -92,7 +94,7 @@ def _made(
             lm=entrant.lm,
             metric=plan.metric,
             optimizer="bootstrap_rs",
-            budget=None if ceilings == Budget() else ceilings,
+            budget=budget,
             seed=plan.request.seed,
             out=folder / IMPROVE / entrant.folder,
             concurrency=plan.request.concurrency,

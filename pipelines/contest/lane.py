@@ -48,8 +48,9 @@ class Answer:
     def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
         # The bounds of the watch hold for scores between 0 and 1 alone.
         scale = plan.metric.scale
-        score = evidence_in(row, scale.least)
-        share = 0.0 if score is None else min(1.0, max(0.0, scale.share(score)))
+        score, share = evidence_in(row, scale.least), 0.0
+        if score is not None:
+            share = min(1.0, max(0.0, scale.share(score)))
         unread = is_unreadable(row) or is_cut_off(row)
         return cls(share, taken(row), row.error, unread)
 
@@ -120,6 +121,7 @@ class Lane:
     async def answer(self, question: Question) -> None:
         """Answer one question. Raises BudgetSpent or EndpointDown, in which case no row is kept."""
         for repeat in range(self.plan.request.times):
+            # Some repeats may be there from an earlier attempt.
             if repeat not in self.repeats.get(question.id, {}):
                 self._take(await self.sheet.answer(Ask(question, repeat)))
 

@@ -71,6 +71,7 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
     costs = []
     for each in bills:
         own = [amount(bill, unit) for bill in each]
+        # The fair opponent, which is still to come, costs as much as the dearest.
         costs.append(sum(own) + again * max(own))
     half, most = np.percentile(costs, [50, 90])
     rest = _worth(left * float(np.mean(costs)), unit)
@@ -79,4 +80,6 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
 
 
 def _worth(cost: float, unit: str) -> str:
-    return rounded_money(cost) if unit == "cost_usd" else f"{cost:,.0f} {unit}"
+    if unit == "cost_usd":
+        return rounded_money(cost)
+    return f"{cost:,.0f} {unit}"

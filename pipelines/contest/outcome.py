@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,9 @@ class Contest(ContestResult, ShownResult):
         """
         if not self.result["finished"]:
             raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
-        winner: Any = load_program(self.folder / WINNER) if self._winner is None else self._winner
+        winner = self._winner
+        if winner is None:
+            winner = load_program(self.folder / WINNER)
         # A module of DSPy's is handed over as the user's own object, to which nothing is added.
         if self.result.get("saved") and isinstance(self._winner, Program | None):
             winner.register = partial(log_program, self.folder / WINNER)
@@ -85,7 +88,9 @@ class Contest(ContestResult, ShownResult):
         """The winner and the reference on questions that the race had not used."""
         names: Mapping[str, str] = self.result["confirmed"] or {}
         folders = [self.folder / CONFIRM / place for place in names.values()]
-        return compare(*folders) if folders else None
+        if not folders:
+            return None
+        return compare(*folders)
 
     @property
     def empty(self) -> bool:
@@ -103,11 +108,12 @@ class Contest(ContestResult, ShownResult):
         `worse` means that the best team is shown to be worse than the reference.
         """
         if condition == "worse":
-            teams = [
-                place for place in self.places if place.team and place.difference_high is not None
-            ]
-            best = max(teams, key=lambda team: team.difference or 0.0, default=None)
-            return best is not None and (best.difference_high or 0.0) < 0
+            teams = []
+            for place in self.places:
+                if place.team and place.difference_high is not None:
+                    teams.append((place.difference or 0.0, place.difference_high))
+            best = max(teams, key=itemgetter(0), default=None)
+            return best is not None and best[1] < 0
         if condition == "not-better":
             return self.outcome != "better"
         return self.outcome == "undecided"
@@ -130,10 +136,11 @@ class Contest(ContestResult, ShownResult):
 
     def lines(self) -> list[str]:
         """The ending: table, sentences, price, and what to do next, at most 24 lines."""
-        best = self.winning
-        price = "" if best is None else thousand(best.usd, best.tokens)
-        paid = self.paid["cost_usd"]
-        spent = "" if paid is None else f"the contest paid {money(paid)}"
+        best, price, spent = self.winning, "", ""
+        if best is not None:
+            price = thousand(best.usd, best.tokens)
+        if (paid := self.paid["cost_usd"]) is not None:
+            spent = f"the contest paid {money(paid)}"
         lost = unanswered(self.result.get("lost"))
         if not self.result["finished"]:  # its scores so far are no result
             if not spent and not lost:
@@ -151,22 +158,21 @@ class Contest(ContestResult, ShownResult):
         if failures:
             what = "Failed answers are left out, unreadable ones are wrong"
             lines.append(f"{what}: {'; '.join(failures)}.")
-        commands = {
-            **winner_commands(self),
-            "report": f"folkmoot report {shlex.quote(str(self.folder))}",
-        }
-        return [
-            *lines,
-            *self.result.get("unmetered", ()),
-            f"Price: {price or 'not known'}{spent and '; '}{spent}{lost}.",
-            *([] if self.result.get("saved") else [f"{self.winner_name} is {NO_FILE}"]),
-            "",
-            *(f"{name:<8}{command}" for name, command in commands.items()),
-        ]
+        lines += self.result.get("unmetered", ())
+        lines.append(f"Price: {price or 'not known'}{spent and '; '}{spent}{lost}.")
+        if not self.result.get("saved"):
+            lines.append(f"{self.winner_name} is {NO_FILE}")
+        lines.append("")
+        for name, command in winner_commands(self).items():
+            lines.append(f"{name:<8}{command}")
+        lines.append(f"report  folkmoot report {shlex.quote(str(self.folder))}")
+        return lines
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
+        if quiet:
+            return {"winner": self.winner_name}
         fields = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
-        return {"winner": self.winner_name} if quiet else {**fields, "folder": str(self.folder)}
+        return {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self.result}

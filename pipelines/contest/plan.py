@@ -177,7 +177,9 @@ class ContestPlan:
     def improve_share(self) -> float:
         """The share of the budget that improving spends; 0 without it."""
         improve = self.request.improve
-        return self.request.improve_share if improve is True else float(improve or 0.0)
+        if improve is True:
+            return self.request.improve_share
+        return float(improve or 0.0)
 
     @property
     def steps(self) -> dict[str, object]:
@@ -202,9 +204,13 @@ class ContestPlan:
         """
         questions = len(self.race) + len(self.demos) + len(self.unseen)
         parts = [f"{len(self.race):,} for the race"]
-        parts += [f"{len(self.demos)} as examples"] if self.demos else []
-        parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
-        apart = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        if self.demos:
+            parts.append(f"{len(self.demos)} as examples")
+        if self.unseen:
+            parts.append(f"{len(self.unseen):,} kept to confirm the winner")
+        apart = ""
+        if len(parts) > 1:
+            apart = f" ({', '.join(parts)})"
         lms = ", ".join(str(getattr(lm, "model", lm)) for lm in self.lms)
         calls = [likely(plan.estimate.calls) for plan in self.plans.values() if plan.estimate.calls]
         expected = "price not known before the first questions"
@@ -212,13 +218,14 @@ class ContestPlan:
             expected = f"likely {rounded_money(likely(self.cost))}"
         elif len(calls) == len(self.plans):
             expected = f"likely {counted(round(sum(calls)), 'call')}"
-        ceiling = f", at most {self.budget}" if self.budget else ""
+        if self.budget:
+            expected += f", at most {self.budget}"
         # In whole points, as it is a rule of thumb.
         scores, smallest = self.scores(), round(smallest_differences(len(self.race))[1], 2)
         lines = [
             f"{counted(len(self.field), 'program')} on {counted(questions, 'question')} from "
             f"{self.source}{apart}, {lms}",
-            f"{expected}{ceiling}; shows about {scores.size(smallest)} {scores.unit} or more; up "
+            f"{expected}; shows about {scores.size(smallest)} {scores.unit} or more; up "
             f"to {scores.size(self.margin)} do not matter",
         ]
         for each in self.field:
@@ -227,36 +234,45 @@ class ContestPlan:
             if each.name == TALK and len(seats) > 1:
                 named = [f"{seat} {lm.name}" for seat, lm in seats.items()]
                 lines.append(f"{each.name}: {', '.join(named).replace('*', 'others')}")
-        lines += [f"so far: {self.so_far}"] if self.so_far else []
+        if self.so_far:
+            lines.append(f"so far: {self.so_far}")
         if self.race[0].kind == "task":
             lines.append(where_code_runs(sandbox_of(self.metric), self.request))
         return lines
 
     def details(self) -> list[str]:
         """How a question is read, the programs, and what earlier runs forecast."""
-        asked = self.field[0].name if self.race[0].kind == "task" else "one prompt"
-        often = f"{asked}, as often as the dearest team costs"
-        programs = [often if each.fair else each.name for each in self.field]
-        return [
-            such_as(self.race[0]),
-            f"programs: {'; '.join(programs)}",
-            *([self.forecast] if self.forecast else []),
-        ]
+        asked, programs = "one prompt", []
+        if self.race[0].kind == "task":
+            asked = self.field[0].name
+        for each in self.field:
+            if each.fair:
+                programs.append(f"{asked}, as often as the dearest team costs")
+            else:
+                programs.append(each.name)
+        lines = [such_as(self.race[0]), f"programs: {'; '.join(programs)}"]
+        if self.forecast:
+            lines.append(self.forecast)
+        return lines
 
     def shared_lms(self) -> dict[str, LMFields] | None:
         """The LMs of every agent, for replays; None where programs have different ones."""
         first, *others = (lms_of(each.program, each.lm) for each in self.field)
-        return first if all(other == first for other in others) else None
+        if any(other != first for other in others):
+            return None
+        return first
 
     def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
         same one.
         """
+        field, metric = {}, None
+        for each in self.field:
+            field[each.name] = {**hashes(each.program), "lms": lms_of(each.program, each.lm)}
+        if not self.metric.default:
+            metric = self.metric.identity()
         return {
-            "field": {
-                each.name: {**hashes(each.program), "lms": lms_of(each.program, each.lm)}
-                for each in self.field
-            },
+            "field": field,
             "data_fingerprint": data.fingerprint([*self.race, *self.demos, *self.unseen]),
             "questions": len(self.race),
             "margin": self.margin,
@@ -264,7 +280,7 @@ class ContestPlan:
             "early_stop": self.request.early_stop,
             "repeats": self.request.times,
             "permute": self.request.permute,
-            "metric": None if self.metric.default else self.metric.identity(),
+            "metric": metric,
             "source": self.source,
             "manifest": self._manifest(),
             **made_with(),
@@ -335,7 +351,9 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone.defaults = request.defaults
     seating = Seating(alone)
     lms, named = _lms(request, seating)
-    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
+    judge_lm = None
+    if request.judge_lm:
+        judge_lm = seating.make(request.judge_lm)
     metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
@@ -370,7 +388,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         visible=_visible(request, metric),
         forecast=_forecast(questions, lms),
     )
-    plan.out = plan.default_out() if stored and out is None else out
+    if stored and out is None:
+        plan.out = plan.default_out()
     if plan.out is not None:
         check_writable(plan.out)
     # refuse a bad budget now, before any question is paid for
@@ -396,8 +415,16 @@ def _lms(request: ContestRequest, seating: Seating) -> tuple[list[Any], dict[str
     lms: Any = request.lm
     if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
-    given = lms if isinstance(lms, list | tuple) else [] if lms is None else [lms]
-    pairs = [seat_in(lm) if isinstance(lm, str) else (EVERY, lm) for lm in given]
+    if lms is None:
+        lms = []
+    elif not isinstance(lms, list | tuple):
+        lms = [lms]
+    pairs = list[tuple[str, Any]]()
+    for lm in lms:
+        if isinstance(lm, str):
+            pairs.append(seat_in(lm))
+        else:
+            pairs.append((EVERY, lm))
     named = {seat: seating.make(lm, seat=seat) for seat, lm in pairs if seat != EVERY}
     every = [seating.make(lm) for seat, lm in pairs if seat == EVERY]
     return every or [dspy.settings.lm or seating.make(None)], named
@@ -423,8 +450,9 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
             f"{counted(len(questions), 'question')} cannot tell programs apart: give at least "
             f"{FEWEST_QUESTIONS}, better 50 to 500"
         )
-    named_so = isinstance(request.questions, str | Path)
-    source = str(request.questions) if named_so else data.origin_of(questions)
+    source = data.origin_of(questions)
+    if isinstance(request.questions, str | Path):
+        source = str(request.questions)
     return questions, source or "questions", " ".join(notes)
 
 
@@ -437,8 +465,9 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
     for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
         run = read_object(file) or {}
         used: Any = run.get("lms")
-        same = run.get("data_fingerprint") == asked and isinstance(used, dict) and used
-        if same and all(lm.get("name") in names for lm in used.values()):
+        if run.get("data_fingerprint") != asked or not isinstance(used, dict) or not used:
+            continue
+        if names.issuperset(lm.get("name") for lm in used.values()):
             runs.append(file.parent)
     try:
         forecast = FUNCTIONS.find("forecast")  # its room is attached, and may be missing
@@ -506,8 +535,12 @@ def _field(
             entrants = [standard[0], *entrants]
     entrants += [replace(entrant, added=True) for entrant in own(request.added)]
     baseline = _baseline(request, entrants, own)
-    every = [*entrants, baseline] if isinstance(baseline, Entrant) else entrants
-    nobody = [name for name in models if not any(each.program.has_seat(name) for each in every)]
+    every = list(entrants)
+    if isinstance(baseline, Entrant):
+        every.append(baseline)
+    nobody = list(models)
+    for each in every:
+        nobody = [name for name in nobody if not each.program.has_seat(name)]
     if nobody:
         raise UserError(
             f"--lm gives {', '.join(nobody)} its own LM, and no program here has such an agent or "
@@ -526,7 +559,10 @@ def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
     whole = {entrant.name.casefold() for entrant in entrants}
     names = list[str]()
     for option in options:
-        names += [option] if option.casefold() in whole else split_items([option])
+        if option.casefold() in whole:
+            names.append(option)
+        else:
+            names += split_items([option])
     return names
 
 
@@ -551,9 +587,11 @@ def _baseline(
 
 
 def _margin(margin_setting: float | str | None, questions: int) -> float:
-    if margin_setting is None:
-        return NARROW if questions >= MANY else MARGIN
-    return share_of_points(margin_setting)
+    if margin_setting is not None:
+        return share_of_points(margin_setting)
+    if questions >= MANY:
+        return NARROW
+    return MARGIN
 
 
 def _check_scale(metric: Metric) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,15 +94,19 @@ class Race:
     @property
     def scores(self) -> Scores:
         """How its scores are written."""
-        if self.plan.metric.scale.rate is not None:
-            return self.plan.scores()
-        shares = (own.score for lane in self.lanes.values() for own in lane.each)
-        return self.plan.scores(whole=all(share in (0.0, 1.0) for share in shares))
+        if self.plan.metric.scale.rate is None:
+            # The metric does not say what its scores are: the answers so far do.
+            for own in chain.from_iterable(lane.each for lane in self.lanes.values()):
+                if own.score not in (0.0, 1.0):
+                    return self.plan.scores(whole=False)
+        return self.plan.scores()
 
     @property
     def asked(self) -> list[Lane]:
         """The programs that get the next question, always with reference and fair opponent."""
-        left_out = {self.order[place] for place in (self.watch.withdrawn if self.watch else ())}
+        left_out = set[str]()
+        if self.watch is not None:
+            left_out = {self.order[place] for place in self.watch.withdrawn}
         asked = []
         for name, lane in self.lanes.items():
             if name not in left_out and (lane.out is None or lane.entrant.kept):
@@ -127,7 +131,9 @@ class Race:
     def cluster_of(self, question: Question) -> str | None:
         """What the question belongs to, where the data set says so."""
         cluster = question.meta.get(self.plan.cluster or "")
-        return None if cluster is None else str(cluster)
+        if cluster is None:
+            return None
+        return str(cluster)
 
     def _all_answered(self, question: Question) -> bool:
         return all(question.id in lane.answers for lane in self.asked)
@@ -196,10 +202,11 @@ class Race:
 
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
-            complete = len(lane.answers) == len(self.questions)
-            why = None if complete else f"left the contest: {lane.out or 'it was over'}"
-            left = self.stopped is None and not complete
-            self.runs[name] = lane.close(self.stopped or why, left=left)
+            why, left = self.stopped, False
+            # A program that left before the end is no stop of its run.
+            if why is None and len(lane.answers) != len(self.questions):
+                why, left = f"left the contest: {lane.out or 'it was over'}", True
+            self.runs[name] = lane.close(why, left=left)
 
     # The pilot
     # ------------------------------------------------------------------------------
@@ -219,6 +226,7 @@ class Race:
     def _check_pilot(self, lane: Lane, questions: Sequence[Question]) -> None:
         answers, entrant = lane.to(questions), lane.entrant
         name, leave_out = entrant.name, ""
+        # The verdict needs those that are kept, so --without does not take them.
         if not entrant.kept:
             leave_out = f"or leave it out (--without {name!r})"
         if all(answer.error for answer in answers):
@@ -282,7 +290,10 @@ class Race:
         """
         lanes = []
         for number, lm in enumerate(self.plan.lms):
-            entrant = lm_alone(lm, ONE if len(self.plan.lms) == 1 else f"{ONE}, {lm_title(lm)}")
+            name = ONE
+            if len(self.plan.lms) > 1:
+                name = f"{ONE}, {lm_title(lm)}"
+            entrant = lm_alone(lm, name)
             plan = self.plan.evaluation(entrant, self.questions)
             plan = replace(plan, request=replace(plan.request, tracking=False))
             lane = Lane.opened(entrant, plan.kept_in(self.folder / FIRST / str(number)))
@@ -347,15 +358,21 @@ class Race:
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
         kept, account = len(self.plan.unseen), self.books.account
-        limits = account.budget.limits if account else {}
         reserve = {}
         for unit in UNITS:
-            prices = [lane.per_question(unit) or 0.0 for lane in lanes]
-            share = self.plan.improve_share * (limits.get(unit) or 0.0)
+            prices, share = [lane.per_question(unit) or 0.0 for lane in lanes], 0.0
+            if account is not None:
+                share = self.plan.improve_share * (account.budget.limits.get(unit) or 0.0)
             # Two are asked again, reference and winner: about the cheapest, at most the dearest.
             both = min(prices) + max(prices)
             reserve[unit] = kept * self.plan.request.times * both + share
         return reserve
+
+    @property
+    def short(self) -> bool:
+        """Whether a larger budget would have asked more questions."""
+        planned = self.ended == "questions" and self.planned < len(self.questions)
+        return self.plan.budget is not None and (planned or self.ended == "money")
 
     # Rounds
     # ------------------------------------------------------------------------------
@@ -368,7 +385,9 @@ class Race:
             return
         size = min(ROUND, self.planned - self.seen)
         if size <= 0:
-            self.ended = "questions" if self.seen == self.planned else "money"
+            self.ended = "money"
+            if self.seen == self.planned:
+                self.ended = "questions"
             return
         batch = self.questions[self.seen : self.seen + size]
         # Answers of an earlier attempt cost nothing, so that the money does not limit them.
@@ -459,8 +478,10 @@ class Race:
 
     def _differs(self, question: Question) -> str:
         scores = {lane.entrant.name: sum(lane.right([question])) for lane in self.asked}
-        best = ", ".join(name for name, score in scores.items() if score == max(scores.values()))
-        title = "right" if self.scores.rate else "best"
+        top, title = max(scores.values(), default=0.0), "best"
+        best = ", ".join(name for name, score in scores.items() if score == top)
+        if self.scores.rate:
+            title = "right"
         return f"{shortened(question.question, 60)} → {title}: {best}"
 
     def _watch_what_there_is(self) -> None:

@@ -25,8 +25,11 @@ class Scores:
         """`whole` says whether all scores so far are 0 or 1, which decides for a metric that does
         not say what its scores are.
         """
+        rate = scale.rate
+        if rate is None:
+            rate = whole
         shares = (scale.low or 0.0, scale.width) == (0.0, 1.0)
-        return cls(metric, scale, shares and (whole if scale.rate is None else scale.rate))
+        return cls(metric, scale, shares and rate)
 
     @property
     def title(self) -> str:
@@ -43,7 +46,9 @@ class Scores:
 
     def value(self, share: float) -> str:
         """`73%`, or `7.3`."""
-        return f"{share:.0%}" if self.rate else f"{self.own(share):.3g}"
+        if self.rate:
+            return f"{share:.0%}"
+        return f"{self.own(share):.3g}"
 
     def gap(self, share: float) -> str:
         """A difference without its unit: `+9`, or `+0.9`."""
@@ -51,7 +56,10 @@ class Scores:
 
     def size(self, share: float) -> str:
         """A difference that has no sign: `5`, or `0.5`."""
-        return f"{(100 if self.rate else 1) * self.own_gap(share):.3g}"
+        gap = self.own_gap(share)
+        if self.rate:
+            gap *= 100
+        return f"{gap:.3g}"
 
     @property
     def unit(self) -> str:

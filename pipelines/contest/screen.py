@@ -15,20 +15,25 @@ from .race import Race
 from .standing import places
 
 WIDTH = 80
+STYLES = {"out": "bright_black"}
+"""How the programs in a state look, where not as the others."""
 
 
 def contest_line(race: Race) -> ProgressLine:
     """Where a contest stands, as a picture and as a line."""
-    standings, rate = places(race, so_far=True), race.scores.rate
+    standings = places(race, so_far=True)
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
-    reasons = [f" ({each.reason})" if each.reason else "" for each in standings]
-    scores = [
-        f"{each.name} {f'{each.right:.0%}' if rate else f'{each.right:.3g}'}{why}"
-        for each, why in zip(standings, reasons, strict=True)
-    ]
+    form = "{} {:.0%}" if race.scores.rate else "{} {:.3g}"
+    parts = list(_figures(race, asked, total))
+    for each in standings:
+        score = form.format(each.name, each.right)
+        if each.reason:
+            score += f" ({each.reason})"
+        parts.append(score)
     prices = race.task_prices
-    parts = [*_figures(race, asked, total), *scores, *filter(None, [prices])]
+    if prices:
+        parts.append(prices)
     picture = _picture(race, standings, asked, total, prices)
     return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))
 
@@ -40,8 +45,7 @@ def _picture(race: Race, standings: list[Place], asked: int, total: int, prices:
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
     for line, standing in zip(lines, standings, strict=True):
-        style = "bright_black" if standing.state == "out" else ""
-        text.append(clean(line)[:WIDTH] + "\n", style=style)
+        text.append(clean(line)[:WIDTH] + "\n", style=STYLES.get(standing.state, ""))
     for line in filter(None, (race.latest, prices)):
         text.append(clean(line)[:WIDTH] + "\n", style="dim")
     text.append(clean("  ".join(_figures(race, asked, total)))[:WIDTH])

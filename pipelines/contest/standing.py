@@ -25,8 +25,10 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     """The standings of the programs that were asked, those that are racing first; `so_far` with
     answers to questions that others have not answered yet.
     """
-    # Beside a difference, scores over other questions would contradict it.
-    questions = race.questions[: None if so_far or not race.seen else race.seen]
+    questions = race.questions
+    if race.seen and not so_far:
+        # Beside a difference, scores over other questions would contradict it.
+        questions = questions[: race.seen]
     # Those that have left in the pilot are not watched.
     others = [lane for name, lane in race.lanes.items() if name not in race.order]
     lanes = [*race.watched, *others]
@@ -37,6 +39,9 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     for place, lane in enumerate(lanes):
         scores = lane.right(questions)
         right, low, high = map(written.own, _rate(scores))
+        multiple = None
+        if base:
+            multiple = (lane.per_question(unit) or 0.0) / base
         row = Place(
             name=lane.entrant.name,
             right=right,
@@ -46,7 +51,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
             usd=lane.per_question("cost_usd"),
             tokens=lane.per_question("tokens"),
             calls=lane.per_question("calls"),
-            multiple=(lane.per_question(unit) or 0.0) / base if base else None,
+            multiple=multiple,
             state="racing" if lane.out is None else "out",
             reason=lane.out or "",
             failed=lane.failed(questions),
@@ -78,11 +83,13 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
     table = []
     for entrant in free:
         share, n = _rate(list(entrant.scores.values())), len(entrant.scores)
-        gaps = []
+        gaps, difference = [], None
         for name, score in entrant.scores.items():
             answer = asked.answers.get(name)
             if answer is not None and answer.error is None:
                 gaps.append(score - answer.score)
+        if gaps:
+            difference = fmean(gaps)
         # Computed at whatever number of questions the race ended, so that the interval has to hold
         # at every one.
         ends = mean_sequence(gaps, FREE_ALPHA)
@@ -103,7 +110,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
                 low=share.low,
                 high=share.high,
                 n=n,
-                difference=fmean(gaps) if gaps else None,
+                difference=difference,
                 difference_low=ends.low,
                 difference_high=ends.high,
                 usd=costs.get("cost_usd"),
@@ -172,7 +179,9 @@ def race_verdict(race: Race) -> RaceVerdict:
     fair = any(race.watched[place].entrant.fair for place in rivals)
     if beaten and beaten == rivals and fair >= team and not unread:
         leads = [place for place in others if watch.against(place, winner).difference > 0]
-        still_open = _open(race, winner, leads) + (", not shown to be better" if leads else "")
+        still_open = _open(race, winner, leads)
+        if leads:
+            still_open += ", not shown to be better"
         return RaceVerdict("better", names[winner], reason, advice, still_open)
     worth = [place for place in others if not _not_worth_it(watch, place, margin)]
     if watch.seen >= FEWEST and not (worth or beaten or unread or left_out):
@@ -186,7 +195,9 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason += f", but not shown to be better than {' and '.join(missing) or FAIR_OPPONENT}"
     else:
         left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
-        programs = "1 program is" if not others else f"{1 + len(others)} programs are"
+        programs = "1 program is"
+        if others:
+            programs = f"{1 + len(others)} programs are"
         reason = f"after {seen}, {programs} left: {left}"
     if unread:
         reason = f"{unread}, so nothing can be concluded"
@@ -194,6 +205,8 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason += f"; not compared: {left_out}"
     elif race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
+    elif race.short:
+        reason += f". The budget of {race.plan.budget} pays for no more questions"
     advice += "; nothing is shown to beat it"
     verdict = RaceVerdict("undecided", names[winner], reason, advice, _open(race, winner, others))
     if not others or unread:
@@ -229,8 +242,9 @@ def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
     if beaten:
         others = " and ".join(f"{right[place]} for {race.order[place]}" for place in beaten)
         return f"{right[winner]}, against {others}, on {counted(len(scores[winner]), 'question')}"
-    usd = lanes[winner].per_question("cost_usd")
-    return right[winner] + (f", {rounded_money(1000 * usd)} per 1,000" if usd else "")
+    if usd := lanes[winner].per_question("cost_usd"):
+        return f"{right[winner]}, {rounded_money(1000 * usd)} per 1,000"
+    return right[winner]
 
 
 def _ahead(watch: FieldWatch, winner: int, others: Sequence[int]) -> int:
@@ -278,7 +292,8 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
 def _not_worth_it(watch: FieldWatch, place: int, margin: float) -> bool:
     """Whether some cheaper program is shown to be as good, but for what does not matter."""
     rank = (watch.prices[place], place)
-    return any(
-        (watch.prices[other], other) < rank and watch.at_most(place, other, margin)
-        for other in watch.racing
-    )
+    for other in watch.racing:
+        # Of equal prices, the one that stands first counts as the cheaper.
+        if (watch.prices[other], other) < rank and watch.at_most(place, other, margin):
+            return True
+    return False

@@ -62,9 +62,10 @@ class AnsweringAgain(Program):
         planned = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
         if self.arm == FIRST:
             return [(seat, 1, 1) for seat, _, _ in planned]
-        differing = [len({turn.answer for turn in turns}) > 1 for turns in firsts]
+        share = 1.0
         # Whether fresh first answers will differ is not known before they are asked for.
-        share = 1.0 if exchange.first is not None else fmean(differing)
+        if exchange.first is None:
+            share = fmean(len({turn.answer for turn in turns}) > 1 for turns in firsts)
         return [(seat, share * low, share * high) for seat, low, high in planned]
 
     async def solve(self, task: Task) -> dspy.Prediction:
@@ -85,8 +86,9 @@ class AnsweringAgain(Program):
 
     def _hear(self, name: str) -> Hear:
         """The turns that an agent is shown in this arm, for the question with this id."""
-        placebo = self.arm == "placebo"
-        elsewhere = self.dialogues.elsewhere(name, self.about["seed"]) if placebo else ()
+        elsewhere: Sequence[Turn] = ()
+        if self.arm == "placebo":
+            elsewhere = self.dialogues.elsewhere(name, self.about["seed"])
 
         def hear(agent: str, turns: Sequence[Turn]) -> list[Turn]:
             heard: list[Turn] = []
@@ -107,7 +109,10 @@ def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
     own = [other for other in elsewhere if (other.agent, other.step) == (turn.agent, turn.step)]
     if not own:
         return []
-    *_, nearest = [own[0], *(other for other in own if other.round <= turn.round)]
+    nearest = own[0]
+    for other in own:
+        if other.round <= turn.round:
+            nearest = other
     return [replace(nearest, round=turn.round)]
 
 

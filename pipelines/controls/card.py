@@ -18,9 +18,12 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     result = document.get(RESULT) or {}
     card = Card("controls", program="controls", run=partial(dict, document["manifest"]))
     card.begun = not result.get("questions")
-    card.ended(result.get("stopped") if result else "not finished")
-    card.paid(result if result else totals(folder).to_dict())
-    if result:
+    if not result:
+        card.ended("not finished")
+        card.paid(totals(folder).to_dict())
+    else:
+        card.ended(result.get("stopped"))
+        card.paid(result)
         card.sentences = [f"On {counted(result['questions'], 'question')}, {result['sentence']}."]
         total = result["total"]
         if total["value"] is not None:

@@ -15,7 +15,10 @@ def run(request: ControlsRequest, view: Confirmed) -> None:
     from .plan import plan_controls
 
     def show(result: Controls) -> None:
-        show_lines(result.lines()[-1:] if view.quiet else result.lines())
+        lines = result.lines()
+        if view.quiet:
+            lines = lines[-1:]
+        show_lines(lines)
 
     plan = plan_controls(request, keyless=view.dry_run)
     live(request, view, plan, carry_out_controls, lambda plan: controls_in(plan.out), show)

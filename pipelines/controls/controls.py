@@ -9,6 +9,7 @@ from functools import partial
 from ...modules.base.calls import ROLLOUTS, Rollouts, bound
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
+from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..base.request import entry
@@ -65,30 +66,30 @@ def carry_out_controls(
         write_json(run.folder / CONTROLS, {**about, RESULT: None})
         if plan.request.tracking:
             run.track(CONTROLS)
-        scale = plan.metric.scale
-        # No interval is wider than the metric's whole range.
-        unit = scale.width
-        controls = Controls(
-            run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False
-        )
+        controls = Controls(run.folder, left_out=plan.dialogues.left_out)
+        controls.rate = plan.metric.scale.rate is not False
         controls.agents = [*plan.dialogues.members]
         controls.notes = [f"{remark}." for remark in plan.remarks]
         arms = _asked(plan, controls)
-        rows = {name: {row.id: row for row in arm.rows} for name, arm in arms.items()}
-        for name, answered in rows.items():
-            if failed := sum(row.error is not None for row in answered.values()):
-                controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
-        said = [*plan.dialogues.rows]
-        for arm in arms.values():
+        said, rows = list(plan.dialogues.rows), dict[str, dict[str, ResultRow]]()
+        for name, arm in arms.items():
             said += arm.rows
+            rows[name] = {row.id: row for row in arm.rows}
+            if failed := sum(row.error is not None for row in rows[name].values()):
+                controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
         checked = run_sync(checked_scores, plan.metric, answers_said(said, plan.questions))
-        measure_gain(controls, levels_of(plan.dialogues, rows, plan.metric, checked), unit)
+        levels = levels_of(plan.dialogues, rows, plan.metric, checked)
+        # No interval is wider than the metric's whole range.
+        measure_gain(controls, levels, plan.metric.scale.width)
         paid = run.books.paid
         controls.calls, controls.cost_usd = paid.calls, paid.cost_usd
         write_json(run.folder / CONTROLS, {**about, RESULT: controls.to_dict()})
         if not controls.empty:
             controls.plot(run.folder / WATERFALL)
-        run.end(partial(show, controls) if show is not None and not controls.stopped else None)
+        if show is None or controls.stopped:
+            run.end()
+        else:
+            run.end(partial(show, controls))
     return controls
 
 

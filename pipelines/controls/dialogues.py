@@ -198,9 +198,13 @@ def _levels_of_row(
         answered = rows.get(row.id)
         if arm != FIRST and answered is not None and answered.error is None:
             turns = unpaid_turns(answered)
-            levels[arm] = vote(dialogues.ends(turns)[1] if arm in AGAIN else turns)
-            if row.kind in PICKED and arm not in AGAIN:
+            if arm in AGAIN:
+                levels[arm] = vote(dialogues.ends(turns)[1])
+            elif row.kind in PICKED:
+                # Answers that cannot be voted on have the score of the one that was picked.
                 levels[arm] = score_in(answered)
+            else:
+                levels[arm] = vote(turns)
     return levels
 
 

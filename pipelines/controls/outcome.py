@@ -78,19 +78,24 @@ class Controls(ShownResult):
     @property
     def names(self) -> Mapping[str, str]:
         """What the parts are called."""
-        return NAMES if "last" in self.levels else NAMES | ACTS
+        # Without last answers, the agents of the program are not known.
+        if "last" in self.levels:
+            return NAMES
+        return NAMES | ACTS
 
     @property
     def sentence(self) -> str:
         if self.total is None:
             return "no question is finished"
-        steps = self.steps
-        name = "content" if "content" in steps else "talk"
+        steps, name, unit = self.steps, "talk", "in score"
+        if "content" in steps:
+            name = "content"
+        if self.rate:
+            unit = "points"
         return (
-            f"of {signed(self.total.value, self.rate)} {'points' if self.rate else 'in score'}, "
+            f"of {signed(self.total.value, self.rate)} {unit}, "
             f"{signed(steps['sampling'].value, self.rate)} are {self.names['sampling']}; "
-            f"{self.names[name]} adds "
-            f"{signed_interval(*steps[name], is_rate=self.rate)}"
+            f"{self.names[name]} adds {signed_interval(*steps[name], is_rate=self.rate)}"
         )
 
     def plot(self, path: str | Path) -> Path:
@@ -114,8 +119,12 @@ class Controls(ShownResult):
         return [*table, "", *self.notes, PATH_NOTE, self._capital]
 
     def _line(self, name: str, score: float, part: Estimate | None = None) -> str:
-        score_text = f"{score:.1%}" if self.rate else f"{score:.3g}"
-        gain = signed_interval(*part, is_rate=self.rate) if part else ""
+        score_text = f"{score:.3g}"
+        if self.rate:
+            score_text = f"{score:.1%}"
+        gain = ""
+        if part:
+            gain = signed_interval(*part, is_rate=self.rate)
         return f"{name:<26}{score_text:>7}  {gain}"
 
     @property
@@ -123,7 +132,10 @@ class Controls(ShownResult):
         return f"On {counted(self.questions, 'question')}, {self.sentence}."
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        return {"result": self._capital} | ({} if quiet else {"folder": str(self.folder)})
+        words = {"result": self._capital}
+        if not quiet:
+            words["folder"] = str(self.folder)
+        return words
 
     def to_dict(self) -> dict[str, object]:
         known = asdict(self)
@@ -146,7 +158,9 @@ class Controls(ShownResult):
 
 
 def _fields(part: Estimate | None) -> Mapping[str, float | None]:
-    return part._asdict() if part else dict.fromkeys(Estimate._fields)
+    if part is None:
+        return dict.fromkeys(Estimate._fields)
+    return part._asdict()
 
 
 _READ = TypeAdapter(Controls)
@@ -154,7 +168,9 @@ _READ = TypeAdapter(Controls)
 
 def controls_in(folder: Path | None) -> Controls | None:
     """Read the controls in a folder; None where it has no complete result."""
-    result = None if folder is None else (read_object(folder / CONTROLS) or {}).get(RESULT)
+    if folder is None:
+        return None
+    result = (read_object(folder / CONTROLS) or {}).get(RESULT)
     if not isinstance(result, dict) or not result.get("questions"):
         return None
     try:
@@ -177,7 +193,8 @@ def measure_gain(
     over each other arm. An arm of the path without a finished question counts as not asked.
     """
     path = {name: levels[name] for name in LEVELS if levels.get(name)}
-    ids = [name for name in path["team"] if all(name in scores for scores in path.values())]
+    shared = set(path["team"]).intersection(*path.values())
+    ids = [name for name in path["team"] if name in shared]
     controls.questions = len(ids)
     if not ids:
         return
@@ -194,11 +211,12 @@ def measure_gain(
     for name in levels:
         if name in ("first", "vote", "last", "team"):
             continue
-        shared = [question for question in ids if question in levels[name]]
-        if shared:
-            own = _scores(levels[name], shared)
+        # An arm may have failed on some of the questions.
+        answered = [question for question in ids if question in levels[name]]
+        if answered:
+            own = _scores(levels[name], answered)
             controls.scores[name] = fmean(own)
-            controls.arms[name] = gain_part(own, _scores(path["team"], shared), unit)
+            controls.arms[name] = gain_part(own, _scores(path["team"], answered), unit)
 
 
 def _scores(by_question: Mapping[str, float], ids: Sequence[str]) -> list[float]:

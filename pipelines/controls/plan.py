@@ -108,7 +108,9 @@ class ControlsPlan:
     @property
     def cost(self) -> tuple[float, float] | None:
         costs = [plan.cost for plan in self.arms.values()]
-        return total_cost([*costs, self.match.cost] if self.match else costs)
+        if self.match:
+            costs.append(self.match.cost)
+        return total_cost(costs)
 
     @property
     def calls(self) -> dict[str, int | None]:
@@ -118,8 +120,9 @@ class ControlsPlan:
             calls = plan.estimate.calls
             most[name] = calls and calls[1]
         if self.match is not None:
-            matched = sum(arm.calls for arm in self.match.arms)
-            most[SELF_CONSISTENT] = None if self.request.baseline else matched
+            most[SELF_CONSISTENT] = None
+            if not self.request.baseline:
+                most[SELF_CONSISTENT] = sum(arm.calls for arm in self.match.arms)
         return most
 
     @property
@@ -141,11 +144,15 @@ class ControlsPlan:
             agents += f"; {counted(left, 'row')} without a whole dialogue left out"
         asked = list[str]()
         for name, most in self.calls.items():
-            calls = "unknown" if most is None else counted(most, "call")
+            calls = "unknown"
+            if most is not None:
+                calls = counted(most, "call")
             asked.append(f"{name}: {ARMS[name]}; at most {calls}")
         cost = "no call"
         if asked:
-            cost = f"at most about {rounded_money(self.cost[1])}" if self.cost else "unknown"
+            cost = "unknown"
+            if self.cost:
+                cost = f"at most about {rounded_money(self.cost[1])}"
             if self.request.budget:
                 cost += f"; the budget is {self.request.budget}"
         return [
@@ -326,8 +333,11 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """
     if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
-        rows: Any = (row for row in run.rows if not row.repeat)
-        recorded = [Question(answer=row.gold, **{key: row[key] for key in fields}) for row in rows]
+        recorded = []
+        for row in run.rows:
+            if not row.repeat:
+                known: Any = {key: row[key] for key in fields}
+                recorded.append(Question(answer=row.gold, **known))
         if data.fingerprint(recorded) == run.summary.run.data_fingerprint:
             return recorded
     return questions_of(run, request.questions)

@@ -24,8 +24,10 @@ def waterfall_plot(
     lowest = level
     for name, part in steps.items():
         value, low, high = (scale * end for end in part)
-        label = name.replace("_", "\n")
-        axes.bar([label], [value], bottom=level, color=BLUE if value >= 0 else ORANGE, alpha=0.6)
+        label, color = name.replace("_", "\n"), ORANGE
+        if value >= 0:
+            color = BLUE
+        axes.bar([label], [value], bottom=level, color=color, alpha=0.6)
         axes.plot([label, label], [level + low, level + high], color="black")
         lowest, level = min(lowest, level + low), level + value
     axes.bar(["the team"], [level], color=GREY)

@@ -75,9 +75,10 @@ async def each_in_turn(
         async with asyncio.TaskGroup() as group:
             tasks: list[asyncio.Task[None]] = []
             for place in range(min(in_flight, len(asks))):
-                # Many workers whose requests begin together go on being answered in bursts.
-                for _ in range(STEPS if place >= TOGETHER else 0):
-                    await asyncio.sleep(0)
+                if place >= TOGETHER:
+                    # Many workers whose requests begin together go on being answered in bursts.
+                    for _ in range(STEPS):
+                        await asyncio.sleep(0)
                 if tasks and tasks[0].done():  # nothing is left to ask
                     break
                 tasks.append(group.create_task(work(waiting)))  # type: ignore[arg-type]
@@ -131,9 +132,10 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             except Exception as problem:
                 if isinstance(problem, UserError) and not program.foreign:
                     raise  # such as a missing index: every question would fail the same way
-                # A UserError is a sentence for the user already.
-                kind = "" if isinstance(problem, UserError) else f"{type(problem).__name__}: "
-                reason = without_keys(f"{kind}{said_by(problem)}", lms_in(program))
+                reason = said_by(problem)
+                if not isinstance(problem, UserError):  # which is a sentence for the user already
+                    reason = f"{type(problem).__name__}: {reason}"
+                reason = without_keys(reason, lms_in(program))
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
         if refused and program.foreign:
             # even if the program caught the error, its answer is not the one it would have given

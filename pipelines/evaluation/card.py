@@ -36,14 +36,12 @@ def about(title: str, document: Mapping[str, Any]) -> Card:
     settings = document["settings"]
     program = settings.get("program_spec") or full_name(document["program"])
     parts = (settings.get("data"), settings.get("split"))
-    data = " ".join(str(part) for part in parts if part) or None
+    data = " ".join(map(str, filter(None, parts))) or None
     return Card(f"{title} {program}", program=program, lm=names_of_lms(document), data=data)
 
 
 def names_of_lms(document: Mapping[str, Any]) -> str | None:
-    names = (
-        f"{'' if seat == '*' else f'{seat}='}{lm['name']}" for seat, lm in document["lms"].items()
-    )
+    names = [f"{seat}={lm['name']}".removeprefix("*=") for seat, lm in document["lms"].items()]
     return ", ".join(names) or None
 
 
@@ -59,8 +57,8 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     if ahead:  # of a killed run the rows are ahead of the summary
         summary = earlier(folder).summary.to_dict()
     card.paid(summary.get("paid") or totals(folder).to_dict())
-    questions = document["questions"]
-    counts = Counts.of(summary.get("counts") or {"questions": questions})
+    counts = Counts.of(summary.get("counts") or {"questions": document["questions"]})
+    finished = 0
     if counts.rows:
         card.scores = [Score.of(name, score) for name, score in summary["scores"].items()]
         main = metric_name(document)
@@ -68,8 +66,9 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
         card.scores.sort(key=lambda score: score.name != main)
         card.costs = costs_of(summary)
         card.artifacts = partial(_artifacts, folder, summary)
-        card.sentences = [_counted(counts, card)]
-    finished = card.score.n or 0 if card.score else 0
+        if card.score and card.score.n:
+            finished = card.score.n
+        card.sentences = [_counted(counts, card, finished)]
     ending = summary.get("ending")
     if 0 < counts.rows == counts.errors:
         card.state, card.problem = State.FAILED, "every question failed"
@@ -77,7 +76,8 @@ def _describe(folder: Path, document: Mapping[str, object]) -> Card:
     elif finished < counts.questions and ending != Ending.LEFT:
         unfinished = f"{finished:,} of {counts.questions:,} rows"
         card.ended(summary.get("stopped") or unfinished)
-    card.files = [rows] if rows.exists() else []
+    if rows.exists():
+        card.files = [rows]
     card.children = [folder / name for name in WITHIN if (folder / name).is_dir()]
     card.next = shlex.join(["folkmoot", "report", str(folder)])
     return card
@@ -95,8 +95,8 @@ def costs_of(summary: Mapping[str, Any]) -> dict[str, float]:
     return costs
 
 
-def _counted(counts: Counts, card: Card) -> str:
-    questions = f"{card.score.n if card.score else 0:,} of {counts.questions:,} questions"
+def _counted(counts: Counts, card: Card, finished: int) -> str:
+    questions = f"{finished:,} of {counts.questions:,} questions"
     return (
         f"{card.score} on {questions}: {counts.errors:,} failed, {counts.unreadable:,} unreadable, "
         f"{counts.truncated:,} cut off."

@@ -66,17 +66,18 @@ def in_plain_text(program: Program, lm: object = None) -> bool:
 
 def sampling_left_out(program: Program, lm: Any) -> list[str]:
     """A warning for each setting of a seat that its LM does not accept."""
-    left_out = {
-        (seat_lm.model, key): None
-        for seat in program.seats().values()
-        if isinstance(seat, Seat)
-        for seat_lm in [seat.predict.lm or lm]
-        for key in seat.predict.config
-        if key not in getattr(seat_lm, "takes", SAMPLING)
-    }
-    return [
-        f"{model} does not accept {key}: the agents' setting is left out" for model, key in left_out
-    ]
+    warnings = []
+    for seat in program.seats().values():
+        if not isinstance(seat, Seat):
+            continue
+        seat_lm = seat.predict.lm or lm
+        for key in seat.predict.config:
+            if key not in getattr(seat_lm, "takes", SAMPLING):
+                warnings.append(
+                    f"{seat_lm.model} does not accept {key}: the agents' setting is left out"
+                )
+    # Several agents may have the same LM and setting, of which one warning is enough.
+    return list(dict.fromkeys(warnings))
 
 
 def checked(questions: Any) -> list[Question]:
@@ -134,7 +135,7 @@ def check_train(train: Sequence[Question], questions: Sequence[Question]) -> lis
             f"{same[0]!r}): take them out of one, or name another split"
         )
     warning = data.check_overlap(train, questions)
-    return [warning] if warning else []
+    return list(filter(None, [warning]))
 
 
 def check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[Question]) -> None:

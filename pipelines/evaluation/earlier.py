@@ -15,7 +15,7 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
 from ..base.typed import as_read, misfit
-from ..base.wording import common_error, counted, percent, used
+from ..base.wording import as_sentence, common_error, counted, percent, used
 from ..plots.comparison import score_plot
 from ..runs.lines import (
     bill_line,
@@ -115,7 +115,7 @@ class Evaluation:
         """
         lines = [score_line(self.summary), flaky_line(self.summary)]
         if stopped := self.summary.stopped:
-            lines.insert(0, f"{stopped[0].upper()}{stopped[1:]}.")
+            lines.insert(0, as_sentence(stopped))
         if judge := self.summary.run.judge:
             lines.append(f"the judge is {judge_words(judge)}")
         lines.append(unmetered_line(self.summary))
@@ -136,9 +136,10 @@ class Evaluation:
         run = self.summary.run
         lms = run.lm_names
         if "*" in run.lms:  # another agent's LM is no contestant, and a contest has a judge
-            known = run.lms if asked.startswith("--with ") else {"*", "judge"} & run.lms.keys()
-            names = {seat: run.lms[seat].name for seat in sorted(known)}
-            lms = [name if seat == "*" else f"{seat}={name}" for seat, name in names.items()]
+            known = {"*", "judge"} & run.lms.keys()
+            if asked.startswith("--with "):
+                known = set(run.lms)
+            lms = [f"{seat}={run.lms[seat].name}".removeprefix("*=") for seat in sorted(known)]
         words = ["folkmoot try", shlex.quote(data), *(f"--lm {name}" for name in lms), asked]
         return " ".join(filter(None, words))
 
@@ -156,16 +157,15 @@ class Evaluation:
             )
             lines["weights"] = f"{weights}; {fitted}"
         lines["rows"] = str(self.folder / RESULTS)
-        return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
+        if self.run_id:
+            lines["look at it"] = "folkmoot ui"
+        return lines
 
     def to_dict(self) -> dict[str, object]:
-        training = {"training": self.training} if self.training else {}
-        return {
-            "out": str(self.folder),
-            **training,
-            **self.summary.to_dict(),
-            "stopped": self.stopped,
-        }
+        known: dict[str, object] = {"out": str(self.folder)}
+        if self.training:
+            known["training"] = self.training
+        return {**known, **self.summary.to_dict(), "stopped": self.stopped}
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a DataFrame, with columns such as `usage.calls`."""
@@ -185,8 +185,9 @@ class Evaluation:
     @property
     def run_id(self) -> str | None:
         """The evaluation's run in MLflow; None when it has none."""
-        run_id = self._tracking.run_id if self._tracking else None
-        return run_id or self.summary.run.mlflow_run_id
+        if self._tracking and self._tracking.run_id:
+            return self._tracking.run_id
+        return self.summary.run.mlflow_run_id
 
     @property
     def score(self) -> float:
@@ -242,15 +243,18 @@ def results_within(result: Any) -> list[Any]:
     if kind is None or (folder / MANIFEST).is_file():  # a run, whatever stands below it
         return [result]
     below = kind.card(folder).children
-    return [result] if any((part / MANIFEST).is_file() for part in below) else below or [result]
+    if any((part / MANIFEST).is_file() for part in below):
+        return [result]
+    return below or [result]
 
 
 def _runs_below(folder: Path) -> list[Path]:
     """The runs of a result in its folder; none in the folder of a run."""
     from ..base.cards import result_kind
 
-    # Kinds are asked last: to find them, DSPy is imported.
-    kind = None if (folder / MANIFEST).exists() else result_kind(folder)
+    if (folder / MANIFEST).exists():
+        return []
+    kind = result_kind(folder)  # asked last: to find kinds, DSPy is imported
     if kind is None:
         return []
     # a damaged folder has no children on its card, and whoever reads it says what is damaged
@@ -312,8 +316,10 @@ def left_in(folder: Path | None) -> Evaluation | None:
     """The evaluation that a stopped attempt left in a folder; None where no question is
     finished.
     """
+    if folder is None:
+        return None
     try:
-        return None if folder is None else earlier(folder)
+        return earlier(folder)
     except UserError:
         return None
 

@@ -86,7 +86,9 @@ class CostEstimate:
         """
         if self.cost_usd is None:
             return math.inf
-        return self.cost_usd[1] * (1 if self.pilot else 2)
+        if self.pilot:
+            return self.cost_usd[1]
+        return READINGS * self.cost_usd[1]
 
     def to_dict(self) -> dict[str, object]:
         """The estimate as JSON, each estimate as [low, high]."""
@@ -112,19 +114,26 @@ def estimate(
         seconds_per_call: the time per call, where known. judged: calls of a judge. out: the folder
             of the run; the cost per question is taken from it and from the runs beside it.
     """
-    todo = questions if asked is None else asked
+    todo = questions
+    if asked is not None:
+        todo = asked
     turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
     lengths = (sum(low for _, low, _ in turns), sum(high for _, _, high in turns))
     depth = (lengths[0] / max(1, len(todo)), lengths[1] / max(1, len(todo)))
     prompts, completions, costs = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
     unpriced: dict[str, None] = {}
     at_once = 1
-    pilot = None if out is None else _pilot_in(out, program, lm)
-    usual = _usual_reply(out, program, lm) if out is not None and pilot is None else None
+    pilot = usual = None
+    if out is not None:
+        pilot = _pilot_in(out, program, lm)
+    if out is not None and pilot is None:
+        usual = _usual_reply(out, program, lm)
     for seat, *asks in turns:
         used = seat.predict.lm or lm
         engine = billed_as(used)
-        prices = Prices(0.0, 0.0) if engine.endpoint is None else engine.prices
+        prices = engine.prices
+        if engine.endpoint is None:
+            prices = Prices(0.0, 0.0)
         if prices is None and used is not None:
             unpriced[engine.model] = None
         at_once = max(at_once, engine.concurrency)
@@ -190,23 +199,22 @@ def _pilot_in(out: Path, program: Program, lm: object) -> Pilot | None:
     this folder or beside it.
     """
     runs = former_runs(out)
-    wanted = as_json({**hashes(program), "lms": lms_of(program, lm)}) if runs else {}
+    if not runs:
+        return None
+    wanted = as_json({**hashes(program), "lms": lms_of(program, lm)})
     for folder, run in runs:
         if any(run.get(name) != wanted[name] for name in ("program_hash", "lms")):
             continue
-        rows: list[Any] = []
-        with suppress(OSError):
-            fields = ("id", "usage", "error")
-            rows += islice(records(folder / RESULTS, fields), MOST_ROWS)
-        paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
-        # A question that a cache has answered in part does not show what one costs.
-        paid = [usage for usage in paid if usage.calls and usage.tokens and not usage.cached_calls]
+        paid = [usage for usage in _paid_in(folder) if usage.tokens]
         if not paid:
             continue
         n, sums = len(paid), [usage.tokens or 0 for usage in paid]
-        error = stdev(sums) / math.sqrt(n) / fmean(sums) if n > 1 else WIDEST
-        costs = [usage.cost_usd for usage in paid if usage.cost_usd is not None]
-        cost = math.fsum(costs) / n if len(costs) == n else None
+        error = WIDEST
+        if n > 1:
+            error = stdev(sums) / math.sqrt(n) / fmean(sums)
+        costs, cost = [usage.cost_usd for usage in paid], None
+        if None not in costs:
+            cost = math.fsum(filter(None, costs)) / n
         seen = f"{counted(n, 'question')} of {folder}"
         prompt = fmean(usage.prompt_tokens or 0 for usage in paid)
         completion = fmean(usage.completion_tokens or 0 for usage in paid)
@@ -220,24 +228,35 @@ def _usual_reply(out: Path, program: Program, lm: object) -> float | None:
     another program; None without one.
     """
     runs = former_runs(out)
-    wanted = as_json(lms_of(program, lm)) if runs else {}
+    if not runs:
+        return None
+    wanted = as_json(lms_of(program, lm))
     for folder, run in runs:
         if run.get("lms") != wanted:
             continue
-        rows: list[Any] = []
-        with suppress(OSError):
-            rows += islice(records(folder / RESULTS, ("id", "usage")), MOST_ROWS)
-        paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
-        paid = [
-            usage
-            for usage in paid
-            if usage.calls and usage.completion_tokens and not usage.cached_calls
-        ]
-        if paid:
-            return sum(usage.completion_tokens or 0 for usage in paid) / sum(
-                usage.calls for usage in paid
-            )
+        tokens = calls = 0
+        for usage in _paid_in(folder):
+            if usage.completion_tokens:
+                tokens += usage.completion_tokens
+                calls += usage.calls
+        if calls:
+            return tokens / calls
     return None
+
+
+def _paid_in(folder: Path) -> list[Usage]:
+    """The usage of each question of a run that no cache has answered, over its first rows."""
+    paid = []
+    # A run that has only begun may have its manifest alone.
+    with suppress(OSError):
+        for row in islice(records(folder / RESULTS, ("id", "usage")), MOST_ROWS):
+            if not isinstance(row["usage"], dict):
+                continue
+            usage = Usage.of(row["usage"])
+            # A question that a cache has answered in part does not show what one costs.
+            if usage.calls and not usage.cached_calls:
+                paid.append(usage)
+    return paid
 
 
 def _first_request(seat: Seat, lm: object, questions: Sequence[Question]) -> float:
@@ -264,8 +283,12 @@ def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
     limit = settings.get("max_tokens")
     if limit is None and lm is not None and thinks(lm.model):
         return THOUGHT_TOKENS
-    low, high = ARGUED_TOKENS if len(seat.predict.signature.output_fields) > 1 else ANSWER_TOKENS
-    return (low, high) if limit is None else (min(low, limit), min(high, limit))
+    low, high = ANSWER_TOKENS
+    if len(seat.predict.signature.output_fields) > 1:
+        low, high = ARGUED_TOKENS
+    if limit is None:
+        return low, high
+    return min(low, limit), min(high, limit)
 
 
 def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
@@ -273,11 +296,12 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
     passages.
     """
     fields = seat.predict.signature.input_fields
-    discussion = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
-    passages = (
-        end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
-    )
-    return discussion + passages
+    heard = 0.0
+    if "discussion" in fields:
+        heard += max(0.0, depth - 1) / 2 * reply
+    if "evidence" in fields:
+        heard += end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN
+    return heard
 
 
 def estimate_lines(plan: CostEstimate, budget: object, *, is_rate: bool = True) -> list[str]:
@@ -286,7 +310,9 @@ def estimate_lines(plan: CostEstimate, budget: object, *, is_rate: bool = True) 
 
 
 def _bill_line(plan: CostEstimate, budget: object) -> str:
-    ceiling = f"; at most {budget}" if budget else ""
+    ceiling = ""
+    if budget:
+        ceiling = f"; at most {budget}"
     if plan.prompt_tokens is None or plan.completion_tokens is None:
         return UNKNOWN + ceiling
     middle, most = [], []
@@ -299,9 +325,10 @@ def _bill_line(plan: CostEstimate, budget: object) -> str:
     if plan.cost_usd is not None:
         middle.append(rounded_money(likely(plan.cost_usd)))
         most.append(rounded_money(plan.dearest))
+    elif plan.unpriced:
+        middle.append(f"the price of {', '.join(plan.unpriced)} is unknown")
     else:
-        names = ", ".join(plan.unpriced)
-        middle.append(f"the price of {names} is unknown" if names else "cost unknown")
+        middle.append("cost unknown")
     if plan.seconds is not None:
         middle.append(duration(likely(plan.seconds)))
     if not budget and most:
@@ -333,10 +360,10 @@ def left_of(
             # An answer from a cache takes no time, which says nothing about the LM.
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
-    left = [
-        question
-        for repeat in range(repeats)
-        for question in questions
-        if (question.id, repeat) not in done
-    ]
-    return left, seconds / calls if calls else None
+    left = []
+    # Repeat by repeat, as they are asked.
+    for repeat in range(repeats):
+        left += [question for question in questions if (question.id, repeat) not in done]
+    if not calls:
+        return left, None
+    return left, seconds / calls

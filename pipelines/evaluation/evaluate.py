@@ -137,8 +137,10 @@ def _evaluated(
             seconds=time.monotonic() - began,
             training=training,
         )
-        shows = show is not None and stopped is None and not result.stopped
-        run.end(partial(show, result) if show is not None and shows else None)
+        if show is None or stopped is not None or result.stopped:
+            run.end()
+        else:
+            run.end(partial(show, result))
         if stopped is not None:
             raise stopped
     return result
@@ -149,8 +151,10 @@ def _finished(plan: EvaluationPlan) -> Evaluation | None:
     stored.
     """
     request, folder = plan.request, plan.out
-    written = {} if folder is None else RUN.earlier(folder, plan.manifest())
-    if folder is None or not written or request.register or request.record:
+    if folder is None:
+        return None
+    written = RUN.earlier(folder, plan.manifest())
+    if not written or request.register or request.record:
         return None
     if request.tracking and not is_sent(folder, written.get("mlflow_run_id")):
         return None

@@ -67,19 +67,30 @@ async def agreement_with_people(
 
     with metered(each=True) as usage:
         verdicts = await asyncio.gather(*map(verdict, rows))
-    people = [bool(_verdict(row)) for row in rows]
-    pairs = list(zip(rows, verdicts, people, strict=True))
-    # What the judge left open is in neither of kappa's two classes.
-    read = [(one, other) for _, one, other in pairs if one is not None]
-    kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
+    read = list[tuple[bool, bool]]()
+    too_kind, too_strict, unreadable = list[str](), list[str](), list[str]()
+    for row, found in zip(rows, verdicts, strict=True):
+        people = bool(_verdict(row))
+        # What the judge left open is in neither of kappa's two classes.
+        if found is None:
+            unreadable.append(row.id)
+            continue
+        read.append((found, people))
+        if found and not people:
+            too_kind.append(row.id)
+        elif people and not found:
+            too_strict.append(row.id)
+    kappa = Estimate(0.0, 0.0, 0.0)
+    if read:
+        kappa = cohens_kappa(*zip(*read, strict=True), seed=0)
     return JudgeFields(
         lm=str(judge.lm.model),
         checked=True,
-        agreement=rate(sum(one == other for _, one, other in pairs), len(pairs)),
+        agreement=rate(len(read) - len(too_kind) - len(too_strict), len(rows)),
         kappa=score_fields(kappa, len(read)),
-        too_kind=[row.id for row, one, other in pairs if one and not other],
-        too_strict=[row.id for row, one, other in pairs if other and one is False],
-        unreadable=[row.id for row, one, _ in pairs if one is None],
+        too_kind=too_kind,
+        too_strict=too_strict,
+        unreadable=unreadable,
         usage=usage.to_dict(),
     )
 

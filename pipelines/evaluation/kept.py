@@ -58,8 +58,9 @@ def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
     wanted = source or settings.data
     if not isinstance(wanted, str):
         raise UserError(f"{run.folder} does not note where its questions come from: give --data")
-    # A file in place of the data set has no splits.
-    split = settings.split if source is None or catalogue.find(source) else None
+    split = settings.split
+    if source is not None and not catalogue.find(source):
+        split = None  # A file in place of the data set has no splits.
     columns = pairs_of(settings.columns, "columns", "FIELD=COLUMN", "question=text")
     try:
         questions = data.listed(

@@ -113,21 +113,22 @@ class EvaluationPlan:
     def lines(self) -> list[str]:
         """Describe in a few lines what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
-        source = f" from {self.settings.data}" if self.settings.data else ""
-        training = ""
+        what = f"{self.title} on {counted(len(self.questions), 'question')} ({kinds})"
+        if self.settings.data:
+            what += f" from {self.settings.data}"
+        if self.request.times > 1:
+            what += f", {self.request.times} times each"
         if self.program.lacks_weights:
-            training = f" after {counted(len(self.train), 'training question')} for the weights"
-        lms = ", ".join(
-            lm.name if seat == "*" else f"{seat} {lm.name}" for seat, lm in self.seated.items()
-        )
+            what += f" after {counted(len(self.train), 'training question')} for the weights"
+        lms = []
+        for seat, lm in self.seated.items():
+            lms.append(f"{seat} {lm.name}".removeprefix("* "))
         from .estimate import estimate_lines
 
         bill, shows = estimate_lines(
             self.estimate, self.request.budget, is_rate=self.metric.rate is True
         )
-        times = f", {self.request.times} times each" if self.request.times > 1 else ""
-        what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
-        lines = [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
+        lines = [f"{what}, {', '.join(lms) or 'no LM'}", f"{bill}; {shows}"]
         if self.program.started:
             at_once, longest = counted(self.in_flight, "command"), self.program.as_given.timeout
             lines.append(f"at most {at_once} at once, each ended after {duration(longest)}")
@@ -179,12 +180,16 @@ class EvaluationPlan:
         learnt = self.settings.get("train_fingerprint")
         identity: list[Any] = [hashes(self.program), self.settings["sets"], self.seated]
         identity += [self.data_fingerprint, learnt]
-        identity += [] if self.metric.default else [self.metric.identity()]
-        identity += ["permute"] if self.request.permute else []
+        if not self.metric.default:
+            identity.append(self.metric.identity())
+        if self.request.permute:
+            identity.append("permute")
         digest = hashlib.sha256(
             json.dumps(identity, sort_keys=True, default=str).encode()
         ).hexdigest()
-        spec = Path(self.title).stem if Path(self.title).suffix in (".yaml", ".yml") else self.title
+        spec = self.title
+        if Path(spec).suffix in (".yaml", ".yml"):
+            spec = Path(spec).stem
         parts = [Path(str(self.settings.get("data") or "")).stem, self.settings.get("split"), spec]
         slug = "-".join(re.sub(r"[^\w.=]+", "-", str(part)).strip("-") for part in parts if part)
         return RUNS / f"{slug[:100]}-{digest[:8]}"
@@ -216,13 +221,12 @@ class EvaluationPlan:
             repeats=1,
             permute=False,
         )
-        out = None if self.out is None else self.out / part
         return replace(
             self,
             request=request,
             questions=self.train,
             judge_sample=None,
-            out=out,
+            out=self.out and self.out / part,
             settings=RunSettings(),
         )
 
@@ -249,7 +253,7 @@ def plan_evaluation(
         raise UserError("--register needs MLflow: drop --no-track")
     if request.register and program.foreign:
         raise UserError("--register needs a program that can be saved: this one is your own code")
-    questions = _kept_questions(program, request) if request.recheck else _questions(request)
+    questions = _questions(program, request)
     train = _train(request, program)
     warnings = check_train(train, questions)
     if find_spec("math_verify") is None and any(
@@ -277,7 +281,9 @@ def plan_evaluation(
     if not program.foreign:
         data.check_passages(questions)
     sample = _judge_sample(request)
-    program, lm = (program, None) if request.recheck else seating.seat(program)
+    lm = None
+    if not request.recheck:
+        program, lm = seating.seat(program)
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
     check_repeats(request.repeats)
     if request.record is not None:
@@ -298,7 +304,9 @@ def plan_evaluation(
         seated=seated,
         warnings=warnings,
     )
-    return plan.kept_in(plan.default_out() if stored and out is None else out)
+    if stored and out is None:
+        out = plan.default_out()
+    return plan.kept_in(out)
 
 
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:
@@ -328,7 +336,9 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]
     return program
 
 
-def _questions(request: EvaluateRequest) -> list[Question]:
+def _questions(program: Any, request: EvaluateRequest) -> list[Question]:
+    if request.recheck:
+        return _kept_questions(program, request)
     how = request.named("split", "limit", "seed", "kind", "show")
     return checked(data.listed(request.questions, columns=request.column_names(), **how))
 
@@ -389,10 +399,12 @@ def _with_demos(
     """The program with the requested demonstrations, and the remaining training questions:
     questions that agents are shown with their answers cannot be used to fit weights.
     """
-    for part in (part for _, part in program.parts(Program)):
+    for _, part in program.parts(Program):
         worked = getattr(part, "demonstration", None)
-        text = worked["question"] if isinstance(worked, dict) else None
-        if text is not None and text in {question.question for question in questions}:
+        if not isinstance(worked, dict):
+            continue
+        text = worked["question"]
+        if text in {question.question for question in questions}:
             raise UserError(
                 f"the demonstration is a test question ({text[:60]!r}): work another question"
             )
@@ -418,16 +430,12 @@ def _settings(
     warnings: Sequence[str],
 ) -> RunSettings:
     """The settings of the request that the run keeps."""
-    program = str(request.program) if isinstance(request.program, str | Path) else None
-    noted: dict[str, object] = {
-        "command": "evaluate",
-        **({"program_spec": program} if program else {}),
-        "sets": [
-            f"{key}={json.dumps(value, default=str)}"
-            for key, value in parse_sets(request.parameters()).items()
-        ],
-        **request.named("concurrency"),
-    }
+    noted: dict[str, object] = {"command": "evaluate"}
+    program, sets = None, parse_sets(request.parameters())
+    if isinstance(request.program, str | Path):
+        program = noted["program_spec"] = str(request.program)
+    noted["sets"] = [f"{key}={json.dumps(value, default=str)}" for key, value in sets.items()]
+    noted |= request.named("concurrency")
     if isinstance(request.questions, str | Path):
         where = (str(request.questions), request.split, request.limit, request.seed)
         noted |= data.recorded(questions, *where)

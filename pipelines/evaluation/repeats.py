@@ -55,7 +55,9 @@ def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
         predictors = predictors_of(program)
         for name in cached:
             predictors[name].lm = predictors[name].lm.copy(cache=False)
-    return program, lm.copy(cache=False) if _cached(lm) else lm
+    if _cached(lm):
+        lm = lm.copy(cache=False)
+    return program, lm
 
 
 def _cached(lm: object) -> bool:

@@ -15,6 +15,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -129,12 +130,12 @@ class AnswerSheet:
     def waiting(self) -> list[Ask]:
         """The questions and repeats without a row."""
         # The first repeat of every question comes first: new questions tell more than repeats.
-        return [
-            Ask(question, repeat)
-            for repeat in range(self.plan.request.times)
-            for question in self.plan.questions
-            if (question.id, repeat) not in self.rows.done
-        ]
+        waiting = []
+        for repeat in range(self.plan.request.times):
+            for question in self.plan.questions:
+                if (question.id, repeat) not in self.rows.done:
+                    waiting.append(Ask(question, repeat))
+        return waiting
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -190,8 +191,10 @@ class AnswerSheet:
         `take` raises.
         """
         async with await room_for_question(books_around().accounts):
-            limited = any(most is not None for most in self.most.limits.values())
-            answered, seen = await (self._within_limit(ask) if limited else self._answer(ask))
+            if any(most is not None for most in self.most.limits.values()):
+                answered, seen = await self._within_limit(ask)
+            else:
+                answered, seen = await self._answer(ask)
         if self.prices:
             answered.row["worth"] = [
                 [call.prompt_tokens, call.completion_tokens, call.cost_usd]
@@ -294,12 +297,15 @@ class AnswerSheet:
             )
 
     def _ending(self, stopped: str | None, problem: BaseException | None) -> Ending:
-        if stopped is None or self.left:
-            return Ending.LEFT if self.left else Ending.FINISHED
+        if self.left:
+            return Ending.LEFT
+        if stopped is None:
+            return Ending.FINISHED
         if self.paused:
             return Ending.PAUSED
-        stops = UserError | KeyboardInterrupt | CancelledError | None
-        return Ending.STOPPED if isinstance(problem, stops) else Ending.FAILED
+        if isinstance(problem, UserError | KeyboardInterrupt | CancelledError | None):
+            return Ending.STOPPED
+        return Ending.FAILED
 
     def tell(self) -> None:
         self.progress(self.state)
@@ -312,13 +318,14 @@ class AnswerSheet:
         try:
             most = max((repeat for _, repeat in self.rows.done), default=0) + 1
             # Rows were written as answers came in: they are put into the order of the questions.
-            self.rows.sort(
-                (question.id, repeat) for question in questions for repeat in range(most)
-            )
+            self.rows.sort(product([question.id for question in questions], range(most)))
             summary = summarise(self.rows, len(questions), self.plan.program.report, run.about)
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
-            habits = [engine.habits for engine in self.plan.engines if isinstance(engine, Engine)]
-            summary.requests = list(dict.fromkeys(note for habit in habits for note in habit.notes))
+            requests = list[str]()
+            for engine in self.plan.engines:
+                if isinstance(engine, Engine):
+                    requests += engine.habits.notes
+            summary.requests = list(dict.fromkeys(requests))  # several agents may share an engine
             summary.stopped = self.stopped or _why(problem)
             summary.spent = None if self.spent is None else str(self.spent)
             summary.ending = self._ending(summary.stopped, problem)
@@ -331,22 +338,20 @@ class AnswerSheet:
 
 def none_readable(row: ResultRow, rows: int) -> str:
     """A sentence that no answer could be read, with the last reply."""
-    last = row.transcript[-1] if row.transcript else None
-    reply = row.raw or (last and (last.raw or last.text)) or ""
-    shown = (
-        f"the last reply was {shortened(reply, 200)!r}"
-        if reply.strip()
-        else "the last reply was empty"
-    )
+    reply = row.raw
+    # Only a program of the user's own leaves its reply in `raw`; others leave it in their turns.
+    if row.transcript and not reply:
+        reply = row.transcript[-1].raw or row.transcript[-1].text
+    shown = "the last reply was empty"
+    if reply and reply.strip():
+        shown = f"the last reply was {shortened(reply, 200)!r}"
     advice = (
         "check the LM, and that the questions have the right kind; replies are kept, so once the "
         "LM works, give --no-cache and another --out"
     )
     if row.truncated:
-        shown, advice = (
-            f"{shown}, cut off at its token limit",
-            "give a higher one, such as --max-tokens 2000",
-        )
+        shown += ", cut off at its token limit"
+        advice = "give a higher one, such as --max-tokens 2000"
     return f"none of the first {counted(rows, 'answer')} can be read, and {shown}: {advice}"
 
 
@@ -356,8 +361,9 @@ def _why(problem: BaseException | None) -> str | None:
         return None
     if isinstance(problem, UserError):
         return said_by(problem)
-    interrupted = isinstance(problem, KeyboardInterrupt | CancelledError)
-    return "interrupted" if interrupted else type(problem).__name__
+    if isinstance(problem, KeyboardInterrupt | CancelledError):
+        return "interrupted"
+    return type(problem).__name__
 
 
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import compress, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ OUTCOMES_ALONE = (
     "pick among them is bounded by the share that any of them gets right"
 )
 SHOWN = (2, 3, 5, 7, 10, 15, 20, 30)
+COLUMNS = ("n", "value", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Forecast:
         """A row for each number of agents: `n`, and `value`, `low`, `high` in -1 to 1 (90%)."""
         import pandas
 
-        return pandas.DataFrame(self._rows(), columns=["n", "value", "low", "high"])
+        return pandas.DataFrame(self._rows(), columns=COLUMNS)
 
     @property
     def effective(self) -> float:
@@ -81,12 +83,11 @@ class Forecast:
         return [(n, float(value), float(low), float(high)) for n, value, low, high in ends]
 
     def to_dict(self) -> dict[str, object]:
-        names = ("n", "value", "low", "high")
         return {
             "agents": list(self.agents),
             "questions": self.questions,
             "left_out": self.left_out,
-            "gain": [dict(zip(names, row, strict=True)) for row in self._rows()],
+            "gain": [dict(zip(COLUMNS, row, strict=True)) for row in self._rows()],
             "effective": self.effective,
             "ceiling": self.ceiling,
             "accuracy": self.accuracy,
@@ -96,28 +97,32 @@ class Forecast:
         """The forecast in words: lines for a few numbers of agents, then the data that it is based
         on.
         """
-        chosen = [row for row in self._rows() if row[0] in SHOWN] or self._rows()
-        rows = [
-            f"vote of {n}: {signed(value)} points, 90% interval {signed(low)} to {signed(high)}, "
-            f"{n} times the price"
-            for n, value, low, high in chosen
-        ]
-        missing = f"; {counted(self.left_out, 'question')} left out" if self.left_out else ""
-        return [
-            *rows,
-            f"from {counted(len(self.agents), 'agent')} on {counted(self.questions, 'question')}"
-            f"{missing}: {self.accuracy:.0%} right on average, worth {self.effective:.1f} "
+        lines, rows = [], self._rows()
+        for n, value, low, high in [row for row in rows if row[0] in SHOWN] or rows:
+            lines.append(
+                f"vote of {n}: {signed(value)} points, 90% interval {signed(low)} to "
+                f"{signed(high)}, {n} times the price"
+            )
+        asked = f"{counted(len(self.agents), 'agent')} on {counted(self.questions, 'question')}"
+        if self.left_out:
+            asked += f"; {counted(self.left_out, 'question')} left out"
+        lines += [
+            f"from {asked}: {self.accuracy:.0%} right on average, worth {self.effective:.1f} "
             f"independent agents, any of them right on {self.ceiling:.0%}",
             "not covered: talk between agents, and LMs unlike these",
-            *([OUTCOMES_ALONE] if self.without_answers else []),
         ]
+        if self.without_answers:
+            lines.append(OUTCOMES_ALONE)
+        return lines
 
     def __repr__(self) -> str:
         return f"Forecast({self.lines()[0]})"
 
     def _repr_html_(self) -> str:
-        parts = (line.partition(": ") for line in self.lines())
-        return html_result("Forecast", {name: text for name, _, text in parts})
+        parts = {}
+        for line in self.lines():
+            name, _, parts[name] = line.partition(": ")
+        return html_result("Forecast", parts)
 
 
 @entry(ForecastRequest)
@@ -140,8 +145,9 @@ def forecast(request: ForecastRequest) -> Forecast:
             f"them have answered, and there are {len(agents)} and {len(answers)}: give more runs "
             "on the same questions"
         )
-    # With few options, agents that guess agree by chance.
-    wrong = None if outcomes.options is None else outcomes.options - 1
+    wrong = outcomes.options
+    if wrong is not None:
+        wrong -= 1  # With few options, agents that guess agree by chance.
     vote = forecast_vote(answers, wrong, sizes, one_lm=one_lm, seed=request.seed)
     return Forecast(agents, len(answers), left_out, vote, without_answers)
 
@@ -165,14 +171,21 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
         return _table(answers)
     runs = [load_run(run) for run in runs_in(answers)]
     names = distinct([run.folder.name for run in runs])
-    lms = {lm.name for run in runs for lm in run.summary.run.lms.values()}
-    table = outcomes_from(
-        RecordedOutcome(row.id, row.question, None, name, None, row.answer, row.correct)
-        for name, run in zip(names, runs, strict=True)
-        for row in run.rows
-        if row.error is None and row.correct is not None and not row.repeat
-    )
-    return table, len(lms) == 1
+    lms = set[str]()
+    for run in runs:
+        lms |= {lm.name for lm in run.summary.run.lms.values()}
+    return outcomes_from(_recorded(dict(zip(names, runs, strict=True)))), len(lms) == 1
+
+
+def _recorded(runs: Mapping[str, Evaluation]) -> Iterator[RecordedOutcome]:
+    """The outcomes of the questions that runs have answered, each once."""
+    for name, run in runs.items():
+        for row in run.rows:
+            # Of repeats, the first: each agent has one vote.
+            if row.error is None and row.correct is not None and not row.repeat:
+                yield RecordedOutcome(
+                    row.id, row.question, None, name, None, row.answer, row.correct
+                )
 
 
 def _table(answers: object) -> tuple[Outcomes, bool]:
@@ -190,20 +203,20 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int, bool]:
     shape = (len(outcomes), -1)
     answered = outcomes.present.reshape(shape)
     used: npt.NDArray[np.bool_] = np.any(answered, axis=0)
-    names = [
-        " ".join(filter(None, (agent, way))) for agent in outcomes.agents for way in outcomes.labels
-    ]
+    names = [" ".join(filter(None, pair)) for pair in product(outcomes.agents, outcomes.labels)]
     whole = answered[:, used].all(axis=1)
     raw = outcomes.answers.reshape(shape)[np.ix_(whole, used)]
     right = outcomes.correct.reshape(shape)[np.ix_(whole, used)]
     # Of tasks only the outcome is known. That those who failed agree is the worst for a vote.
+    without_answer = ABSTAINED
     outcomes_alone = bool((right & (raw < 0)).any())
-    without_answer = 1 if outcomes_alone else ABSTAINED
+    if outcomes_alone:
+        without_answer = 1
     # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.
     answers = np.where(right, RIGHT, np.where(raw < 0, without_answer, raw + 1))
     # Only who agrees with whom counts: the wrong answers to a question are numbered from 1.
     for row in answers:
-        kinds = {code: place for place, code in enumerate(sorted(set(row[row > 0])), 1)}
-        row[row > 0] = [kinds[code] for code in row[row > 0]]
-    agents = tuple(name for name, there in zip(names, used, strict=True) if there)
+        wrong = row > 0
+        row[wrong] = np.unique(row[wrong], return_inverse=True)[1] + 1
+    agents = tuple(compress(names, used))
     return answers, agents, int((~whole).sum()), outcomes_alone
