@@ -215,7 +215,7 @@ class Columns:
                 self._answers.reading, column = reading, stem
             wanted = [column]
             if field == "choices" and column not in names and "," in column:
-                wanted = [name.strip() for name in column.split(",")]
+                wanted = list(map(str.strip, column.split(",")))
                 plan.options.update(zip(wanted, string.ascii_uppercase, strict=False))
             else:
                 plan.sources[field] = column

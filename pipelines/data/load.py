@@ -234,8 +234,10 @@ def _one_letter(questions: Sequence[Question]) -> Iterator[str]:
 
 def _long_golds(questions: Sequence[Question], kind: str | None) -> Iterator[str]:
     """A warning where gold answers are sentences, which no reply repeats word for word."""
-    spans = [question for question in questions if question.kind == "span" and question.answer]
-    lengths = [len(str(question.answer).split()) for question in spans]
+    lengths: list[int] = []
+    for question in questions:
+        if question.kind == "span" and question.answer:
+            lengths.append(len(str(question.answer).split()))
     middle = median_high(lengths or [0])
     if kind is None and middle >= _LONG:
         yield (

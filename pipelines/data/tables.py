@@ -315,8 +315,10 @@ def _parquet(path: Path) -> Iterator[TableRow]:
                 long = (column.length or 0) > MOST_ROW // 2**10
                 if long or "DELTA_BYTE_ARRAY" in chunk.encodings:
                     swelling.add(chunk.path_in_schema)
-        texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
-        places = [text for text in texts if text not in swelling]
+        places: list[str] = []
+        for column in columns:
+            if column.physical_type == "BYTE_ARRAY" and column.path not in swelling:
+                places.append(column.path)
         with pq.ParquetFile(path, read_dictionary=places) as file:
             batches = file.iter_batches(batch_size=1 if swelling else _BATCH)
             features = _features(file.schema_arrow.metadata or {})
