@@ -12,6 +12,7 @@ from typing import Any
 import dspy
 from dspy.lm15 import LM15Error, Request, Response, request_from_openai_chat
 
+from ..base.keyed import without_none
 from ..base.saved_file import ADDRESSES
 
 CONNECTION = ADDRESSES | frozenset(
@@ -57,7 +58,9 @@ def texts_of(request: Request) -> list[tuple[str, str]]:
 
 def reply_text(outputs: Any) -> str:
     """The text of the first reply, as DSPy hands it on."""
-    first = outputs[0] if isinstance(outputs, list) and outputs else outputs
+    first = outputs
+    if isinstance(outputs, list) and outputs:
+        first = outputs[0]
     if isinstance(first, Mapping):
         first = first.get("text")
     elif isinstance(first, Response):
@@ -72,11 +75,9 @@ def _request(
     # An LM of the user's own, up to DSPy 3.4: its `forward` takes messages.
     if not isinstance(lm, dspy.LM) and hasattr(dspy.BaseLM, "forward"):
         return None
-    sent = {
-        name: value
-        for name, value in settings.items()
-        if value is not None and name not in CONNECTION | ASKED_BY_CALL
-    }
+    sent = without_none(settings)
+    for name in CONNECTION | ASKED_BY_CALL:
+        sent.pop(name, None)
     try:
         return request_from_openai_chat({"model": lm.model, "messages": chat, **sent})
     except (LM15Error, TypeError, ValueError):

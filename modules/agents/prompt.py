@@ -59,7 +59,9 @@ def _answer_space(inputs: Mapping[str, Any], profile: Profile) -> dict[str, Any]
         options = choices if profile.answer_form == "label" else choices.values()
         return {"type": "option", "options": list(dict.fromkeys(options))}
     kind = inputs.get("kind") or "span"
-    return {"type": "span" if kind == "choice" else kind}
+    if kind == "choice":  # without options to choose from
+        kind = "span"
+    return {"type": kind}
 
 
 def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -68,7 +70,9 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in fields:
         values = field.get("options") or kinds.get(field["type"])
-        properties[field["name"]] = {"type": "string", **({"enum": values} if values else {})}
+        properties[field["name"]] = {"type": "string"}
+        if values:
+            properties[field["name"]]["enum"] = values
     return {
         "type": "object",
         "properties": properties,
@@ -126,8 +130,9 @@ def _user_text(
     *,
     demo: bool = False,
 ) -> str:
-    instructions, fields = _orders_of(signature, signature.__doc__, wording)
-    orders = fields if wording.role_first else f"{instructions}\n{fields}"
+    instructions, orders = _orders_of(signature, signature.__doc__, wording)
+    if not wording.role_first:
+        orders = f"{instructions}\n{orders}"
     parts = [*_material(inputs, profile), orders]
     correction = inputs.get("correction")
     # A demonstration made of a second attempt shows how to answer, not how to fail first.
@@ -155,7 +160,7 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
             fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS)
             for item in inputs["evidence"]
         ]
-        yield "\n\n".join(passages) if passages else frame.NO_EVIDENCE
+        yield "\n\n".join(passages) or frame.NO_EVIDENCE
     for note in inputs.get("notes") or ():
         most = note.get("most", MAX_NOTE_CHARS)
         if note.get("advice"):  # the fence would say not to follow it
@@ -207,9 +212,10 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
 
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
-    text = signature.instructions
+    text = signature.instructions.strip()
     # Line breaks of a docstring mean nothing; those of a user's own text may.
-    text = text.strip() if wording.verbatim else " ".join(text.split())
+    if not wording.verbatim:
+        text = " ".join(text.split())
     instructions, named, fields = text.rpartition(frame.FIELDS.format(fields=""))
     if named and "\n" not in fields and instructions.endswith("\n"):
         return instructions.strip(), f"{named}{fields}"

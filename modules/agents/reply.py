@@ -80,8 +80,10 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
             fields[name] = rest[heading.end() :].strip()
             rest = rest[: heading.start()]
     if fields:
-        first = re.match(_HEADING % re.escape(names[0]), rest.lstrip(), re.IGNORECASE)
-        fields[names[0]] = rest.lstrip()[first.end() if first else 0 :].strip()
+        heading = re.match(_HEADING % re.escape(names[0]), rest.lstrip(), re.IGNORECASE)
+        if heading is not None:
+            rest = rest.lstrip()[heading.end() :]
+        fields[names[0]] = rest.strip()
     return fields
 
 

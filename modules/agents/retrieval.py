@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import dspy
@@ -98,7 +99,7 @@ class InformedSeat(Seat):
                 details["fallback"] = "question"
             # Two queries may find the same passage, which is shown once.
             passages = {
-                (passage.title, passage.text): passage for found in results for passage in found
+                (passage.title, passage.text): passage for passage in chain.from_iterable(results)
             }
             turn = await super().ask(task, evidence=list(passages.values()), **how)
         return replace(turn, usage=usage, details=turn.details.but(**details))
@@ -106,7 +107,12 @@ class InformedSeat(Seat):
 
 def with_queries(seats: Iterable[Seat]) -> list[Seat]:
     """The seats, each with the one that writes its queries."""
-    return [asked for seat in seats for asked in (seat, seat.query) if asked is not None]
+    asked: list[Seat] = []
+    for seat in seats:
+        asked.append(seat)
+        if seat.query is not None:
+            asked.append(seat.query)
+    return asked
 
 
 def environment_named(environment: Environment | None) -> dict[str, Any]:
@@ -129,9 +135,10 @@ def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -
 
 def environments_in(program: dspy.Module) -> list[Environment]:
     """Where the parts of a program look things up, each place of several by itself."""
-    parts = [part for _, part in program.named_sub_modules(dspy.Module)]
-    retrievals = [getattr(part, "retrieval", None) for part in parts]
-    places = [retrieval.environment for retrieval in retrievals if isinstance(retrieval, Retrieval)]
-    return [
-        part for place in places if place is not None for part in getattr(place, "parts", (place,))
-    ]
+    environments: list[Environment] = []
+    for _, part in program.named_sub_modules(dspy.Module):
+        retrieval = getattr(part, "retrieval", None)
+        if isinstance(retrieval, Retrieval) and retrieval.environment is not None:
+            place = retrieval.environment
+            environments += getattr(place, "parts", (place,))
+    return environments

@@ -81,9 +81,13 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                     return await super().acall(*args, **kwargs)
             except AdapterParseError:  # the seat asks once more
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
-        prediction = None if args else await predict_directly(self, kwargs)
+        prediction = None
+        if not args:
+            prediction = await predict_directly(self, kwargs)
         # None: something observes the call, so DSPy makes it.
-        return await super().acall(*args, **kwargs) if prediction is None else prediction
+        if prediction is None:
+            return await super().acall(*args, **kwargs)
+        return prediction
 
 
 class Seat(dspy.Module):  # type: ignore[misc]
@@ -190,12 +194,13 @@ class Seat(dspy.Module):  # type: ignore[misc]
         if answer is not None and usage.probability is not None:
             details["probability"] = usage.probability
         outputs = self._typed(prediction)
+        raw = outputs["answer"]
         turn = Turn(
             agent=name,
             round=round,
             answer=answer,
             text=_argument(outputs),
-            raw=None if answer == outputs["answer"] else outputs["answer"],
+            raw=None if answer == raw else raw,
             evidence=tuple(evidence or ()),
             usage=usage,
             details=details,
@@ -311,4 +316,5 @@ def problem_of(answer: str | None, task: Task) -> str:
         return EMPTY
     # It is shown outside of any fence, so nothing of the last reply may be left that acts.
     shown = one_line(disarm(answer[: 10 * MAX_SHOWN_CHARS]))[:MAX_SHOWN_CHARS]
-    return (NOT_AN_OPTION if task.choices else WRONG_FORM).format(answer=shown)
+    problem = NOT_AN_OPTION if task.choices else WRONG_FORM
+    return problem.format(answer=shown)

@@ -33,10 +33,11 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
     """
     # Beside the file, since a rename is atomic only within one file system.
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")
     try:
         with open(scratch, "wb") as file:
-            file.write(raw)
+            file.write(content)
             if sync:
                 file.flush()
                 os.fsync(file.fileno())

@@ -10,6 +10,11 @@ from typing import Any, Self, dataclass_transform, get_args, get_origin, get_typ
 Reader = Callable[[Any], Any]
 
 
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are known."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Keyed(dict[str, Any]):
     """An object of a file whose declared keys are read as attributes, and all keys as ever.
@@ -63,7 +68,9 @@ def _kept(name: str, read: Reader, inside: Reader) -> Reader:
 
     def held(own: Keyed) -> Any:
         value = read(own)
-        made = value if value is None else inside(value)
+        if value is None:
+            return None
+        made = inside(value)
         if made is not value:
             own[name] = made
         return made
@@ -98,4 +105,6 @@ def _reader(hint: object) -> Reader | None:
         return None if held is None else make(held)
 
     kind = get_origin(hint)
-    return listed if kind is list else named if kind is dict else made
+    if kind is list:
+        return listed
+    return named if kind is dict else made

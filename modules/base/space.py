@@ -35,7 +35,10 @@ class When:
     def holds(self, setting: Mapping[str, Any]) -> bool:
         if self.parameter not in setting:
             return False
-        value, by = setting[self.parameter], 0 if self.less is None else setting.get(self.less)
+        value = setting[self.parameter]
+        by: Any = 0
+        if self.less is not None:
+            by = setting.get(self.less)
         # a file may hold any value
         numbers = isinstance(value, int | float) and isinstance(by, int | float)
         return value in self.among or (
@@ -96,7 +99,7 @@ Space = Mapping[str, Parameter]
 
 def choice(*values: object) -> Declaration:
     """Some JSON values to choose from: Optuna keeps lists and mappings as their JSON text."""
-    return Declaration("CategoricalDistribution", (tuple(coded(value) for value in values),))
+    return Declaration("CategoricalDistribution", (tuple(map(coded, values)),))
 
 
 def whole_numbers(low: int, high: int) -> Declaration:
@@ -106,11 +109,10 @@ def whole_numbers(low: int, high: int) -> Declaration:
 
 def coded(value: object) -> Any:
     """A value as a distribution has it: lists and mappings, and texts like those, are JSON."""
+    plain = value is None or isinstance(value, int | float)
     if isinstance(value, str):
-        return json.dumps(value) if value.startswith(("[", "{", '"')) else value
-    return (
-        value if value is None or isinstance(value, int | float) else json.dumps(value, default=str)
-    )
+        plain = not value.startswith(("[", "{", '"'))
+    return value if plain else json.dumps(value, default=str)
 
 
 def lists(

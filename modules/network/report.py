@@ -103,18 +103,17 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
         for name, figure in sorted(strategies.items())
     }
     report["use"] = _shares(use, strategies)
-    report["use_by_topic"] = {
-        topic: _shares(dict(sorted(values.items())), strategies)
-        for topic, values in topics.items()
-        if 1 < len(values) <= _MOST_TOPICS
-    }
-    if embed is not None and not report["use_by_topic"] and len(texts) >= FEWEST_CLUSTERED:
+    by_topic = dict[str, dict[str, dict[str, float]]]()
+    for topic, values in topics.items():
+        if 1 < len(values) <= _MOST_TOPICS:
+            by_topic[topic] = _shares(dict(sorted(values.items())), strategies)
+    report["use_by_topic"] = by_topic
+    if embed is not None and not by_topic and len(texts) >= FEWEST_CLUSTERED:
         by_cluster: Use = defaultdict(Counter)
         names = clusters(embed(list(texts)), list(texts))
         for name, counts in zip(names, texts.values(), strict=True):
             by_cluster[name].update(counts)
-        shares = _shares(dict(sorted(by_cluster.items())), strategies)
-        report["use_by_topic"] = {"cluster": shares}
+        by_topic["cluster"] = _shares(dict(sorted(by_cluster.items())), strategies)
     return report
 
 
@@ -140,7 +139,9 @@ def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float
     votes = Counter(key for key in keys if key is not None)
     top = max(votes.values(), default=0)
     leaders = [right[keys.index(key)] for key, count in votes.items() if count == top]
-    return (sum(leaders) / len(leaders), len(leaders) > 1) if leaders else (0.0, False)
+    if not leaders:
+        return 0.0, False
+    return sum(leaders) / len(leaders), len(leaders) > 1
 
 
 def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str) -> float:
@@ -182,19 +183,20 @@ class Calibration:
             return {}
         total = sum(count for count, _, _ in self._bins.values())
         away = sum(abs(confidence - right) for _, confidence, right in self._bins.values())
-        bins = {
-            f"{place / BINS:.1f}-{(place + 1) / BINS:.1f}": {
+        bins = dict[str, dict[str, float]]()
+        for place, (count, confidence, right) in sorted(self._bins.items()):
+            bins[f"{place / BINS:.1f}-{(place + 1) / BINS:.1f}"] = {
                 "count": int(count),
                 "confidence": confidence / count,
                 "accuracy": right / count,
             }
-            for place, (count, confidence, right) in sorted(self._bins.items())
-        }
         return {"ece": away / total, "reliability": bins}
 
 
 def _shares(
     use: Mapping[str, Counter[str]], strategies: Iterable[str]
 ) -> dict[str, dict[str, float]]:
-    names = sorted(strategies)
-    return {user: {name: used[name] / used.total() for name in names} for user, used in use.items()}
+    names, shares = sorted(strategies), dict[str, dict[str, float]]()
+    for user, used in use.items():
+        shares[user] = {name: used[name] / used.total() for name in names}
+    return shares

@@ -39,20 +39,16 @@ class Rival(nn.Module):
         if tensors is None:
             sizes |= {"M": 0, "A": 1}
             tensors = {
-                name: torch.zeros([sizes[letter] for letter in letters])
+                name: torch.zeros(list(map(sizes.__getitem__, letters)))
                 for name, letters in self.shapes.items()
             }
         # The first tensor with a letter says its size, and every other has to agree with it.
         for name, part in tensors.items():
             for letter, size in zip(self.shapes.get(name, ""), part.shape, strict=False):
                 sizes.setdefault(letter, size)
-        shapes = {
-            name: tuple(sizes.get(letter) for letter in letters)
-            for name, letters in self.shapes.items()
-        }
-        if shapes != {name: part.shape for name, part in tensors.items()} or (
-            sizes["A"] not in (1, self.n)
-        ):
+        shapes = {name: tuple(map(sizes.get, letters)) for name, letters in self.shapes.items()}
+        given = {name: part.shape for name, part in tensors.items()}
+        if shapes != given or sizes["A"] not in (1, self.n):
             raise UserError("its policies are of another shape or number than its settings say")
         if not all(bool(torch.isfinite(part).all()) for part in tensors.values()):
             raise UserError("its policies hold numbers that are not finite")

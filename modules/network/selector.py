@@ -59,19 +59,22 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__()
-        stands_for = dict(strategies) if isinstance(strategies, Mapping) else {}
-        self.modules = {
-            name: thing for name, thing in stands_for.items() if isinstance(thing, dspy.Module)
-        }
-        self.names = {name: thing for name, thing in stands_for.items() if name not in self.modules}
+        self.modules, self.names = dict[str, dspy.Module](), dict[str, object]()
+        if isinstance(strategies, Mapping):
+            for name, thing in strategies.items():
+                if isinstance(thing, dspy.Module):
+                    self.modules[name] = thing
+                else:
+                    self.names[name] = thing
         embed = embedding if callable(embedding) else self._named(embedding)
         self.embed = _Kept(embed)
         if state is None:
             from .state import NetworkState
 
             settings["embedding"] = model_name(embed)
-            names = tuple(strategies) if stands_for else strategies
-            config = NetworkConfig(agents=agents, strategies=names, **settings)  # type: ignore[arg-type]
+            if self.modules or self.names:
+                strategies = tuple(strategies)
+            config = NetworkConfig(agents=agents, strategies=strategies, **settings)  # type: ignore[arg-type]
             state = NetworkState.fresh(config, embed(["width"]).shape[1])
         self.state = state
 

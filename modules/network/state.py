@@ -106,7 +106,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """The trust (N, N) that weighs votes: its mean over time with that rule, else as it
         is now.
         """
-        return self.average if self.config.trust_rule == "averaged" else self.trust
+        if self.config.trust_rule == "averaged":
+            return self.average
+        return self.trust
 
     def group(self) -> AgentGraph:
         """The agents' current state as input of the policies."""
@@ -188,12 +190,16 @@ class NetworkState(Parameter):  # type: ignore[misc]
             "tracker.scores": self.tracker.means,
             "tracker.tried": self.tracker.tried,
         }
-        vote = {} if self.vote is None else vars(self.vote)
-        arrays |= {f"vote.{name}": part for name, part in vote.items() if part is not None}
-        policies = self.policies.state_dict().items()
-        tensors = {f"{POLICIES}{name}": part.clone() for name, part in policies}
-        whole = {name: np.ascontiguousarray(part) for name, part in arrays.items()}
-        return tensors | {name: torch.from_numpy(part) for name, part in whole.items()}
+        if self.vote is not None:
+            for name, part in vars(self.vote).items():
+                if part is not None:
+                    arrays[f"vote.{name}"] = part
+        tensors = dict[str, torch.Tensor]()
+        for name, tensor in self.policies.state_dict().items():
+            tensors[f"{POLICIES}{name}"] = tensor.clone()
+        for name, array in arrays.items():
+            tensors[name] = torch.from_numpy(np.ascontiguousarray(array))
+        return tensors
 
     @property
     def identity(self) -> str:
@@ -322,10 +328,12 @@ def _network(
     config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
-    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
-    weights = {
-        name.removeprefix(POLICIES): part for name, part in tensors.items() if name not in arrays
-    }
+    arrays, weights = dict[str, Array](), dict[str, torch.Tensor]()
+    for name, part in tensors.items():
+        if name.startswith(POLICIES):
+            weights[name.removeprefix(POLICIES)] = part
+        else:
+            arrays[name] = part.numpy()
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
     policies = policies_of(config, width, weights)
@@ -343,7 +351,7 @@ def _network(
         ),
         recent=_take(arrays, "recent", (n,)),
         centre=_take(arrays, "centre", (width,), np.float32),
-        vote=_vote(arrays, (n, s, width)) if "vote.base" in arrays else None,
+        vote=_vote(arrays, (n, s, width)),
         questions=questions,
     )
     if arrays:  # what is a network's has been taken out
@@ -351,7 +359,9 @@ def _network(
     return state
 
 
-def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights:
+def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights | None:
+    if "vote.base" not in arrays:
+        return None
     base = _take(arrays, "vote.base", shape[:2])
     if "vote.slopes" not in arrays:
         return VoteWeights(base)

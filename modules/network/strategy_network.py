@@ -136,24 +136,31 @@ class StrategyNetwork(Program):
 
     def describe(self) -> Described:
         config = self.state.config
-        named = [(name, self._stands_for(name)) for name in config.strategies]
-        stands_for = {name: what for name, what in named if what != name}
-        return {
+        stands_for = dict[str, object]()
+        for name in config.strategies:
+            what = self._stands_for(name)
+            if what != name:
+                stands_for[name] = what
+        described: Described = {
             **self.named(),
             "config": config.to_dict(),
             "learned": self.state.identity,
-            **({"strategies": stands_for} if stands_for else {}),
-            **({"own_prompts": self.own_prompts} if self.own_prompts else {}),
-            "samples": self.samples,
-            "sampling": self.sampling,
-            **({} if self.ties == Ties() else self.ties.described()),
         }
+        if stands_for:
+            described["strategies"] = stands_for
+        if self.own_prompts:
+            described["own_prompts"] = self.own_prompts
+        described |= {"samples": self.samples, "sampling": self.sampling}
+        if self.ties != Ties():
+            described |= self.ties.described()
+        return described
 
     def _stands_for(self, name: str) -> str | Described:
         """The strategy that agents with this one follow, or the program that was given for it."""
         member = self._of(0, name)
-        is_named = isinstance(member, SingleAgent) and member.seat.name == self._member_of(0, name)
-        return member.strategy if is_named else member.describe()
+        if isinstance(member, SingleAgent) and member.seat.name == self._member_of(0, name):
+            return member.strategy
+        return member.describe()
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
@@ -302,8 +309,12 @@ class StrategyNetwork(Program):
 
     def _agents_in(self, names: Iterable[str]) -> list[int]:
         """The agents that seats of these names belong to, such as `agent.0.cot`."""
-        agents = {int(match[1]) for name in names if (match := _AGENT.fullmatch(name))}
-        return sorted(i for i in agents if i < self.state.config.agents)
+        agents = set[int]()
+        for name in names:
+            match = _AGENT.fullmatch(name)
+            if match and int(match[1]) < self.state.config.agents:
+                agents.add(int(match[1]))
+        return sorted(agents)
 
     def _separate(self, agents: Iterable[int]) -> None:
         """Give agents prompts of their own: copies of those that they share."""

@@ -246,11 +246,10 @@ class CausalConsistency(
     def _demonstrate(self, worked: Worked) -> None:
         for reasoner in self.reasoners:
             reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
-        said = [
-            worked.fields[field]
-            for part, field in REASONER_PARTS.items()
-            if part not in self.without
-        ]
+        said = []
+        for part, field in REASONER_PARTS.items():
+            if part not in self.without:
+                said.append(worked.fields[field])
         shown = None if "counterfactual" in self.without else worked.other
         notes = _notes("\n".join(said), worked.answer, shown)
         for evaluator in self.evaluators:

@@ -67,8 +67,9 @@ def _members(name: str, members: object) -> list[Program]:
 
 
 def _member(name: str, given: Any) -> Program:
-    own = callable(given) and not isinstance(given, Program)
-    return Foreign(given) if own else member(name, given)
+    if callable(given) and not isinstance(given, Program):
+        return Foreign(given)
+    return member(name, given)
 
 
 class Ensemble(

@@ -228,14 +228,11 @@ class Foreign(Program):
         if self.fields is None:
             return []
         notes: list[str] = []
-        values = [self._values(question) for question in questions]
+        values = list(map(self._values, questions))
+        asked = list(zip(questions, values, strict=True))
         for name, field in self.fields.items():
             source = self.inputs.get(name, name)
-            lacking = [
-                question.id
-                for question, given in zip(questions, values, strict=True)
-                if source not in given
-            ]
+            lacking = [question.id for question, given in asked if source not in given]
             if lacking and any(source in question.meta for question in questions):
                 unasked = (
                     f"{self._name} takes {source!r}, a column of the data that no program is shown "
@@ -269,11 +266,9 @@ class Foreign(Program):
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
         values = self._values(question)
         fields = self._arguments(values)
-        shown = {
-            name: value
-            for name, value in fields.items()
-            if name not in INPUTS or name == "question"
-        }
+        shown = dict(fields)
+        for name in {*INPUTS} - {"question"}:
+            shown.pop(name, None)
         last = list(predictors_of(self).values())[-1].signature.output_fields
         # Its answer may have any name; an optimizer learns from the gold under that one.
         names = last.keys() - THOUGHTS
@@ -309,7 +304,9 @@ class Foreign(Program):
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
-        trace = [] if dspy.settings.trace is None else dspy.settings.trace
+        trace = dspy.settings.trace
+        if trace is None:
+            trace = []
         typed = None
         meter, asker = metered(), ASKER.get()
         if asker.requests is None:  # while it is compiled: equal requests of one call are counted
@@ -509,7 +506,8 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         # Where `forward` names fields that it needs, the signature says nothing of the others.
         signature = None if needed else _signature(module)
         if signature is None:
-            fields |= {name: Field(True, Any) for name in inputs if name not in fields}
+            for name in inputs:
+                fields.setdefault(name, Field(True, Any))
         else:
             # What its one predictor needs, a module of the user's own may find itself.
             plain = hasattr(module, "signature")
@@ -610,8 +608,9 @@ def _passed_on(returned: Any) -> Any:
     def held(thing: Any, name: str) -> Any:
         return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
-    choices = held(returned, "choices")
-    message = held(choices[0], "message") if choices and isinstance(choices, list) else returned
+    message, choices = returned, held(returned, "choices")
+    if choices and isinstance(choices, list):
+        message = held(choices[0], "message")
     for text in (held(returned, "output_text"), held(message, "content")):
         if isinstance(text, str):
             return text
@@ -694,11 +693,10 @@ def _said_of(thing: Any) -> Any:
     # a module of a user's own may mean anything by this name
     if isinstance(thing, Program) or (_of_library(kind) and hasattr(thing, "describe")):
         return thing.describe()
-    settings = {
-        name: _setting(value)
-        for name, value in getattr(thing, "__dict__", {}).items()
-        if not name.startswith("_") and name not in _UNSAID
-    }
+    settings = {}
+    for name, value in getattr(thing, "__dict__", {}).items():
+        if not name.startswith("_") and name not in _UNSAID:
+            settings[name] = _setting(value)
     source = None if _of_library(kind) else source_of(kind)
     return [kind.__qualname__, source, settings]
 

@@ -55,5 +55,8 @@ async def picked(
 
 def _number(text: str, most: int) -> int | None:
     """The number of a candidate from 1 to `most`, in a reply that names one; else None."""
-    named = {int(digits) for digits in re.findall(r"\d{1,4}", text or "")}
-    return named.pop() if len(named) == 1 and named <= set(range(1, most + 1)) else None
+    named = set(map(int, re.findall(r"\d{1,4}", text or "")))
+    if len(named) != 1:
+        return None
+    (number,) = named
+    return number if 1 <= number <= most else None

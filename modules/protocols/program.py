@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar
@@ -393,7 +393,7 @@ class Program(dspy.Module):  # type: ignore[misc]
 
     def _meant(self, name: str) -> list[Any]:
         """The agents that a name means."""
-        models = {model for part in self.metered_parts for model in part.models}
+        models = set(chain.from_iterable(part.models for part in self.metered_parts))
         meant = []
         for key, seat in self.seats().items():
             # A model gpt-4 is not one of the agents gpt-4.0 and gpt-4.1.

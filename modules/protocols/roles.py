@@ -66,7 +66,9 @@ class Role:
         """Where it looks things up; `here` is the program's environment."""
         places: list[Environment] = []
         for tool in self.tools:
-            place = here if tool == HERE else tool
+            place = tool
+            if tool == HERE:
+                place = here
             if place is not None:
                 places.append(place)
         if len(places) > 1:
@@ -106,7 +108,9 @@ def role_of(name: str, thing: Any) -> Role:
         return _BUILT_IN[name]
     if isinstance(thing, Role) and thing.checked_as == name:
         return thing
-    role = _written(name, thing) if isinstance(thing, Mapping) else thing
+    role = thing
+    if isinstance(thing, Mapping):
+        role = _written(name, thing)
     if isinstance(role, type) and issubclass(role, dspy.Signature):
         role = Role(role)
     if not isinstance(role, Role):

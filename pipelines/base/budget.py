@@ -24,21 +24,15 @@ _PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNITS = {
     **dict.fromkeys(("usd", "$"), ("usd", 1)),
-    **{
-        scale + unit: ("calls", times)
-        for scale, times in _SCALES.items()
-        for unit in ("calls", "call")
-    },
-    **{
-        scale + unit: ("tokens", times)
-        for scale, times in _SCALES.items()
-        for unit in ("tokens", "token")
-    },
     **dict.fromkeys(("s", "sec", "second", "seconds"), ("seconds", 1)),
     **dict.fromkeys(("min", "minute", "minutes"), ("seconds", 60)),
     **dict.fromkeys(("h", "hour", "hours"), ("seconds", 3600)),
 }
 """Each unit with the limit that it belongs to, and what it is multiplied by."""
+
+for _scale, _times in _SCALES.items():
+    _UNITS |= dict.fromkeys((f"{_scale}calls", f"{_scale}call"), ("calls", _times))
+    _UNITS |= dict.fromkeys((f"{_scale}tokens", f"{_scale}token"), ("tokens", _times))
 
 
 class BudgetSpent(FatalCallError):  # noqa: N818
@@ -70,7 +64,9 @@ class Budget:
         without a known unit.
         """
         if not isinstance(text, str):
-            amount = f"{text} calls" if isinstance(text, int) and text > 1 else "100 calls"
+            amount = "100 calls"
+            if isinstance(text, int) and text > 1:
+                amount = f"{text} calls"
             raise UserError(
                 f'the budget is {text!r}: give its unit, too, such as "{amount}" or "2 USD"'
             )
@@ -251,7 +247,9 @@ class Account:
                 continue
             # Quick questions finish first and would bias the mean, so the charges of questions in
             # flight count, too.
-            mean = sum(taken) / self._answered if self._answered else getattr(self.likely, name)
+            mean = getattr(self.likely, name)
+            if self._answered:
+                mean = sum(taken) / self._answered
             if questions * mean > limit - spent:
                 return False
         return True

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without_none
 from ...modules.base.registry import Registry
 from ...modules.base.saved_file import MEASURED, MODULE
 from ...modules.base.usage import UsageFields, tokens_of
@@ -177,20 +178,26 @@ class Card:
         for score in self.scores:
             amounts += [score.value, score.low, score.high, score.n or 0]
         # join and fsum refuse what is no text and no number, as an edited file may have it.
-        "".join(word or "" for word in words)
+        "".join(filter(None, words))
         math.fsum(amounts)
 
     def lines(self) -> list[str]:
         """The card in words."""
-        state = f"{self.state}: {self.problem}" if self.problem else str(self.state)
+        state = str(self.state)
+        if self.problem:
+            state += f": {self.problem}"
         lines = [f"{self.title} ({state})", *self.sentences]
         lines += [f"{score.name}: {score}" for score in self.scores]
         if self.calls is not None:
-            price = "" if self.cost_usd is None else f", {money(self.cost_usd)}"
-            lines.append(f"paid: {counted(self.calls, 'call')}{price}")
+            paid = f"paid: {counted(self.calls, 'call')}"
+            if self.cost_usd is not None:
+                paid += f", {money(self.cost_usd)}"
+            lines.append(paid)
         lines += [f"runs: {folder}" for folder in self.children]
         lines += [f"file: {file}" for file in self.files]
-        return [*lines, *([f"next: {self.next}"] if self.next else [])]
+        if self.next:
+            lines.append(f"next: {self.next}")
+        return lines
 
     def to_dict(self) -> dict[str, object]:
         score = self.score
@@ -248,22 +255,25 @@ def question_costs(usage: UsageFields, answers: int) -> dict[str, float]:
     """What a question costs, as far as it is known: dollars for 1,000, tokens, calls."""
     if not answers:
         return {}
-    known: dict[str, float | None] = {
-        "cost_per_1000": None if usage["cost_usd"] is None else 1000 * usage["cost_usd"],
+    cost = usage["cost_usd"]
+    totals = {
+        "cost_per_1000": None if cost is None else 1000 * cost,
         "tokens_per_question": tokens_of(usage),
         "calls_per_question": usage["calls"],
     }
-    return {name: value / answers for name, value in known.items() if value is not None}
+    return {name: value / answers for name, value in without_none(totals).items()}
 
 
 def kept_files(folder: Path, names: Sequence[str], under: str = "") -> dict[str, Content]:
     """The files and folders of these names that there are, by their names below `under`. Links are
     left out, since a link could name any file of this machine; so are FIFOs, which never end.
     """
-    places = {name: folder / name for name in names if not (folder / name).is_symlink()}
-    return {
-        f"{under}{name}": path for name, path in places.items() if path.is_file() or path.is_dir()
-    }
+    kept: dict[str, Content] = {}
+    for name in names:
+        path = folder / name
+        if not path.is_symlink() and (path.is_file() or path.is_dir()):
+            kept[f"{under}{name}"] = path
+    return kept
 
 
 def _checked(name: str, thing: object) -> Kind:
@@ -279,7 +289,7 @@ KINDS: Registry[Kind] = Registry("kinds", _checked)
 def kinds_in(folder: Path) -> list[Kind]:
     """The kinds of results that a folder holds."""
     held = [KINDS.find(file) for file in KINDS.names() if (folder / file).is_file()]
-    return [kind for kind in held if kind is not None]
+    return list(filter(None, held))
 
 
 def result_kind(folder: Path) -> Kind | None:

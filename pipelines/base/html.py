@@ -18,7 +18,9 @@ def html_text(value: object) -> str:
     """A value as text that is safe in HTML: no mark-up, no invisible characters; None is a dash."""
     if value is None:
         return "–"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = str(value)
+    if isinstance(value, float):
+        text = f"{value:.4g}"
     return escape(cut(clean(text), MOST_CHARS))
 
 
@@ -26,16 +28,18 @@ def shown_text(value: Any) -> Any:
     """What a template shows of a value, which it then escapes: texts without control, bidi and
     invisible characters.
     """
-    return clean(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return clean(value)
+    return value
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table with a line per row."""
     head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)
-    lines = (
-        "".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row) for row in rows
-    )
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    body = ""
+    for row in rows:
+        cells = "".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row)
+        body += f"<tr>{cells}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

@@ -26,7 +26,11 @@ def bibtex(names: Collection[str]) -> list[str]:
 
 def protocols_in(program: object) -> set[str]:
     """The names of the protocols in what `Program.describe` says, those of members included."""
+    names = set[str]()
     if isinstance(program, Mapping):
-        own = {program["program"]} if isinstance(program.get("program"), str) else set[str]()
-        return own.union(*map(protocols_in, program.values()))
-    return set[str]().union(*map(protocols_in, program)) if isinstance(program, list) else set()
+        if isinstance(program.get("program"), str):
+            names.add(program["program"])
+        program = list(program.values())
+    if isinstance(program, list):
+        names.update(*map(protocols_in, program))
+    return names

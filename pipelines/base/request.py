@@ -29,6 +29,7 @@ from typing import (
 from typing_extensions import Doc
 
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.keyed import without_none
 
 if TYPE_CHECKING:
     import dspy
@@ -151,8 +152,9 @@ class CommandOption(NamedTuple):
         low, high = self.info.min, self.info.max
         if low is None:
             return words
-        ends = f"of at least {low:g}" if high is None else f"from {low:g} to {high:g}"
-        return f"{words} {ends}"
+        if high is None:
+            return f"{words} of at least {low:g}"
+        return f"{words} from {low:g} to {high:g}"
 
     def check(self, where: str, value: Any) -> None:
         """Raise UserError for a value that is of another type, or out of range."""
@@ -162,7 +164,11 @@ class CommandOption(NamedTuple):
         if fits and self.kind in (int, float):
             low, high = self.info.min, self.info.max
             # NaN is in no range, infinity and what no library can count to in none of these
-            fits = (-_MOST if low is None else low) <= value <= (_MOST if high is None else high)
+            if low is None:
+                low = -_MOST
+            if high is None:
+                high = _MOST
+            fits = low <= value <= high
         if not fits:
             several = "a list of " if get_origin(self.type) is list else ""
             raise UserError(f"{where} is {value!r}: give {several}{self.wanted}")
@@ -247,26 +253,25 @@ def given_again(request: object, other: type[object], without: Container[str]) -
             on, _, off = option.long_name.partition("/")
             words.append(on if value else off)
             continue
-        for part in [value] if isinstance(value, str | int | float | Path) else value:
+        if isinstance(value, str | int | float | Path):
+            value = [value]
+        for part in value:
             words += [option.long_name, str(part)]
     return shlex.join(words)
 
 
 def _arguments(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
     """A paragraph for each argument, from the help of its option or from its `Doc`."""
-    words = {
-        name: part.documentation if isinstance(part, Doc) else part.help
-        for name, hint in hints.items()
-        for part in get_args(hint)
-        if isinstance(part, Doc) or hasattr(part, "help")
-    }
-    names = (name for name in signature.parameters if name in words)
-    return "\n".join(
-        textwrap.fill(
-            f"{name}: {words[name]}", 100, initial_indent="    ", subsequent_indent=" " * 8
-        )
-        for name in names
-    )
+    words = {}
+    for name, hint in hints.items():
+        for part in get_args(hint):
+            if isinstance(part, Doc):
+                words[name] = part.documentation
+            elif hasattr(part, "help"):
+                words[name] = part.help
+    paragraphs = (f"{name}: {words[name]}" for name in signature.parameters if name in words)
+    indented = textwrap.TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    return "\n".join(map(indented.fill, paragraphs))
 
 
 class Default(NamedTuple):
@@ -384,7 +389,9 @@ def share_of_points(margin: str | float) -> float:
     Raises UserError for what is no share between 0 and 1.
     """
     try:
-        share = float(margin) / 100 if isinstance(margin, str) else float(margin)
+        share = float(margin)
+        if isinstance(margin, str):
+            share /= 100
     except (TypeError, ValueError):
         share = 0.0
     if isinstance(margin, bool) or not 0 < share < 1:
@@ -527,8 +534,7 @@ class LMs(SharedByLMs, Seats, Commands):
     temperature: Temperature = None
 
     def __post_init__(self) -> None:
-        folded = {"demonstration": self.demonstration, "own_roles": self.roles}
-        given = {name: value for name, value in folded.items() if value is not None}
+        given = without_none({"demonstration": self.demonstration, "own_roles": self.roles})
         sets: Any = self.sets or {}
         if isinstance(self.sets or self.roles, Mapping):
             self.sets = {**sets, **given}
@@ -572,6 +578,10 @@ class Columned(Request):
             help="Further columns of the data that programs are shown; never the gold answer.",
         ),
     ] = ()
+
+    def reading(self) -> dict[str, Any]:
+        """How the questions are read, as arguments of `listed` and `load_part`."""
+        return {"columns": self.column_names(), **self.named("kind", "show")}
 
     def column_names(self) -> dict[str, str] | None:
         """`columns` by field. Raises UserError for what is not a pair."""
@@ -699,7 +709,7 @@ def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, st
         return {str(key): str(value) for key, value in pairs.items()}
     values: dict[str, str] = {}
     for pair in pairs or ():
-        key, _, value = (part.strip() for part in pair.partition("="))
+        key, _, value = map(str.strip, pair.partition("="))
         if not key or not value or key in values:
             raise UserError(
                 f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands "
@@ -720,6 +730,10 @@ def split_items(values: str | Iterable[object] | None) -> list[Any]:
     """The items of an option that may be repeated, and may hold several items separated by
     commas.
     """
-    values = [values] if isinstance(values, str) else values or ()
-    parts = [value.split(",") if isinstance(value, str) else [value] for value in values]
-    return [item.strip() if isinstance(item, str) else item for part in parts for item in part]
+    items: list[Any] = []
+    for value in [values] if isinstance(values, str) else values or ():
+        if isinstance(value, str):
+            items += map(str.strip, value.split(","))
+        else:
+            items.append(value)
+    return items

@@ -17,7 +17,9 @@ def _default_cache() -> Path:
     path.
     """
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (root if root.is_absolute() else Path.home() / ".cache") / "folkmoot"
+    if not root.is_absolute():
+        root = Path.home() / ".cache"
+    return root / "folkmoot"
 
 
 _KEYS = (

@@ -34,10 +34,10 @@ def as_read(
     `more`; `others` replaces the types of fields.
     """
     hints = {**get_type_hints(kind), **others}
-    fields = {
-        name: Required[_checked(hint)] if name in needed else NotRequired[_checked(hint)]
-        for name, hint in hints.items()
-    }
+    fields: dict[str, Any] = {}
+    for name, hint in hints.items():
+        need: Any = Required if name in needed else NotRequired
+        fields[name] = need[_checked(hint)]
     declared = TypedDict(kind.__name__, fields)  # type: ignore[misc]
     how = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore" if more else "forbid")
     return with_config(how)(declared)
@@ -48,7 +48,9 @@ def _checked(hint: object) -> Any:
     if origin not in (list, dict, Union, UnionType):
         return _PLAIN.get(hint, hint)
     inner = tuple(map(_checked, get_args(hint)))
-    return GenericAlias(origin, inner) if origin in (list, dict) else Union[inner]  # noqa: UP007
+    if origin in (list, dict):
+        return GenericAlias(origin, inner)
+    return Union[inner]  # noqa: UP007
 
 
 @cache

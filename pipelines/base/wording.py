@@ -42,20 +42,27 @@ class ProgressLine:
 
 def counted(number: int, thing: str) -> str:
     """`1 question`, `2,000 questions`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    words = f"{number:,} {thing}"
+    return words if number == 1 else f"{words}s"
 
 
 def percent(score: ScoreFields | Mapping[str, float]) -> str:
     """A share in percent with its interval; other scores (`rate` is False) in their own unit."""
-    form = "{:.1%} [{:.1%}, {:.1%}]" if score.get("rate", True) else "{:.3g} [{:.3g}, {:.3g}]"
+    form = "{:.1%} [{:.1%}, {:.1%}]"
+    if not score.get("rate", True):
+        form = "{:.3g} [{:.3g}, {:.3g}]"
     return form.format(score["value"], score["low"], score["high"])
 
 
 def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
     """A difference with its sign, which 0 has not: of rates in points, of scores in their unit."""
-    text = f"{100 * difference:+.{decimals}f}" if is_rate else f"{difference:+.3g}"
+    text = f"{difference:+.3g}"
+    if is_rate:
+        text = f"{100 * difference:+.{decimals}f}"
     # What rounds to 0 has no sign either.
-    return text.replace("-", "−") if float(text) else text.lstrip("+-")
+    if not float(text):
+        return text.lstrip("+-")
+    return text.replace("-", "−")
 
 
 def signed_interval(
@@ -78,7 +85,9 @@ def money(cost: float | None) -> str:
         return "0 USD"
     if cost >= 10:
         return f"{cost:.2f} USD"
-    return f"{cost:.4f} USD" if cost >= 0.001 else f"{cost:.6f} USD"
+    if cost >= 0.001:
+        return f"{cost:.4f} USD"
+    return f"{cost:.6f} USD"
 
 
 def total_cost(costs: Iterable[tuple[float, float] | None]) -> tuple[float, float] | None:
@@ -123,10 +132,10 @@ def calls_used(calls: int | None) -> str:
 
 
 def used(usage: UsageFields) -> str:
-    cached = (
-        f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
-    )
-    return f"{calls_used(usage['calls'])}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
+    calls = calls_used(usage["calls"])
+    if usage["cached_calls"]:
+        calls += f" ({usage['cached_calls']:,} of them recorded or cached)"
+    return f"{calls}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
 
 
 def unanswered(lost: UsageFields | None) -> str:
@@ -154,14 +163,18 @@ def tokens_used(usage: UsageFields) -> str:
 def _parts(total: int, parts: Mapping[str, int | None]) -> str:
     """A number of tokens with its known, non-zero parts."""
     named = [f"{tokens:,} {name}" for name, tokens in parts.items() if tokens]
-    return f"{total:,}" + (f" ({', '.join(named)})" if named else "")
+    if not named:
+        return f"{total:,}"
+    return f"{total:,} ({', '.join(named)})"
 
 
 def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
     """The smallest true difference (0 to 1) that n paired questions show with 80% power; 1 if there
     is none. `discordant` is the share of questions that only one of two programs gets right.
     """
-    return minimum_detectable_difference(n, discordant, POWER) if n >= fewest else 1.0
+    if n < fewest:
+        return 1.0
+    return minimum_detectable_difference(n, discordant, POWER)
 
 
 def smallest_differences(n: int) -> tuple[float, float]:
@@ -241,6 +254,13 @@ def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
         f"{name} failed on {errors:,} of {asked(rows, questions)}, more than {MOST_FAILED:.0%}, so "
         "its score is no result"
     )
+
+
+def as_sentence(text: str) -> str:
+    """A clause as a sentence of its own; an address that begins it keeps its spelling."""
+    if "://" in text.split()[0]:
+        return f"{text}."
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def paused(problem: Exception) -> str:

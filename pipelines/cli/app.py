@@ -103,17 +103,19 @@ PANELS = {
 class Defaulted(TyperGroup):
     """Commands that take defaults from a configuration file."""
 
-    def main(self, *args: Any, **how: Any) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **how: Any) -> Any:
         """Run a command; what typer refuses is one line, as every other error is."""
         try:
-            code = super().main(*args, **{**how, "standalone_mode": False})
+            code = super().main(*args, standalone_mode=False, **how)
         except TyperException as problem:
             if "\n" in problem.message:  # the help, where no command is named
                 problem.show()  # type: ignore[attr-defined]
             else:
                 say(_refusal(problem))
             code = BAD_INPUT
-        sys.exit(code)
+        if standalone_mode:
+            sys.exit(code)
+        return code
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -191,14 +193,12 @@ class RequestCommand(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         everything = ctx.meta.get(ALL, False)
-        options: list[Any] = [
-            parameter for parameter in self.params if isinstance(parameter, TyperOption)
-        ]
-        for option in options if len(self.params) >= MANY_OPTIONS else ():
-            if option.name not in ("all_help", "help"):
-                option.hidden = not everything and option.name not in COMMON
-                groups = (name for name, fields in PANELS.items() if option.name in fields)
-                option.rich_help_panel = next(groups, "Asking") if everything else None
+        if len(self.params) >= MANY_OPTIONS:
+            for option in self.params:
+                if isinstance(option, TyperOption) and option.name not in ("all_help", "help"):
+                    option.hidden = not everything and option.name not in COMMON
+                    groups = (name for name, fields in PANELS.items() if option.name in fields)
+                    option.rich_help_panel = next(groups, "Asking") if everything else None
         write_help(self, ctx, formatter)
 
 
@@ -217,11 +217,11 @@ def _refusal(problem: Any) -> str:
     if wanted is None:
         name = problem.option_name
         places = [_shown(option) for option in ctx.command.params if option.name in QUESTIONS]
+        meant = command.for_example
         if name == "--data" and places:
             meant = f"its questions are {' and '.join(places)}; {command.for_example}"
-        else:
-            close = problem.possibilities or ()
-            meant = f"did you mean {close[0]}?" if close else command.for_example
+        elif problem.possibilities:
+            meant = f"did you mean {problem.possibilities[0]}?"
         return f"{ctx.info_name} has no option {name}: {meant}"
     if problem.message:
         value = problem.__cause__.errors()[0]["input"]
@@ -233,8 +233,9 @@ def _refusal(problem: Any) -> str:
 
 def _shown(parameter: Any) -> str:
     """An option or argument as its help shows it."""
-    option = isinstance(parameter, TyperOption)
-    return str(parameter.opts[0] if option else parameter.metavar or parameter.name.upper())
+    if isinstance(parameter, TyperOption):
+        return str(parameter.opts[0])
+    return str(parameter.metavar or parameter.name.upper())
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
@@ -311,13 +312,15 @@ def _callback(command: Command) -> Callable[..., None]:
         info.min = info.max = None  # the request's own check says what is wanted
         if isinstance(info, OptionInfo):
             info.metavar = info.metavar or NUMBERS.get(kind)
-        required = declared.default is MISSING and declared.default_factory is MISSING
-        default = inspect.Parameter.empty if required else declared.default
+        default = declared.default
+        if default is MISSING:
+            made = declared.default_factory is not MISSING  # by the request itself
+            default = None if made else inspect.Parameter.empty
         parameters.append(
             inspect.Parameter(
                 field,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=None if default is MISSING else default,
+                default=default,
                 annotation=Annotated[kind, info],
             )
         )

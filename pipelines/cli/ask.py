@@ -35,7 +35,9 @@ def ask(request: AskRequest, view: Quietly) -> None:
         request.input_fields(),
     )
     # A question from the command line is checked like a row of a file.
-    question = piped_text() if request.question == DASH else request.question
+    question = request.question
+    if question == DASH:
+        question = piped_text()
     words = {"question": question, "choices": labelled(request.choice), "context": request.context}
     asked = from_row({"id": NAMELESS, **words}, "", request.kind)
     check_contexts([asked])

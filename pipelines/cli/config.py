@@ -112,15 +112,19 @@ def apply_defaults(
     is the default.
     """
     seated = isinstance(request, Seats) and "lm" not in request.own_defaults
-    lm = _environment_lm() if seated else None
+    lm = None
+    if seated:
+        lm = _environment_lm()
     for name, (value, place) in chosen.items():
         if not hasattr(request, name):  # options of the view
             continue
         if name in PAIRS:
             given = getattr(request, name) or []  # other options may have added to it
             typed = [item for item in given if on_line(name) or item not in value]
-            first = [lm] if name == "lm" and lm else []
-            value = _others(name, value, first + typed)
+            first = list(typed)
+            if name == "lm" and lm:
+                first.append(lm)
+            value = _others(name, value, first)
             setattr(request, name, [*value, *typed])
         if value != [] and (name in PAIRS or not on_line(name)):
             request.defaults[name] = Default(value, place)
@@ -143,9 +147,11 @@ def default_lines(request: Request) -> list[str]:
     lines = []
     for name, (value, place) in request.defaults.items():
         if place:  # what folkmoot itself takes by default is no news
-            shown = ", ".join(value) if isinstance(value, list) else value
+            shown = value
+            if isinstance(value, list):
+                shown = ", ".join(value)
             lines.append(f"{name.replace('_', '-')} = {shown} ({place})")
-    return list(filter(None, ["; ".join(lines)]))
+    return ["; ".join(lines)] if lines else []
 
 
 def _environment_lm() -> str | None:

@@ -68,7 +68,9 @@ def doctor(request: DoctorRequest, view: View) -> None:
             )
         if not view.as_json:
             status, result, fix = found[name]
-            line = f"{status:4}  {name}: {result}{f'; fix: {fix}' if fix else ''}"
+            line = f"{status:4}  {name}: {result}"
+            if fix:
+                line += f"; fix: {fix}"
             out.print(one_line(line), style=STYLES[status], soft_wrap=True)
     ok = all(check.status != "fail" for check in found.values())
     checks = [{"name": name, **check._asdict()} for name, check in found.items()]
@@ -77,9 +79,10 @@ def doctor(request: DoctorRequest, view: View) -> None:
 
 def _extras(_: DoctorRequest) -> Check:
     missing = [name for name, module in MARKS.items() if find_spec(module) is None]
-    installed = ", ".join(name for name in MARKS if name not in missing)
-    more = f"; {install_line(missing[0])} would add {missing[0]}" if missing else ""
-    return Check("ok", f"installed: {installed or 'none'}{more}")
+    text = f"installed: {', '.join(name for name in MARKS if name not in missing) or 'none'}"
+    if missing:
+        text += f"; {install_line(missing[0])} would add {missing[0]}"
+    return Check("ok", text)
 
 
 def _data(_: DoctorRequest) -> Check:
@@ -89,7 +92,9 @@ def _data(_: DoctorRequest) -> Check:
         return Check("ok", f"{samples}; FOLKMOOT_DATA is not set: known data sets are fetched")
     files = len(list(folder.glob("*.jsonl")))
     text = f"{samples}; FOLKMOOT_DATA is {folder} with {counted(files, '.jsonl file')}"
-    return Check("ok", text) if files else Check("warn", text, "put NAME-SPLIT.jsonl there")
+    if not files:
+        return Check("warn", text, "put NAME-SPLIT.jsonl there")
+    return Check("ok", text)
 
 
 def _store(_: DoctorRequest) -> Check:

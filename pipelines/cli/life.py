@@ -10,6 +10,7 @@ from ..base.budget import BudgetSpent
 from ..base.cards import result_kind
 from ..base.life import Outcome, Plan
 from ..base.request import Spending
+from ..base.wording import as_sentence
 from ..runs.manifest import OtherRun
 from ..tracking.store import push_words
 from .guard import INTERRUPTED, STOPPED, say
@@ -36,7 +37,7 @@ def live(
             before later steps such as sending the run to MLflow. left: reads the partial outcome of
             a stopped attempt from its folder; None if there is none.
         show: shows an outcome to a person; by default its lines.
-        code_of: the exit code of an outcome that is not empty.
+        code_of: the exit code of an outcome that is not empty and did not end early.
     """
     for warning in plan.warnings:
         say(f"warning: {warning}")
@@ -47,6 +48,8 @@ def live(
     shown: list[OutcomeType] = []
 
     def lines(outcome: OutcomeType) -> None:
+        if outcome.stopped and not view.quiet:
+            show_lines([as_sentence(outcome.stopped)])
         show_result(console(), plan.title, outcome.in_words(quiet=view.quiet))
         folder = plan.out
         if view.quiet or folder is None:
@@ -71,9 +74,7 @@ def live(
     try:
         outcome = run(plan, before_push)
         stopped = outcome.stopped
-        # what a budget ended is a result; what an endpoint ended goes on later
-        paused = getattr(outcome, "paused", False)
-        code = STOPPED if outcome.empty or paused else code_of(outcome)
+        code = STOPPED if outcome.empty or stopped else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
         stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"

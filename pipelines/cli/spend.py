@@ -40,8 +40,12 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         if ":" in str(request.program) and plan.program.foreign:
             asked = f"--with {shlex.quote(str(request.program))} {asked}".strip()
         lines = result.lines()
-        score = lines[1:2] if result.summary.stopped else lines[:1]
-        show_lines(score if view.quiet else [*lines, f"next: {result.next_command(asked)}"])
+        if not view.quiet:
+            show_lines([*lines, f"next: {result.next_command(asked)}"])
+        elif result.summary.stopped:  # its first line says why
+            show_lines(lines[1:2])
+        else:
+            show_lines(lines[:1])
         if view.verbose:
             show_result(console(), "figures", result.in_words())
 

@@ -35,12 +35,11 @@ def take_piped(request: Request) -> None:
     option is `-`. The file is named by its content, so that the run can be resumed. Raises
     UserError if two options are `-`, or if there are no questions.
     """
-    named = {
-        name: option.long_name
-        for name, option in command_options(type(request)).items()
-        if "FILE" in (option.info.metavar or "").split("|")
-        and DASH in _values(getattr(request, name))
-    }
+    named = {}
+    for name, option in command_options(type(request)).items():
+        takes_file = "FILE" in (option.info.metavar or "").split("|")
+        if takes_file and DASH in _values(getattr(request, name)):
+            named[name] = option.long_name
     if not named:
         return
     if len(named) > 1:

@@ -125,8 +125,10 @@ class Attempt:
                     f"This ended the compilation in {self.folder}; the best so far is kept."
                 )
                 self.problem = problem
+            if self.problem is not None:
+                return
             # Candidates that were never scored on all questions are not compared, but kept.
-            for candidate in self.candidates if self.problem is None else ():
+            for candidate in self.candidates:
                 if candidate.scores and not self.candidates.complete(candidate):
                     self._note(candidate, False)
 
@@ -156,10 +158,12 @@ class Attempt:
             self._optimize(program, proposals, self.plan.chosen.run)
         else:
             self._learn_together(program, proposals, self.plan.learning)
+        if self.problem is not None:
+            return
         best = self.candidates.best()
         # Where the given program is the best, there is nothing to ask again.
-        if self.problem is not None or self.before is None or best.name == self.candidates.first:
-            self.after = self.before if self.problem is None else None
+        if self.before is None or best.name == self.candidates.first:
+            self.after = self.before
             return
         self.after = self._evaluate(best.program, AFTER, None, best.name)
         if self.after is not None:
@@ -188,8 +192,10 @@ class Attempt:
             self.progress(state)
 
         request = self.plan.request
-        named = {
-            **(request.named("optimizer", "preset") if phase == AFTER else {}),
+        named = dict[str, object]()
+        if phase == AFTER:
+            named = request.named("optimizer", "preset")
+        named |= {
             "command": "compile",
             "run_name": None,
             "label": f"{phase} {self.plan.chosen.name}",
@@ -255,15 +261,19 @@ class Attempt:
 
         self._pay_from(self._share)
         with self._within():
-            routed = taught.routed(learn) if number > 1 else {}
+            routed = dict[str, list[Question]]()
+            if number > 1:
+                routed = taught.routed(learn)
             for place, (name, part) in enumerate(self.plan.parts.items()):
                 member, own = taught.members[name], routed.get(name, [])
+                if len(own) < FEWEST_ROUTED:
+                    own = learn
                 folder = re.sub(r"[^\w.-]+", "-", f"{place:02}-{name}")
                 # With the seed of the round before, the optimizer would draw the same again.
                 request = replace(
                     part.request,
                     program=member,
-                    train=own if len(own) >= FEWEST_ROUTED else learn,
+                    train=own,
                     seed=part.request.seed + number - 1,
                     out=home / folder,
                     progress=partial(show, f"round {number}, {name}"),
@@ -332,7 +342,8 @@ class Attempt:
         # Whatever the optimizer may ask has to be metered, the teacher's LMs, too.
         lms = [self.plan.task_lm, self.plan.prompt_lm]
         for taught in (student.program, bench.teacher and bench.teacher.program, self.plan.teacher):
-            lms += lms_in(taught, self.plan.lm) if taught else []
+            if taught:
+                lms += lms_in(taught, self.plan.lm)
         settings = dspy.context(
             lm=self.plan.task_lm,
             adapter=ProposalAdapter(program),
@@ -412,7 +423,9 @@ class Attempt:
             for candidate in candidates
             if candidate.scores and candidates.complete(candidate)
         ]
-        first_score = candidates.selected(first).score if first.scores else None
+        first_score: float | None = None
+        if first.scores:
+            first_score = candidates.selected(first).score
         best = max(scores, default=None)
         self.progress(
             Compiling(
@@ -428,30 +441,34 @@ class Attempt:
         best, first = candidates.best(), candidates[candidates.first]
         compiled, kept = _open_copy(best.program), best.name == first.name
         pair = compared(self.before, self.after)
-        if self.problem is not None:
-            interrupted = isinstance(self.problem, KeyboardInterrupt)
-            self.stopped = "interrupted" if interrupted else said_by(self.problem)
+        if isinstance(self.problem, KeyboardInterrupt):
+            self.stopped = "interrupted"
+        elif self.problem is not None:
+            self.stopped = said_by(self.problem)
+        selected = [each for each in candidates if candidates.selected(each).scores]
+        answered = 0
+        if self.before is not None:
+            answered = self.before.summary.counts.rows
         gain, loss, verdict = verdict_on(
             pair,
             kept,
             len(self.plan.validation),
-            tried=sum(
-                candidate.name != first.name and bool(candidates.selected(candidate).scores)
-                for candidate in candidates
-            ),
-            answered=self.before.summary.counts.rows if self.before is not None else 0,
+            tried=sum(candidate.name != first.name for candidate in selected),
+            answered=answered,
             stopped=self.stopped is not None,
             failed=self._failed(),
         )
         # What is shown to be worse is not handed over unless the user insists.
         kept = kept or (loss and self.plan.request.keep != COMPILED)
-        program = _open_copy(first.program) if kept else compiled
+        program, winner = compiled, "compiled"
+        if kept:
+            program, winner = _open_copy(first.program), "given"
         preset, paid = self.plan.request.preset, self.books.paid
         result = Compilation(
             folder=self.folder,
             optimizer=self.plan.chosen.name,
             preset=preset,
-            winner="given" if kept else "compiled",
+            winner=winner,
             verdict=verdict,
             gain=gain,
             selection={
@@ -474,7 +491,7 @@ class Attempt:
             },
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,
-            spent=self._ending_budget() if self.short else None,
+            spent=self._ending_budget(),
             mlflow_run_id=self.under_way.tracking.run_id,
         )
         prompts = prompts_of(program)
@@ -491,8 +508,10 @@ class Attempt:
         program.compilation = result
         return program
 
-    def _ending_budget(self) -> str:
-        """The budget that the user gave, or that of a run around this one."""
+    def _ending_budget(self) -> str | None:
+        """The budget that ended it: the user's, or that of a run around this one."""
+        if not self.short:
+            return None
         return str(self.plan.request.budget or books_around().accounts[0].budget)
 
     def _failed(self) -> str:
@@ -504,8 +523,9 @@ class Attempt:
         return run_failed("the given program", counts.errors, counts.rows, finished)
 
     def _score(self, candidate: PromptCandidate) -> ScoreFields | None:
-        selected = self.candidates.selected(candidate)
-        chosen = selected if selected.scores else candidate
+        chosen = self.candidates.selected(candidate)
+        if not chosen.scores:
+            chosen = candidate
         if not chosen.scores:
             return None
         score = score_fields(chosen.estimate(), len(chosen.scores))

@@ -100,15 +100,19 @@ class Compilation(ShownResult):
         lines, kept = {"verdict": self.verdict}, self.winner == "given"
         if quiet:
             return lines
-        held_out = {"before": self.before, "after": None if kept else self.after}
+        held_out = {"before": self.before}
+        if not kept:
+            held_out["after"] = self.after
         for phase, judged in held_out.items():
             if judged is not None:
                 rows, asked = judged["counts"]["rows"], self.settings["validation"]
-                part = f" of {asked:,}" if rows < asked else ""
-                score = percent(judged["scores"][_metric_of(judged)])
                 failed = judged["counts"]["errors"]
-                said = f"; {failed:,} failed" if failed else ""
-                lines[f"held out, {phase}"] = f"{score}, n = {rows:,}{part}{said}"
+                said = f"{percent(judged['scores'][_metric_of(judged)])}, n = {rows:,}"
+                if rows < asked:
+                    said += f" of {asked:,}"
+                if failed:
+                    said += f"; {failed:,} failed"
+                lines[f"held out, {phase}"] = said
         given, winner = self.selection["given"], self.selection["winner"]
         if given is not None:
             lines["selection, given"] = percent(given)
@@ -119,7 +123,9 @@ class Compilation(ShownResult):
         lines["saved"] = f"{self.calls_saved:,} calls by records and cache, this time"
         lines["time"] = duration(self.seconds)
         lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
-        return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
+        if self.mlflow_run_id:
+            lines["look at it"] = "folkmoot ui"
+        return lines
 
     def plot(self, path: str | Path) -> Path:
         """Draw the scores on held-out questions before and after, as PNG or SVG. Raises UserError
@@ -145,7 +151,9 @@ class Compilation(ShownResult):
 def _metric_of(judged: HeldOut) -> str:
     """The score that is compared: that of the metric, and F1 for phrases."""
     first = next(iter(judged["scores"]))
-    return "f1" if first == ACCURACY and "f1" in judged["scores"] else first
+    if first == ACCURACY and "f1" in judged["scores"]:
+        return "f1"
+    return first
 
 
 def verdict_on(
@@ -169,7 +177,8 @@ def verdict_on(
     shown: Any = pair
     if kept:
         # Where nothing was tried, nothing is known: that is no "no gain".
-        gain = None if failed or (stopped and not tried) else False
+        if not failed and (tried or not stopped):
+            gain = False
     elif pair is not None and not pair.cause:
         gain, loss = pair.outcome == A, pair.outcome == B
         if pair.f1 is not None and pair.metric == ACCURACY:
@@ -199,8 +208,10 @@ def summed(evaluation: Evaluation | None) -> HeldOut | None:
 
 def compilation_in(folder: Path | None) -> Compilation | None:
     """How the last attempt at a compilation in a folder went; None where none has ended."""
-    result = None if folder is None else (read_object(folder / COMPILE) or {}).get("result")
-    if folder is None or not isinstance(result, dict):
+    if folder is None:
+        return None
+    result = (read_object(folder / COMPILE) or {}).get("result")
+    if not isinstance(result, dict):
         return None
     names = {part.name for part in fields(Compilation)}
     values = {name: value for name, value in result.items() if name in names}

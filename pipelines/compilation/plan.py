@@ -105,9 +105,10 @@ class CompilationPlan:
     @property
     def engines(self) -> list[Any]:
         """What all LMs are billed as."""
-        taught = [] if self.teacher is None else seat_engines(self.teacher, self.lm)
-        own = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
-        return [*own, *taught, *map(billed_as, self.metric.lms)]
+        engines = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
+        if self.teacher is not None:
+            engines += seat_engines(self.teacher, self.lm)
+        return [*engines, *map(billed_as, self.metric.lms)]
 
     @property
     def learning(self) -> Trainable | None:
@@ -126,20 +127,25 @@ class CompilationPlan:
     def about(self) -> dict[str, object]:
         """What `compile.json` says of it, but for the result."""
         request, prompt_lm = self.request, self.prompt_lm
-        proposer = lm_identity(prompt_lm) or {"name": prompt_lm.model}
+        proposer: Any = None
+        teacher: Any = None
+        held_out: str | None = None
+        if self.chosen.proposes:
+            proposer = lm_identity(prompt_lm) or {"name": prompt_lm.model}
+        if self.teacher is not None:
+            teacher = [hashes(self.teacher)["program_hash"], lms_of(self.teacher, self.lm)]
+        if self.validation:
+            held_out = data.fingerprint(self.validation)
         described: dict[str, object] = as_json(
             {
                 "program": self.program.describe(),
                 **hashes(self.program),
                 "lms": lms_of(self.program, self.lm),
-                "prompt_lm": proposer if self.chosen.proposes else None,
-                "teacher": self.teacher
-                and [hashes(self.teacher)["program_hash"], lms_of(self.teacher, self.lm)],
+                "prompt_lm": proposer,
+                "teacher": teacher,
                 "metric": self.metric.identity(),
                 "train_fingerprint": data.fingerprint(self.train),
-                "validation_fingerprint": data.fingerprint(self.validation)
-                if self.validation
-                else None,
+                "validation_fingerprint": held_out,
                 **request.named("optimizer", "preset", "seed"),
                 "questions": self.counts,
                 "training": self.learning and self.program.learning.to_dict(),
@@ -182,7 +188,12 @@ class CompilationPlan:
         else:
             runs += 2 * len(self.select)  # the given program and the result are scored, too
         comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
-        least = self.estimate.calls if self.estimate else None
+        calls: list[int] | None = None
+        smallest: tuple[float, float] | None = None
+        if self.estimate:
+            smallest = self.estimate.smallest_difference
+            if self.estimate.calls:
+                calls = [2 * self.estimate.calls[0], comparison + optimizer]
         return Work(
             summary=summary,
             learn=len(self.learn),
@@ -190,16 +201,15 @@ class CompilationPlan:
             proposals=proposals,
             optimizer_calls=optimizer,
             comparison_calls=comparison,
-            calls=[2 * least[0], comparison + optimizer] if least else None,
-            smallest_difference=self.estimate.smallest_difference if self.estimate else None,
+            calls=calls,
+            smallest_difference=smallest,
         )
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        cost = self.estimate.cost_usd if self.estimate else None
-        if cost is None:
+        if self.estimate is None or self.estimate.cost_usd is None:
             return None
-        work = self.work
+        cost, work = self.estimate.cost_usd, self.work
         runs = work["comparison_calls"] + work["optimizer_calls"] - work["proposals"]
         # The estimate is that of one evaluation, `comparison_calls` are those of both.
         scale = 2 * runs / work["comparison_calls"]
@@ -219,8 +229,9 @@ class CompilationPlan:
             f"{work['select']:,} to select by), {len(self.validation):,} held out",
             f"program {self.title}; {request.optimizer} ({request.preset}): {work['summary']}",
             calls,
-            *([f"budget: {request.budget}"] if request.budget else []),
         ]
+        if request.budget:
+            lines.append(f"budget: {request.budget}")
         if self.estimate:
             lines += estimate_lines(self.estimate, None, is_rate=self.metric.rate is True)[-1:]
         return lines
@@ -237,8 +248,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     """
     if request.keep not in ("best", "compiled"):
         raise UserError(f"keep is {request.keep!r}: give best or compiled")
-    for option, missing in _MISSING.items() if stored else ():
-        if getattr(request, option) is None:
+    for option, missing in _MISSING.items():
+        if stored and getattr(request, option) is None:
             raise UserError(f"--{option} is missing: {missing}")
     chosen = optimizer_of(request.optimizer, request.preset)
     out = folder_at(request.out)
@@ -248,11 +259,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         source = program_of(source, parse_sets(request.sets), make_lm=seating.make, untrained=True)
     program = program_given(source, request.input_fields())
     checked_whole("the seed", request.seed, 0)
-    how: Any = {
-        "columns": request.column_names(),
-        "kind": request.kind,
-        "show": request.show,
-    }
+    how = request.reading()
     limits = (request.train_split, request.train_limit, request.seed)
     train, train_split = data.load_part(request.train, "train", *limits, **how)
     validation, held_out_split = list[Question](), request.validation_split
@@ -275,8 +282,9 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     for questions in (train, validation):
         check_metric(metric, questions)
     # DSPy's optimizers hand examples to a module of the user's by the names of its own inputs.
-    foreign = isinstance(program, Foreign)
-    asked = [program.example(question) for question in train] if foreign else train
+    asked = train
+    if isinstance(program, Foreign):
+        asked = list(map(program.example, train))
     learning = learning_of(program)
     learns = chosen.learns or learning is not None
     learn, select = split(asked, learns, request.preset, request.seed)
@@ -289,11 +297,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         program = learning.fresh(program)
         common: Any = {"metric": metric, "lm": lm, "prompt_lm": prompt_lm, "teacher": teacher}
         common |= request.named("optimizer", "preset", "seed", "concurrency", "cache", "keep")
-        parts = {
-            name: plan_compilation(CompileRequest(member, learn, **common, tracking=False))
-            for name, member in program.members.items()
-            if predictors_of(member)
-        }
+        for name, member in program.members.items():
+            if predictors_of(member):
+                part = CompileRequest(member, learn, **common, tracking=False)
+                parts[name] = plan_compilation(part)
     if not parts:
         teacher = _teaching(teacher, program, lm, chosen)
     plan = CompilationPlan(
@@ -316,13 +323,15 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         parts=parts,
     )
     # refused now, if at all
-    account_of(request.budget, plan.engines, *([out] if out is not None else []))
+    account_of(request.budget, plan.engines, *filter(None, [out]))
     return plan
 
 
 def learning_of(program: Program) -> Trainable | None:
     protocol = PROTOCOLS.find(str(program.describe()["program"]))
-    return None if protocol is None else protocol.learning
+    if protocol is None:
+        return None
+    return protocol.learning
 
 
 def _teacher(teacher: Any, seating: Seating) -> Any:
@@ -409,8 +418,9 @@ def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:
         if request.prompt_api_base is not None:
             raise UserError("--prompt-api-base is given without --prompt-lm: name the LM behind it")
         return None
-    where: Any = {} if request.prompt_api_base is None else {"api_base": request.prompt_api_base}
-    return seating.make(request.prompt_lm, **where)
+    if request.prompt_api_base is None:
+        return seating.make(request.prompt_lm)
+    return seating.make(request.prompt_lm, api_base=request.prompt_api_base)
 
 
 def split(

@@ -223,10 +223,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     confirmation, finished = "", race.ended in ("decided", "questions", "money")
-    # A larger budget would ask more questions.
-    short = race.ended == "money" or (
-        race.ended == "questions" and race.planned < len(race.questions)
-    )
+    short = race.short
     worth, improved, field = "", None, [reference, winner]
     if plan.improve_share and finished:
         try:

@@ -368,6 +368,12 @@ class Race:
             reserve[unit] = kept * self.plan.request.times * both + share
         return reserve
 
+    @property
+    def short(self) -> bool:
+        """Whether a larger budget would have asked more questions."""
+        planned = self.ended == "questions" and self.planned < len(self.questions)
+        return self.plan.budget is not None and (planned or self.ended == "money")
+
     # Rounds
     # ------------------------------------------------------------------------------
 

@@ -205,6 +205,8 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason += f"; not compared: {left_out}"
     elif race.ended == "decided":
         reason += ". The other questions would hardly decide between them"
+    elif race.short:
+        reason += f". The budget of {race.plan.budget} pays for no more questions"
     advice += "; nothing is shown to beat it"
     verdict = RaceVerdict("undecided", names[winner], reason, advice, _open(race, winner, others))
     if not others or unread:

@@ -129,14 +129,13 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
             sets.setdefault(squeezed(match["of"] or ""), {})[name] = match["label"].upper()
     if "" in sets:
         sets[""] = _without_strays(sets[""])
-    whole = [
-        labels
-        for labels in sets.values()
-        # it has its first option
-        if len(labels) > 1 and {"A", "0", "1"} & set(labels.values())
-    ]
+    whole: list[dict[str, str]] = []
+    for labels in sets.values():
+        has_first = {"A", "0", "1"} & set(labels.values())
+        if len(labels) > 1 and has_first:
+            whole.append(labels)
     if strict and len(whole) > 1:
-        raise _unlike((next(iter(labels)) for labels in whole), "of more than one set")
+        raise _unlike([next(iter(labels)) for labels in whole], "of more than one set")
     for stem, labels in sets.items():
         several = len(set(labels.values()) & set("BCDEF")) > 1
         # one bare letter is an ordinary column; several without A lack their first option

@@ -63,8 +63,11 @@ class AnswerReader:
         if isinstance(choices, Mapping):
             self._options = True
             if self.reading is None and _is_number(answer):
-                labels = {name: _label(answer, choices, name) for name in self._left or READINGS}
-                fitting = {name: label for name, label in labels.items() if label}
+                fitting: dict[str, str] = {}
+                for name in self._left or READINGS:
+                    label = _label(answer, choices, name)
+                    if label:
+                        fitting[name] = label
                 self._left = list(fitting) or self._left  # otherwise it is an error in the row
                 for one, other in combinations(fitting, 2):
                     if fitting[one] != fitting[other]:
@@ -75,8 +78,10 @@ class AnswerReader:
                 self._twofold = as_text(answer)
             if len(meanings) == 2:  # which of them it is, another row may say
                 return False
-            by_text = bool(meanings) and folded(answer) not in map(str.casefold, choices)
-            self.reading = self.reading or ("text" if by_text else "label")
+            if self.reading is None:
+                self.reading = "label"
+                if meanings and folded(answer) not in map(str.casefold, choices):
+                    self.reading = "text"
             return True
         if kind is not None or self._kind is not None:
             return True
@@ -98,11 +103,11 @@ class AnswerReader:
         if self.reading is None and "label" not in left:
             # Readings that agree on every row need no decision.
             if any(pair <= set(left) for pair in self._apart):
-                ways = [f"--columns answer={column}:{name}" for name in left]
+                meanings = " or ".join(_MEANINGS[name] for name in left)
+                ways = " or ".join(f"--columns answer={column}:{name}" for name in left)
                 raise UserError(
-                    f"the answers in {column!r} are numbers, each of which may be "
-                    f"{' or '.join(_MEANINGS[name] for name in left)}; say which with "
-                    f"{' or '.join(ways)} "
+                    f"the answers in {column!r} are numbers, each of which may be {meanings}; "
+                    f"say which with {ways} "
                     f'(in Python columns={{"answer": "{column}:{left[0]}"}})'
                 )
             self.reading = next(iter(left), None)
@@ -208,14 +213,18 @@ def numbered_columns(questions: Sequence[Question]) -> tuple[list[str], str] | N
     columns: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(chain.from_iterable(question.meta for question in questions)):
         match = _NUMBERED.fullmatch(numbered(name))
-        texts = [question.meta.get(name, "") for question in questions]
-        if match and all(isinstance(text, str | None) for text in texts):
+        if match and all(isinstance(question.meta.get(name), str | None) for question in questions):
             columns.setdefault(match[1], {})[match[2]] = name
     for labels in columns.values():
-        places = {str(place) for place in range(len(labels))}
-        if len(labels) > 1 and (golds <= labels.keys() or golds <= places):
-            first = next(iter(labels)) if golds <= labels.keys() else "0"
-            return list(labels.values()), {"0": ":from0", "1": ":from1"}.get(first, "")
+        if len(labels) < 2:
+            continue
+        if golds <= labels.keys():
+            first = next(iter(labels))
+        elif golds <= set(map(str, range(len(labels)))):
+            first = "0"
+        else:
+            continue
+        return list(labels.values()), {"0": ":from0", "1": ":from1"}.get(first, "")
     return None
 
 
@@ -261,7 +270,9 @@ def folded(answer: Any) -> str:
 def _bare(answer: Any) -> str:
     """The same, but 1.0 as the text of a cell is 1."""
     text = as_text(answer).strip()
-    return text.removesuffix(".0") if _NUMBER.fullmatch(text) else text
+    if _NUMBER.fullmatch(text):
+        text = text.removesuffix(".0")
+    return text
 
 
 def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
@@ -269,7 +280,9 @@ def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
     said = folded(answer)
     by_label = [label for label in choices if label.casefold() == said]
     by_text = [label for label, text in choices.items() if folded(text) == said]
-    return by_label[:1] + (by_text if len(by_text) == 1 else [])
+    if len(by_text) > 1:
+        return by_label[:1]
+    return by_label[:1] + by_text
 
 
 def _is_number(answer: Any) -> bool:
@@ -279,9 +292,11 @@ def _is_number(answer: Any) -> bool:
 def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | None:
     """The label that a number means in a reading, if it means one."""
     number = as_text(answer).strip()
-    if reading in ("label", "text"):
+    if reading == "label":
+        return number if number in choices else None
+    if reading == "text":
         for label, text in choices.items():
-            if number == (label if reading == "label" else str(text).strip()):
+            if number == str(text).strip():
                 return label
         return None
     place = int(float(number)) - (reading == "from1")
@@ -289,8 +304,9 @@ def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | No
         return None
     label = list(choices)[place]
     # With an empty option in between, a place may be counted with or without it.
-    gap = next(iter(choices)) == "A" and label != string.ascii_uppercase[place]
-    return None if gap else label
+    if next(iter(choices)) == "A" and label != string.ascii_uppercase[place]:
+        return None
+    return label
 
 
 def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:

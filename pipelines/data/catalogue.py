@@ -73,8 +73,9 @@ class DatasetSpec:
         """The source of the rows if they are neither in the package nor in FOLKMOOT_DATA."""
         if self.hub is not None:
             return f"{self.hub.id}@{self.hub.revision[:7]}"
-        elsewhere = self.url or f"{self.file.format(split='SPLIT')} in FOLKMOOT_DATA"
-        return "shipped with folkmoot" if self.shipped else elsewhere
+        if self.shipped:
+            return "shipped with folkmoot"
+        return self.url or f"{self.file.format(split='SPLIT')} in FOLKMOOT_DATA"
 
 
 def _spec(
@@ -127,5 +128,7 @@ def unknown(name: str) -> UserError:
     """The error for a name of neither a data set nor a file."""
     names = [spec.name for spec in specs()]
     close = difflib.get_close_matches(name.casefold(), names, n=1)
-    hint = f"did you mean {close[0]!r}" if close else f"the names are {', '.join(names)}"
+    hint = f"the names are {', '.join(names)}"
+    if close:
+        hint = f"did you mean {close[0]!r}"
     return UserError(f"there is no data set or file {name!r}; {hint}, or give the path of a file")

@@ -9,7 +9,7 @@ import re
 import string
 import tokenize
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -38,13 +38,15 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
     """
     if isinstance(value, str):
         return _INVISIBLE.sub("", unicodedata.normalize("NFC", value))
-    if value is None or isinstance(value, bool | int):
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if value is None or isinstance(value, bool | int | float):
         return value
-    if isinstance(value, float):
-        return None if math.isnan(value) else value
     if isinstance(value, dict):
         members = {key: plain_value(member, column, padded=padded) for key, member in value.items()}
-        return {key: held for key, held in members.items() if held is not None or not padded}
+        if padded:
+            members = without_gaps(members)
+        return members
     if isinstance(value, list | tuple):
         return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
@@ -81,7 +83,9 @@ def parsed_cell(value: Any, field: str) -> Any:
             return value
         raise UserError(f"{field} is not readable as JSON ({value[:40]!r}); correct it") from None
     passages = isinstance(whole, list) and all(isinstance(passage, str) for passage in whole)
-    return whole if field != "context" or passages else value
+    if field == "context" and not passages:
+        return value
+    return whole
 
 
 def opened_cell(value: Any) -> Any:
@@ -105,19 +109,28 @@ def _with_commas(printed: str) -> str:
         if token.type in _BLANKS:
             continue
         is_text = token.type == tokenize.STRING
-        words += [",", token.string] if is_text and after_text else [token.string]
+        if is_text and after_text:
+            words.append(",")
+        words.append(token.string)
         after_text = is_text
     return " ".join(words)
 
 
 def as_list(value: Any) -> list[Any]:
     """A list as it is, and anything else as the only member of one."""
-    return list(value) if isinstance(value, list | tuple) else [value]
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [value]
 
 
-def without_gaps(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def without_gaps(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
-    return {name: value for name, value in fields if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def without(cells: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """The cells of all other columns."""
+    return {name: cell for name, cell in cells.items() if name not in names}
 
 
 def labelled_texts(cell: str) -> dict[str, str]:
@@ -126,26 +139,32 @@ def labelled_texts(cell: str) -> dict[str, str]:
     """
     for labels, after in ((string.ascii_uppercase, ""), ("123456789", r"(?=\s)")):
         starts: list[re.Match[str]] = []
+        place = 0
         for label in labels:
             written = re.compile(rf"(?<!\w)\(?{label}\s?[).:]{after}", re.I)
-            found = written.search(cell, starts[-1].end() if starts else 0)
+            found = written.search(cell, place)
             if found is None:
                 break
             starts.append(found)
+            place = found.end()
         if len(starts) > 1 and not cell[: starts[0].start()].strip():
-            ends = [*(match.start() for match in starts[1:]), len(cell)]
-            texts = (cell[match.end() : end] for match, end in zip(starts, ends, strict=True))
-            return {
-                label: text.strip(" \t\n,;|") for label, text in zip(labels, texts, strict=False)
-            }
+            texts: dict[str, str] = {}
+            ends = [start.start() for start in starts[1:]]
+            for label, start, end in zip(labels, starts, [*ends, len(cell)], strict=False):
+                texts[label] = cell[start.end() : end].strip(" \t\n,;|")
+            return texts
     return {}
 
 
 def separated(cell: str) -> list[str]:
     """The texts in one text: after labels, else between line breaks, bars or semicolons."""
-    between = next((mark for mark in "\n|;" if mark in cell), None)
-    parts = cell.split(between) if between else [cell]
-    return [*labelled_texts(cell).values()] or [text.strip() for text in parts]
+    labelled = labelled_texts(cell)
+    if labelled:
+        return list(labelled.values())
+    for mark in "\n|;":
+        if mark in cell:
+            return list(map(str.strip, cell.split(mark)))
+    return [cell.strip()]
 
 
 def _options_of_text(cell: str, answer: Any) -> list[str] | dict[str, str]:
@@ -156,7 +175,7 @@ def _options_of_text(cell: str, answer: Any) -> list[str] | dict[str, str]:
         return own
     texts = separated(cell)
     for mark in ",/":
-        parts = [part.strip() for part in cell.split(mark)]
+        parts = list(map(str.strip, cell.split(mark)))
         if len(texts) < 2 and str(answer).strip().casefold() in map(str.casefold, parts):
             texts = parts
     if len(texts) < 2:
@@ -182,26 +201,25 @@ def options_in(choices: Any, answer: Any = None) -> Any:
         choices = _options_of_text(choices, answer)
     objects = isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices)
     if choices and objects:
-        named = (_OPTION_LABELS, OPTION_TEXTS)
-        keys = [next((key for key in names if key in choices[0]), "") for names in named]
-        if not all(set(keys) <= set(choice) for choice in choices):
+        label = next((key for key in _OPTION_LABELS if key in choices[0]), "")
+        text = next((key for key in OPTION_TEXTS if key in choices[0]), "")
+        if not all(label in choice and text in choice for choice in choices):
             raise UserError("each of the choices needs a label and a text; correct them")
-        names = ("label", "text")
         choices = {
-            name: [choice[key] for choice in choices] for name, key in zip(names, keys, strict=True)
+            "label": [choice[label] for choice in choices],
+            "text": [choice[text] for choice in choices],
         }
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
-        choices = without_gaps(choices.items())
+        choices = without_gaps(choices)
     if isinstance(choices, list):
         # Tables pad the options of a row to those of the longest one.
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
+        labelled = dict(zip(string.ascii_uppercase, choices, strict=False))
         if None in choices:  # the others keep their places
-            labelled = zip(string.ascii_uppercase, choices, strict=False)
             return choices_by_label(without_gaps(labelled))
-        labelled = zip(string.ascii_uppercase, choices, strict=False)
         if len(choices) <= len(string.ascii_uppercase):  # more are refused, by their number
-            return choices_by_label(without_labels(dict(labelled)))
+            return choices_by_label(without_labels(labelled))
     return choices_by_label(choices)
 
 
@@ -209,10 +227,13 @@ def without_labels(choices: dict[str, Any]) -> dict[str, Any]:
     """The options without labels in their texts: only where all have their own (`A. …` under A), as
     "A." may be a word of the text.
     """
-    own = {label: _OWN_LABEL.fullmatch(str(text).strip()) for label, text in choices.items()}
-    if not all(match and match[1].upper() == label for label, match in own.items()):
-        return choices
-    return {label: match[2] for label, match in own.items() if match}
+    texts: dict[str, Any] = {}
+    for label, text in choices.items():
+        match = _OWN_LABEL.fullmatch(str(text).strip())
+        if match is None or match[1].upper() != label:
+            return choices
+        texts[label] = match[2]
+    return texts
 
 
 def passages_in(context: Any) -> Any:
@@ -224,19 +245,26 @@ def passages_in(context: Any) -> Any:
     if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
         context = context["contexts"]
     if isinstance(context, list) and context and all(isinstance(part, Mapping) for part in context):
-        titled = [[part.get("title"), [_passage_text(part)]] for part in context]
-        context = titled if all(text for _, [text] in titled) else context
-    if isinstance(context, list) and context and all(map(_is_titled, context)):
-        return [
-            f"{title}: {' '.join(map(str.strip, text))}" if title else " ".join(text)
-            for title, text in context
-        ]
-    return context
+        texts = list(map(_passage_text, context))
+        if all(texts):
+            titles = [part.get("title") for part in context]
+            context = [(title, [text]) for title, text in zip(titles, texts, strict=True)]
+    if not isinstance(context, list) or not context or not all(map(_is_titled, context)):
+        return context
+    passages: list[str] = []
+    for title, sentences in context:
+        if title:
+            passages.append(f"{title}: {' '.join(map(str.strip, sentences))}")
+        else:
+            passages.append(" ".join(sentences))
+    return passages
 
 
 def _passage_text(passage: Mapping[str, Any]) -> Any:
-    names = ("paragraph_text", "text", "content", "passage")
-    return next((passage[name] for name in names if isinstance(passage.get(name), str)), None)
+    for name in ("paragraph_text", "text", "content", "passage"):
+        if isinstance(passage.get(name), str):
+            return passage[name]
+    return None
 
 
 def _is_titled(passage: Any) -> bool:
@@ -265,7 +293,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
         answer = _held(answer, column)
         words = f"`{column}` opened"
     if isinstance(answer, list):
-        texts = [_held(text, column) if isinstance(text, Mapping) else text for text in answer]
+        texts = [_held(text, column) for text in answer]
         if any(isinstance(text, list | Mapping) for text in texts):
             raise UserError(
                 f"the answers in {column!r} are lists inside a list, which cannot be compared; "
@@ -275,9 +303,12 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
         if len(accepted) > 1:
             return accepted, rest, f"any of the answers in `{column}`"
         return next(iter(accepted), None), rest, words
-    if isinstance(answer, str) and (box := list(BOXED.finditer(answer))):
-        return box[-1][1].strip(), rest, "the answer in \\boxed"
-    if isinstance(answer, str) and "####" in answer:
+    if not isinstance(answer, str):
+        return answer, rest, words
+    boxes = list(BOXED.finditer(answer))
+    if boxes:
+        return boxes[-1][1].strip(), rest, "the answer in \\boxed"
+    if "####" in answer:
         words = "the answer after ####"
     return _bare(answer), rest, words
 
@@ -286,15 +317,20 @@ def _bare(answer: Any) -> Any:
     """An answer without what leads to it, and without the dollars around mathematics."""
     if not isinstance(answer, str):
         return answer
-    last = answer.rpartition("####")[2].strip() if "####" in answer else answer
-    match = _IN_DOLLARS.fullmatch(last.strip())
-    return match[1].strip() if match else last
+    if "####" in answer:
+        answer = answer.rpartition("####")[2].strip()
+    match = _IN_DOLLARS.fullmatch(answer.strip())
+    if match:
+        return match[1].strip()
+    return answer
 
 
-def _held(answer: Mapping[str, Any], column: str) -> Any:
-    """The gold answer in an object, with its aliases; None where all is empty. Raises UserError
-    where something else stands in it.
+def _held(answer: Any, column: str) -> Any:
+    """The gold answer in an object, with its aliases, None where all is empty; anything else as it
+    is. Raises UserError for an object of something else.
     """
+    if not isinstance(answer, Mapping):
+        return answer
     filled = {key: held for key, held in answer.items() if _is_filled(held)}
     held = next((filled[key] for key in _HOLD_ANSWERS if key in filled), None)
     if held is None and filled:
@@ -304,9 +340,14 @@ def _held(answer: Mapping[str, Any], column: str) -> Any:
             f"is {naming_all(likely)}"
         )
     aliases = answer.get("aliases")
-    return [held, *aliases] if isinstance(held, str) and isinstance(aliases, list) else held
+    if isinstance(held, str) and isinstance(aliases, list):
+        return [held, *aliases]
+    return held
 
 
 def _is_filled(held: Any) -> bool:
-    members = held.values() if isinstance(held, Mapping) else held if isinstance(held, list) else ()
-    return any(map(_is_filled, members)) if members else held not in (None, "", [], {})
+    if isinstance(held, Mapping):
+        return any(map(_is_filled, held.values()))
+    if isinstance(held, list):
+        return any(map(_is_filled, held))
+    return held not in (None, "")

@@ -56,22 +56,19 @@ class Embedder:
         with closing(self._vectors()) as cache:
             keys = {text: key_of_texts(self.identity, text) for text in distinct}
             kept = {text: cache.get(key) for text, key in keys.items()}
-            vectors = {
-                text: np.frombuffer(vector, np.float32)
-                for text, vector in kept.items()
-                if vector is not None
-            }
+            vectors: dict[str, Vectors] = {}
+            for text, vector in kept.items():
+                if vector is not None:
+                    vectors[text] = np.frombuffer(vector, np.float32)
             missing = [text for text in distinct if text not in vectors]
             # encoding loads the model, which takes seconds and need not be there for kept vectors
             made = self._encode(missing) if missing else ()
             for text, embedded in zip(missing, made, strict=True):
                 vectors[text] = embedded
                 cache.put(keys[text], embedded.tobytes())
-        return (
-            np.stack([vectors[text] for text in texts])
-            if texts
-            else np.zeros((0, self.width), np.float32)
-        )
+        if not texts:
+            return np.zeros((0, self.width), np.float32)
+        return np.stack([vectors[text] for text in texts])
 
     def _vectors(self) -> KeyValue:
         path, without = self._folder / "vectors.sqlite", "vectors are made again"
@@ -89,7 +86,9 @@ class Embedder:
         weights = folder / "model.safetensors"
         if weights.is_file():
             return f"{folder}:{weights.stat().st_size}:{weights.stat().st_mtime_ns}"
-        return str(folder) if folder.is_dir() else _key(self.model)
+        if folder.is_dir():
+            return str(folder)
+        return _key(self.model)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         return np.asarray(
@@ -156,13 +155,13 @@ def fetched(name: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
-    weights = ("model.safetensors", "model.safetensors.index.json")
     try:
-        return any(
-            isinstance(try_to_load_from_cache(_on_hub(name), weight), str) for weight in weights
-        )
+        for weights in ("model.safetensors", "model.safetensors.index.json"):
+            if isinstance(try_to_load_from_cache(_on_hub(name), weights), str):
+                return True
     except HFValidationError:
         return False
+    return False
 
 
 def _on_hub(name: str) -> str:

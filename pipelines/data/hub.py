@@ -26,7 +26,10 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
     convert = CONVERTERS[spec.name]
-    rows = _com2sense_rows(spec, split) if spec.hub is None else _parquet_rows(spec, split)
+    if spec.hub is None:
+        rows = _com2sense_rows(spec, split)
+    else:
+        rows = _parquet_rows(spec, spec.hub, split)
     for index, row in enumerate(rows):
         converted = convert(row.fields, split, index)
         if converted is not None:
@@ -46,12 +49,11 @@ def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
     )
 
 
-def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
-    assert spec.hub is not None
+def _parquet_rows(spec: DatasetSpec, place: Hub, split: str) -> Iterator[TableRow]:
     # What was downloaded once needs no network, not even to ask.
-    files = _files(spec.hub, split, offline=True)
+    files = _files(place, split, offline=True)
     if isinstance(files, Exception):
-        files = _files(spec.hub, split, offline=False)
+        files = _files(place, split, offline=False)
     if isinstance(files, Exception):
         raise _unreachable(spec, split, files)
     for file in files:
@@ -74,9 +76,11 @@ def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
     except Exception as error:  # the hub's client raises whatever its HTTP library does
         return error
     files = sorted(Path(folder).glob(pattern))
+    if not files:
+        return FileNotFoundError(pattern)
     # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
-    parts = re.search(r"-of-(\d+)", files[0].stem) if files else None
-    if not files or (parts and len(files) != int(parts[1])):
+    parts = re.search(r"-of-(\d+)", files[0].stem)
+    if parts and len(files) != int(parts[1]):
         return FileNotFoundError(pattern)
     return files
 
@@ -116,12 +120,15 @@ def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any
     # Some rows are labelled 1 to 4; A to D like the rest, so that prompts and votes see one
     # alphabet.
     labels = row["choices"]["label"]
+    meta = {}
+    if labels[0] != "A":
+        meta["upstream_labels"] = labels
     return {
         "id": row["id"],
         "question": row["question"],
         "choices": row["choices"]["text"],
         "answer": chr(ord("A") + labels.index(row["answerKey"])),
-        "meta": {} if labels[0] == "A" else {"upstream_labels": labels},
+        "meta": meta,
     }
 
 
@@ -135,9 +142,9 @@ def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str,
 
 
 def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
-    named = (
-        f"hotpotqa-dev-{index:04d}" if split == "validation" else f"hotpotqa-{split}-{row['id']}"
-    )
+    named = f"hotpotqa-{split}-{row['id']}"
+    if split == "validation":
+        named = f"hotpotqa-dev-{index:04d}"
     # The paragraphs that come with a row are left out: agents must find the evidence themselves.
     return {
         "id": named,
@@ -155,15 +162,18 @@ def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
 def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any] | None:
     if row["image"] is not None:
         return None
-    hint = row["hint"].strip()
+    question, hint = row["question"], row["hint"].strip()
     meta = {name: row[name] for name in ("subject", "topic", "category", "skill")}
     meta["grade"] = int(row["grade"].removeprefix("grade"))
+    if hint:
+        question += f"\n{hint}"
+        meta["hint"] = hint
     return {
         "id": f"scienceqa-{split}-{index}",
-        "question": f"{row['question']}\n{hint}" if hint else row["question"],
+        "question": question,
         "choices": row["choices"],
         "answer": chr(ord("A") + row["answer"]),
-        "meta": meta | ({"hint": hint} if hint else {}),
+        "meta": meta,
     }
 
 

@@ -254,15 +254,14 @@ def _left_out(questions: Sequence[Question], names: Mapping[str, str]) -> Iterat
             if isinstance(text, str) and len(_WORD.findall(text)) >= _SENTENCE:
                 texts.setdefault(name, []).append(text)
     enough = len(questions) / 2
-    found = [
-        name
-        for name, held in texts.items()
-        if len(held) > enough and len(set(held)) > enough and not _OF_THE_END.search(name)
-    ]
+    found: list[str] = []
+    for name, held in texts.items():
+        if len(set(held)) > enough and not _OF_THE_END.search(name):
+            found.append(name)
     if found:
+        columns = ", ".join(f"`{name}`" for name in found)
         yield (
-            f"no context (programs are not shown {', '.join(f'`{name}`' for name in found)}; else "
-            f"say --columns context={found[0]})"
+            f"no context (programs are not shown {columns}; else say --columns context={found[0]})"
         )
 
 
@@ -281,9 +280,10 @@ def _questions(
             fields["context_ids"] = fields.pop("context")  # a field of another name goes to meta
         is_nameless = fields.get("id") is None or fields["id"] == ""
         try:
-            # The id is a hash of the question, which has to be read first.
-            named = fields | {"id": NAMELESS} if is_nameless else fields
-            question = from_row(named, where, kind)
+            if is_nameless:
+                # The id is a hash of the question, which has to be read first.
+                fields = fields | {"id": NAMELESS}
+            question = from_row(fields, where, kind)
         except UserError as error:
             reading.fault(where, str(error).removeprefix(f"{where}: "))
             continue

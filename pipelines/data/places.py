@@ -59,9 +59,11 @@ def _info(spec: DatasetSpec, folder: Path | None) -> DatasetInfo:
 
 
 def _folder(data_dir: str | Path | None) -> Path | None:
-    folder = settings().data if data_dir is None else Path(data_dir).expanduser()
+    if data_dir is None:
+        folder, name = settings().data, "FOLKMOOT_DATA"
+    else:
+        folder, name = Path(data_dir).expanduser(), "data_dir"
     if folder is not None and not folder.is_dir():
-        name = "FOLKMOOT_DATA" if data_dir is None else "data_dir"
         raise UserError(f"{name} is '{folder}', which is not a folder; correct it")
     return folder
 
@@ -69,8 +71,10 @@ def _folder(data_dir: str | Path | None) -> Path | None:
 def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
     """The file of a split in the package or in the data folder, if it is there."""
     root = SAMPLES if spec.shipped else folder
-    path = None if root is None else root / spec.file.format(split=split)
-    return path if path is not None and path.is_file() else None
+    if root is None:
+        return None
+    path = root / spec.file.format(split=split)
+    return path if path.is_file() else None
 
 
 def rows_of_source(
@@ -111,7 +115,9 @@ def _path_of(
     own = _own_files(folder).get(str(name_or_path))
     if own is None:
         raise catalogue.unknown(str(name_or_path))
-    chosen = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
+    chosen = next(iter(own))
+    if split:
+        chosen = catalogue.SPLIT_ALIASES.get(split, split)
     if chosen not in own or (split is None and len(own) > 1):
         raise UserError(f"{name_or_path} has the splits {', '.join(own)}; choose one of them")
     return own[chosen], None
@@ -120,7 +126,9 @@ def _path_of(
 def _own_files(folder: Path | None) -> dict[str, dict[str, Path]]:
     """Name → split → path of the files in the data folder that belong to no known data set."""
     own: dict[str, dict[str, Path]] = defaultdict(dict)
-    for path in sorted(folder.glob("*.jsonl")) if folder is not None else ():
+    if folder is None:
+        return own
+    for path in sorted(folder.glob("*.jsonl")):
         match = _SPLIT_FILE.fullmatch(path.name)
         if match and catalogue.find(match[1]) is None:
             own[match[1]][match[2]] = path

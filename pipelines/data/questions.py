@@ -62,8 +62,10 @@ def listed(
 
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = without_faults(reading)
-    if limit is not None:
-        questions = questions[:limit] if seed is None else sample(questions, limit, seed)
+    if limit is not None and seed is not None:
+        questions = sample(questions, limit, seed)
+    elif limit is not None:
+        questions = questions[:limit]
     return showing(list(questions), show)
 
 
@@ -71,7 +73,9 @@ def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
     """The questions, of whose `meta` programs are shown these columns and no other. Raises
     UserError for a column that no question has, and for one that holds the gold answer.
     """
-    names = tuple(dict.fromkeys(map(str.strip, ",".join(show).split(",")))) if show else ()
+    names: tuple[str, ...] = ()
+    if show:
+        names = tuple(dict.fromkeys(map(str.strip, ",".join(show).split(","))))
     for name in names:
         texts = {q.id: str(q.meta[name]).casefold() for q in questions if name in q.meta}
         if not texts:
@@ -96,9 +100,11 @@ def _tells(text: str, question: Question) -> bool:
     golds = list(map(str, golds_of(question.gold)))
     if question.choices is not None and question.answer in question.choices:
         golds.append(question.choices[question.answer])
-    return any(
-        re.search(rf"(?<!\w){re.escape(gold.strip().casefold())}(?!\w)", text) for gold in golds
-    )
+    for gold in golds:
+        word = re.escape(gold.strip().casefold())
+        if re.search(rf"(?<!\w){word}(?!\w)", text):
+            return True
+    return False
 
 
 def load_part(
@@ -144,7 +150,10 @@ def recorded(
         sampling = "all"
     elif seed is None:
         sampling = "first"
-    types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
+    types = Counter[Any]()
+    for question in questions:
+        if "type" in question.meta:
+            types[question.meta["type"]] += 1
     return {
         "data": source,
         "split": split,
@@ -210,19 +219,21 @@ def check_labelled(questions: Iterable[Question]) -> None:
         first = f"question {unlabelled[0].id!r}"
         if where := getattr(unlabelled[0], "_where", None):
             first = f"at {where}, {first}"
-        has = "has" if len(unlabelled) == 1 else "have"
         for part in TASK_FILES:
             if part in unlabelled[0].meta:
                 raise UserError(
                     f"{first} has {part} that are not an object of paths and texts, so it is no "
                     "task: correct them"
                 )
-        others = ", ".join([name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED])
-        raise UserError(
+        has = "has" if len(unlabelled) == 1 else "have"
+        problem = (
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
             f"answers, or name the column that holds them, {naming('answer')}"
-            + (f"; its other columns are {others}" if others else "")
         )
+        others = [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]
+        if others:
+            problem += f"; its other columns are {', '.join(others)}"
+        raise UserError(problem)
 
 
 def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[str, str]]:
@@ -268,7 +279,9 @@ def apart(
         parts.append(f"{again:,} of {whole} are asked twice")
     if before:
         parts.append(f"{before:,} of {whole} are training questions, too")
-    return kept, f"{' and '.join(parts)}: each is asked once" if parts else None
+    if not parts:
+        return kept, None
+    return kept, f"{' and '.join(parts)}: each is asked once"
 
 
 def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
@@ -281,9 +294,15 @@ def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
         if times[text] == 1:
             yield text
             continue
-        context = question.context or ""
-        passage = context if isinstance(context, str) else " ".join(context)
+        passage = " ".join(_passages(question))
         yield *_with_options(question), _normalised(passage)
+
+
+def _passages(question: Question) -> Sequence[str]:
+    """The passages of a question; one text is one passage."""
+    if isinstance(question.context, str):
+        return [question.context]
+    return question.context or ()
 
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
@@ -334,6 +353,5 @@ def check_contexts(questions: Sequence[Question]) -> None:
 def check_passages(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
-        if context := question.context:
-            passages = [context] if isinstance(context, str) else context
-            check_passage("\n\n".join(passages), called(question))
+        if question.context:
+            check_passage("\n\n".join(_passages(question)), called(question))

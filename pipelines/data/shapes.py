@@ -9,13 +9,13 @@ import random
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.mentions import BOXED
 from .aliases import CONTAINERS, columns_of, squeezed
-from .cells import OPTION_TEXTS, as_list, separated
+from .cells import OPTION_TEXTS, as_list, separated, without
 from .tables import CHAT_TURNS
 
 _RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
@@ -79,9 +79,11 @@ class Shapes:
                 return {name: _said_to(turns)}
         turns = _turns(cell) if holds_fields else []
         if turns and squeezed(name) in ("messages", "conversations"):
-            replied = turns[-1][0] == "assistant"  # an example to learn from: its end is the gold
-            asked = {f"{name}.question": _said_to(turns[: len(turns) - replied])}
-            return asked | ({f"{name}.answer": _plain_text(turns[-1][1])} if replied else {})
+            *earlier, (who, last) = turns
+            if who != "assistant":
+                return {f"{name}.question": _said_to(turns)}
+            # An example to learn from: its end is the gold.
+            return {f"{name}.question": _said_to(earlier), f"{name}.answer": _plain_text(last)}
         if turns:
             return {name: _said_to(turns)}
         if name == "turns" and len(as_list(cell)) == 1:  # LiveBench
@@ -96,35 +98,38 @@ class Shapes:
         found = [self._asserted(cells[name]) for name in named if cells[name] is not None]
         if not found:
             return cells
-        texts = dict.fromkeys(text for how, text in found if how == "equals")
-        texts = texts or dict.fromkeys(text for _, text in found)
+        asked: dict[str, dict[Any, None]] = {"equals": {}, "contains": {}}
+        for how, text in found:
+            asked[how][text] = None
+        texts = asked["equals"] or asked["contains"]
         first = next(iter(texts))
-        held = all(str(text).casefold() in str(first).casefold() for _, text in found)
-        if len(texts) > 1 or not held:
+        whole = str(first).casefold()
+        if len(texts) > 1 or not all(str(text).casefold() in whole for _, text in found):
             raise UserError(
                 f"the assertions ask for different answers ({', '.join(map(str, texts))}); keep "
                 "one of them, or leave the row out"
             )
-        if all(how == "contains" for how, _ in found):
+        if not asked["equals"]:
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
-        rest = {name: cell for name, cell in cells.items() if name not in (*named, "assert")}
-        called = next((name for name in named if name == self._named_answer), "__expected")
-        return rest | {called: first}
+        called = "__expected"
+        if self._named_answer in named:
+            called = self._named_answer
+        return without(cells, [*named, "assert"]) | {called: first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
         """Whether promptfoo's assertion asks for an equal or a contained text, and the text."""
         if not isinstance(cell, str):
             return "equals", cell
-        match = _ASSERTION.fullmatch(cell.strip())
-        if match is None and _CHECKED.fullmatch(cell.strip()) is None:
-            return "equals", cell.strip()
-        negated, how, text = match.groups() if match else ("", "", "")
-        if negated or how not in ("equals", "contains", "icontains"):
+        said = cell.strip()
+        match = _ASSERTION.fullmatch(said)
+        if match is None and _CHECKED.fullmatch(said) is None:
+            return "equals", said
+        if match is None or match[1] or match[2] not in ("equals", "contains", "icontains"):
             raise UserError(
-                f"the assertion {cell.strip()[:60]!r} names no answer to compare with; write "
+                f"the assertion {said[:60]!r} names no answer to compare with; write "
                 "equals:, contains: or icontains:, or leave the row out"
             )
-        return how.removeprefix("i"), text.strip()
+        return match[2].removeprefix("i"), match[3].strip()
 
     def _with_apart(self, cells: dict[str, Any]) -> dict[str, Any]:
         """Options of the right answer's column and the wrong ones', in an order drawn for each
@@ -155,8 +160,8 @@ class Shapes:
             texts += _texts(parts)
         if not gold or not texts:
             return cells
-        spare = {*wrong, first, *(name for name in right if name.endswith("s"))}
-        rest = {name: cell for name, cell in cells.items() if name not in spare}
+        lists = [name for name in right if name.endswith("s")]
+        rest = without(cells, [*wrong, first, *lists])
         names = "`–`".join(dict.fromkeys([wrong[0], wrong[-1]]))
         self.notes[f"`{first}` and `{names}` as choices{how}"] += 1
         drawn = _drawn([*gold, *texts], gold[0], rest)
@@ -166,20 +171,23 @@ class Shapes:
         """Options with a mark for the right one each: TruthfulQA's `mc1_targets`, BIG-bench's
         `target_scores`, objects with `is_correct`.
         """
-        for name, held in cells.items() if self._may_be_choice else ():
+        if not self._may_be_choice:
+            return cells
+        for name, held in cells.items():
             called = squeezed(name)
+            marked: list[tuple[str, bool]] = []
             if called in _MARKED:
                 marked = _marked_texts(held)
-            else:
-                marked = _marked_objects(held) if called in _OF_OPTIONS else []
+            elif called in _OF_OPTIONS:
+                marked = _marked_objects(held)
             if not marked:
                 continue
             right = [text for text, mark in marked if mark]
             if len(right) != 1:
                 raise UserError(f"{name} marks {len(right)} options as right; mark one of them")
             self.notes[f"`{name}` as choices{_DRAWN}"] += 1
-            rest = {key: cell for key, cell in cells.items() if key != name}
-            rest = {key: cell for key, cell in rest.items() if not key.endswith("_targets")}
+            targets = [key for key in cells if key.endswith("_targets")]
+            rest = without(cells, [name, *targets])
             return rest | _drawn([text for text, _ in marked], right[0], rest)
         return cells
 
@@ -195,20 +203,22 @@ def _marked_texts(held: Any) -> list[tuple[str, bool]]:
     """
     if not isinstance(held, Mapping):
         return []
+    pairs: Iterable[tuple[Any, Any]] = held.items()
     if {"choices", "labels"} <= held.keys():
-        texts, marks = as_list(held["choices"]), as_list(held["labels"])
-        return [(str(text), bool(mark)) for text, mark in zip(texts, marks, strict=False)]
-    are_marks = len(held) > 1 and all(mark in (0, 1) for mark in held.values())
-    return [(str(text), bool(mark)) for text, mark in held.items()] if are_marks else []
+        pairs = zip(as_list(held["choices"]), as_list(held["labels"]), strict=False)
+    elif len(held) < 2 or not all(mark in (0, 1) for mark in held.values()):
+        return []
+    return [(str(text), bool(mark)) for text, mark in pairs]
 
 
 def _marked_objects(held: Any) -> list[tuple[str, bool]]:
     """The same of a list of objects."""
     marked: list[tuple[str, bool]] = []
     for option in as_list(held):
-        cells = option if isinstance(option, Mapping) else {}
-        marks = [cell for key, cell in cells.items() if squeezed(key) in _MARKS]
-        texts = [cells[key] for key in OPTION_TEXTS if key in cells]
+        if not isinstance(option, Mapping):
+            return []
+        marks = [cell for key, cell in option.items() if squeezed(key) in _MARKS]
+        texts = [option[key] for key in OPTION_TEXTS if key in option]
         if len(marks) != 1 or not texts:
             return []
         marked.append((str(texts[0]), str(marks[0]).casefold() in ("true", "1", "yes")))
@@ -218,9 +228,9 @@ def _marked_objects(held: Any) -> list[tuple[str, bool]]:
 def _with_boxed(cells: dict[str, Any]) -> dict[str, Any]:
     """The boxed end of a solution as the answer, where nothing else is one (MATH)."""
     solution = cells.get("solution")
-    if columns_of("answer", cells) or not isinstance(solution, str):
+    if columns_of("answer", cells) or not isinstance(solution, str) or not BOXED.search(solution):
         return cells
-    return cells | {"answer": solution} if BOXED.search(solution) else cells
+    return cells | {"answer": solution}
 
 
 def _with_aliases(cells: dict[str, Any]) -> dict[str, Any]:
@@ -228,8 +238,7 @@ def _with_aliases(cells: dict[str, Any]) -> dict[str, Any]:
     aliases, answer = cells.get("answer_aliases"), cells.get("answer")
     if not isinstance(aliases, list) or not isinstance(answer, str):
         return cells
-    rest = {name: cell for name, cell in cells.items() if name != "answer_aliases"}
-    return rest | {"answer": [answer, *aliases]}
+    return without(cells, ["answer_aliases"]) | {"answer": [answer, *aliases]}
 
 
 def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
@@ -241,18 +250,21 @@ def _with_listed(cells: dict[str, Any]) -> dict[str, Any]:
     places = [name for name in golds if _PLACE.fullmatch(str(cells[name]).strip())]
     if len(lists) != 1 or not places or columns_of("choices", cells):
         return cells
-    return {"choices" if name == lists[0] else name: cell for name, cell in cells.items()}
+    renamed = {lists[0]: "choices"}
+    return {renamed.get(name, name): cell for name, cell in cells.items()}
 
 
 def _checks(cell: Any) -> list[Mapping[str, Any]]:
     """The assertions in a list of them; empty for anything else."""
-    held = cell if isinstance(cell, list) else []
-    named = all(isinstance(check, Mapping) and "type" in check for check in held)
-    return held if named else []
+    if not isinstance(cell, list):
+        return []
+    if not all(isinstance(check, Mapping) and "type" in check for check in cell):
+        return []
+    return cell
 
 
 def _texts(cell: Any) -> list[str]:
-    texts = ("" if member is None else str(member).strip() for member in as_list(cell))
+    texts = [str(member).strip() for member in as_list(cell) if member is not None]
     return list(filter(None, texts))
 
 
@@ -267,23 +279,28 @@ def _drawn(options: list[str], gold: str, rest: Mapping[str, Any]) -> dict[str, 
     seed = hashlib.sha256("\n".join([*texts, *said]).encode()).hexdigest()
     random.Random(seed).shuffle(texts)
     labels = dict(zip(string.ascii_uppercase, texts, strict=False))
-    right = next((label for label, text in labels.items() if text == gold), None)
-    return {"choices": labels if right else texts, "answer": right}
+    for label, text in labels.items():
+        if text == gold:
+            return {"choices": labels, "answer": label}
+    # There are more options than letters, and the question will be refused by their number.
+    return {"choices": texts, "answer": None}
 
 
 def _turns(cell: Any) -> list[tuple[str, Any]]:
     """The turns of a chat, as OpenAI or as ShareGPT writes it: who speaks and what; empty for
     anything else.
     """
-    held = cell if isinstance(cell, list) else []
     turns: list[tuple[str, Any]] = []
-    for turn in held:
-        keys = turn.keys() if isinstance(turn, Mapping) else ()
-        shape = next((shape for shape in CHAT_TURNS if set(shape) <= set(keys)), None)
+    if not isinstance(cell, list) or not all(isinstance(turn, Mapping) for turn in cell):
+        return turns
+    for turn in cell:
+        shape = next((shape for shape in CHAT_TURNS if turn.keys() >= set(shape)), None)
         if shape is None:
             return []
-        who, said = (turn[key] for key in shape)
-        turns.append(("assistant" if who == "gpt" else str(who), said))
+        who, said = map(turn.get, shape)
+        if who == "gpt":
+            who = "assistant"
+        turns.append((str(who), said))
     return turns
 
 
@@ -296,10 +313,13 @@ def _said_to(turns: Sequence[tuple[str, Any]]) -> str:
 
 def _plain_text(content: Any) -> str:
     """The text of a message, which may be a list of parts. Raises UserError for any other part."""
-    parts = [part.get("text") if isinstance(part, Mapping) else part for part in as_list(content)]
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) < len(parts):
-        raise UserError("a message holds more than text, such as an image; leave the row out")
+    texts: list[str] = []
+    for part in as_list(content):
+        if isinstance(part, Mapping):
+            part = part.get("text")
+        if not isinstance(part, str):
+            raise UserError("a message holds more than text, such as an image; leave the row out")
+        texts.append(part)
     return "\n".join(texts)
 
 
@@ -317,6 +337,8 @@ def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | N
         return None
     stem = question[: found[0].start()].rstrip()
     stem = re.sub(r"\n\s*(?:options|choices|answer choices)\s*:\s*$", "", stem, flags=re.I)
+    whole = stem.rstrip()
     rest = question[found[-1].end() :].strip()
-    whole = f"{stem.rstrip()}\n{rest}" if rest else stem.rstrip()
+    if rest:
+        whole += f"\n{rest}"
     return whole, {match[1]: match[2] for match in found}

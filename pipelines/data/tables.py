@@ -69,17 +69,23 @@ def read(path: Path, split: str | None = None) -> TableSource:
     """
     suffix, name = path.suffix.casefold(), str(path)
     if not path.exists():
-        ask = f", or ask one question: folkmoot ask PROGRAM {name!r}, in Python program(question=…)"
-        raise UserError(f"there is no file {name!r}; correct the path{ask if ' ' in name else ''}")
+        problem = f"there is no file {name!r}; correct the path"
+        if " " in name:  # as a question has, which somebody gave in place of a file
+            problem += (
+                f", or ask one question: folkmoot ask PROGRAM {name!r}, in Python "
+                "program(question=…)"
+            )
+        raise UserError(problem)
     if path.is_dir() and any(path.glob(f"*/{TASK}")):
         return TableSource(name, _tasks(path))
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)
     if suffix in _EXCEL:
         return TableSource(name, _excel(path, split), cells=True)
+    if suffix in _YAML:
+        raise UserError(f"{path} is YAML, as programs are, and {WANTED}")
     if suffix not in (*_JSON, *_TEXT, ".parquet"):
-        what = "is YAML, as programs are" if suffix in _YAML else "has a type that cannot be read"
-        raise UserError(f"{path} {what}, and {WANTED}")
+        raise UserError(f"{path} has a type that cannot be read, and {WANTED}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
@@ -89,16 +95,16 @@ def read(path: Path, split: str | None = None) -> TableSource:
 
 def _tasks(path: Path) -> Iterator[TableRow]:
     """A row for each folder of a task: its question, files and tests."""
-    places = [place for place in path.iterdir() if place.is_dir() and place.name[0] != "."]
-    for place in sorted(places):
+    for place in sorted(path.iterdir()):
+        if not place.is_dir() or place.name[0] == ".":
+            continue
         try:
             if place.is_symlink():
                 raise UserError(f"{place} is a link to another place: put the task here")
-            texts = {part: texts_below(place / part) for part in ("files", "tests")}
+            files, tests = texts_below(place / "files"), texts_below(place / "tests")
             question = read_regular(place / TASK, links=False).decode()
-            yield TableRow(
-                place.name, {"id": place.name, "question": question, "kind": "task", **texts}
-            )
+            fields = {"id": place.name, "question": question, "kind": "task"}
+            yield TableRow(place.name, {**fields, "files": files, "tests": tests})
         except UserError as problem:
             yield TableRow(place.name, {}, str(problem))
         except UnicodeDecodeError:
@@ -135,7 +141,9 @@ def read_held(
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
-        what = "None" if source is None else f"a {kind}"
+        what = f"a {kind}"
+        if source is None:
+            what = "None"
         raise UserError(
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "
             "of dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
@@ -161,7 +169,7 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
     # Through text, so that 1.1 does not become 1.10000002384.
     narrow = [column for column, kind in frame.dtypes.items() if str(kind) in _NARROW]
     frame = frame.astype(dict.fromkeys(narrow, str)).astype(dict.fromkeys(narrow, float))
-    header = _header([str(column) for column in frame.columns], name)
+    header = _header(list(map(str, frame.columns)), name)
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
         yield TableRow(f"row {number}", dict(zip(header, map(_without_arrays, cells), strict=True)))
 
@@ -171,8 +179,10 @@ def _without_arrays(cell: Any) -> Any:
     if isinstance(cell, dict):
         return {key: _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
-        return [_without_arrays(held) for held in cell]
-    return _without_arrays(cell.tolist()) if getattr(cell, "ndim", 0) else cell
+        return list(map(_without_arrays, cell))
+    if getattr(cell, "ndim", 0):
+        return _without_arrays(cell.tolist())
+    return cell
 
 
 # Data sets of the `datasets` library, and Parquet
@@ -201,11 +211,12 @@ def _with_class_names(rows: Iterable[TableRow], features: Mapping[str, Any]) -> 
     anything; a number without a class (-1 in rows without a label) is empty. `features` describe
     the columns as the `datasets` library does.
     """
-    names = {column: found for column, kind in features.items() if (found := _classes(kind))}
+    names = {column: _classes(kind) for column, kind in features.items()}
     for row in rows:
         fields = dict(row.fields)
         for column in names.keys() & fields.keys():
-            fields[column] = _class_name(fields[column], names[column])
+            if names[column]:
+                fields[column] = _class_name(fields[column], names[column])
         yield TableRow(row.where, fields, row.fault)
 
 
@@ -223,7 +234,9 @@ def _classes(feature: Any) -> list[str]:
 def _class_name(number: Any, names: Sequence[str]) -> Any:
     if isinstance(number, list):
         return [_class_name(member, names) for member in number]
-    return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
+    if isinstance(number, int) and 0 <= number < len(names):
+        return names[number]
+    return None
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
@@ -251,7 +264,7 @@ def _check_arrow(folder: Path) -> None:
         try:
             with pa.memory_map(str(file)) as source:
                 messages = pa.ipc.MessageReader.open_stream(source)
-                packed = any(_is_compressed(message) for message in messages)
+                packed = any(map(_is_compressed, messages))
         except (pa.ArrowException, OSError, struct.error):
             continue  # `datasets` says what is wrong with it
         if packed:
@@ -290,16 +303,15 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         with pq.ParquetFile(path) as file:
             columns = list(file.schema)
             groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        chunks = [[group.column(place) for place in range(group.num_columns)] for group in groups]
-        for group in chunks:
-            unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in group)
-            Unpacked(path, size).hold(unpacked)
-            Unpacked(path, size).grow(unpacked)
         # Texts stay in dictionaries, where one that repeats a million times is held once. Values
         # that are stored as what differs from the last, or of a fixed length, cannot: one by one.
         swelling = set()
-        for group in chunks:
-            for chunk, column in zip(group, columns, strict=True):
+        for group in groups:
+            chunks = [group.column(place) for place in range(group.num_columns)]
+            unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks)
+            Unpacked(path, size).hold(unpacked)
+            Unpacked(path, size).grow(unpacked)
+            for chunk, column in zip(chunks, columns, strict=True):
                 long = (column.length or 0) > MOST_ROW // 2**10
                 if long or "DELTA_BYTE_ARRAY" in chunk.encodings:
                     swelling.add(chunk.path_in_schema)
@@ -355,7 +367,9 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
             size += _unpacked_size([column.keys, column.items])
         elif pa.types.is_nested(column.type):
             inside = column.flatten()
-            size += _unpacked_size(inside if isinstance(inside, list) else [inside])
+            if not isinstance(inside, list):
+                inside = [inside]
+            size += _unpacked_size(inside)
         elif pa.types.is_dictionary(column.type):
             lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
             size += pc.sum(lengths).as_py() or 0
@@ -379,10 +393,13 @@ def _text(path: Path, suffix: str) -> Iterator[TableRow]:
 
 
 def _decoded(line: bytes, where: str) -> str:
-    try:
+    encoding = "utf-8"
+    if where == "line 1":
         # Excel begins a file with a byte order mark, which would become part of the first column's
         # name.
-        return line.decode("utf-8-sig" if where == "line 1" else "utf-8")
+        encoding = "utf-8-sig"
+    try:
+        return line.decode(encoding)
     except UnicodeDecodeError:
         raise UserError(
             f"{where}: not UTF-8; save the file as UTF-8 (in Excel: CSV UTF-8)"
@@ -401,19 +418,20 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
             yield _decoded(line, where)
 
     text = lines()
-    first = next(text, "")
-    stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # which Excel writes for itself
-    if stated:
-        first = next(text, "")
+    first, number = next(text, ""), 1
     bare = re.sub(r'"[^"]*"', "", first)
     # Of equally frequent signs the first one is taken, which is the usual one.
-    delimiter = stated[1] if stated else max(usual + _DELIMITERS, key=bare.count)
+    delimiter = max(usual + _DELIMITERS, key=bare.count)
+    stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # which Excel writes for itself
+    if stated:
+        delimiter = stated[1]
+        first, number = next(text, ""), 2
     # Passages of a context may be longer than the 128 kB of a cell that Python stops at.
     csv.field_size_limit(max(MOST_ROW, csv.field_size_limit()))
     reader = csv.reader(chain([first], text), strict=True, delimiter=delimiter)
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
-        where = f"line {reader.line_num + (2 if stated else 1)}"
+        where = f"line {reader.line_num + number}"
         row_size = 0
         try:
             cells = next(reader)
@@ -422,7 +440,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
         except csv.Error as error:
             yield TableRow(where, {}, f"not readable as CSV ({error}); correct its quotes")
             continue
-        if not any(cell.strip() for cell in cells):
+        if not any(map(str.strip, cells)):
             continue
         if not header:
             header = _header(cells, where)
@@ -438,8 +456,14 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
                 "line names the columns, and cells that hold the delimiter need quotes",
             )
             continue
-        values = (cell if cell.strip() else None for cell in cells)
-        yield TableRow(where, dict(zip(header, values, strict=True)))
+        yield TableRow(where, dict(zip(header, map(_filled, cells), strict=True)))
+
+
+def _filled(cell: Any) -> Any:
+    """The cell; None for one that is blank."""
+    if str(cell).strip():
+        return cell
+    return None
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
@@ -480,7 +504,8 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
     if not re.fullmatch(rb"(\xef\xbb\xbf)?\s*\{.*\}\s*", first, re.S):
         file.seek(0)
         text = _decoded(Unpacked(name).read_json(file), "line 1")
-        yield from _json_rows(text, "line 1") if first else ()
+        if first:
+            yield from _json_rows(text, "line 1")
         return
     alone = not any(map(bytes.strip, lines))  # one document
     file.seek(0)
@@ -534,7 +559,12 @@ def _rows_of(whole: Mapping[str, Any], inside: str) -> list[Any]:
     beside = {name: cell for name, cell in whole.items() if isinstance(cell, str | int | float)}
     for name in columns_of("id", beside):
         del beside[name]
-    return [beside | row if isinstance(row, dict) else row for row in whole[inside]]
+    rows: list[Any] = []
+    for row in whole[inside]:
+        if isinstance(row, dict):
+            row = beside | row
+        rows.append(row)
+    return rows
 
 
 def _table_inside(whole: Any, alone: bool = False) -> str:
@@ -545,12 +575,14 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
         return ""
     if any(isinstance(held, dict) and squeezed(name) in CONTAINERS for name, held in whole.items()):
         return ""
-    lists = [name for name, held in whole.items() if _is_table(held)]
+    lists: list[str] = [name for name, held in whole.items() if _is_table(held)]
     if len(lists) != 1:
         return ""
     first = whole[lists[0]][0]
     asks = columns_of("question", first) and any(columns_of(field, first) for field in _ANSWERED)
-    return lists[0] if alone or asks or _table_inside(first) else ""
+    if alone or asks or _table_inside(first):
+        return lists[0]
+    return ""
 
 
 def _is_table(held: Any) -> bool:
@@ -562,7 +594,9 @@ def _is_table(held: Any) -> bool:
 def _json_row(place: str, value: Any) -> TableRow:
     if isinstance(value, dict):
         return TableRow(place, value)
-    what = "null" if value is None else type(value).__name__
+    what = type(value).__name__
+    if value is None:
+        what = "null"
     return TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
 
 
@@ -589,7 +623,7 @@ def _excel(path: Path, sheet: str | None) -> Iterator[TableRow]:
     if not filled:
         return
     for number, row in enumerate(_frame(_split(filled, sheet, str(path)), str(path)), 2):
-        cells = {name: cell if str(cell).strip() else None for name, cell in row.fields.items()}
+        cells = {name: _filled(cell) for name, cell in row.fields.items()}
         if any(cell is not None for cell in cells.values()):
             yield TableRow(f"row {number}", cells)
 

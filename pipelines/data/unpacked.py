@@ -37,7 +37,9 @@ class Unpacked:
 
     def __init__(self, name: str | Path, packed: int | None = None) -> None:
         self.name, self.held = str(name), 0
-        self._left = float("inf") if packed is None else max(SMALL, MOST_GROWTH * packed)
+        self._left = float("inf")
+        if packed is not None:
+            self._left = max(SMALL, MOST_GROWTH * packed)
 
     def grow(self, size: int) -> None:
         """Count bytes that the file has been unpacked to, whether they are held or let go again."""
@@ -68,7 +70,8 @@ class Unpacked:
 
         def pieces() -> Iterator[bytes]:
             while piece := file.read(_STEP):
-                piece = piece.encode() if isinstance(piece, str) else piece
+                if isinstance(piece, str):
+                    piece = piece.encode()
                 self.grow(len(piece))
                 self.hold(len(piece))
                 yield piece
@@ -78,8 +81,8 @@ class Unpacked:
     def read_json(self, file: IO[Any]) -> bytes:
         """Reads JSON likewise, and counts its text and the objects that it becomes."""
         raw = self.read(file)
-        narrow = raw.isascii() and b"\\u" not in raw
-        self.hold((2 if narrow else 8) * len(raw) + OBJECT * len(raw.translate(None, _INSIDE)))
+        width = 2 if raw.isascii() and b"\\u" not in raw else 8
+        self.hold(width * len(raw) + OBJECT * len(raw.translate(None, _INSIDE)))
         return raw
 
 

@@ -15,7 +15,7 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
 from ..base.typed import as_read, misfit
-from ..base.wording import common_error, counted, percent, used
+from ..base.wording import as_sentence, common_error, counted, percent, used
 from ..plots.comparison import score_plot
 from ..runs.lines import (
     bill_line,
@@ -115,7 +115,7 @@ class Evaluation:
         """
         lines = [score_line(self.summary), flaky_line(self.summary)]
         if stopped := self.summary.stopped:
-            lines.insert(0, f"{stopped[0].upper()}{stopped[1:]}.")
+            lines.insert(0, as_sentence(stopped))
         if judge := self.summary.run.judge:
             lines.append(f"the judge is {judge_words(judge)}")
         lines.append(unmetered_line(self.summary))

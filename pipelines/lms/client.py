@@ -114,14 +114,16 @@ class HttpEndpoint:
         """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError
         or CallError.
         """
-        chat = "messages" in payload
+        path, read = "chat/completions", read_completion
+        if "messages" not in payload:
+            path, read = "embeddings", read_embeddings
         # OpenAI's client library merges these fields into the body; here nobody else does.
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
-        status, headers, text = await self._post(body, "chat/completions" if chat else "embeddings")
+        status, headers, text = await self._post(body, path)
         about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
         if status < 300:
-            reply = read_completion(text, about) if chat else read_embeddings(text, about)
+            reply = read(text, about)
             self.answered = True
             return reply
         raise failure_of(status, text, headers, about)
@@ -244,11 +246,11 @@ class HttpEndpoint:
             raise self._broken(problem, "reset" if answer is None else "cut off") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
+        reason = one_line(f"{type(problem).__name__}: {problem}")
         number = getattr(problem, "errno", None) or 0
         # a host that is not found has a negative number, which strerror does not know
-        reason = (
-            os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
-        )
+        if number > 0:
+            reason = os.strerror(number)
         return not_connected(self.name, reason, kind)
 
 
@@ -275,7 +277,9 @@ def _trusting(authorities: str) -> ssl.SSLContext:
 
 def _session(timeout: float, secure: bool, fresh: bool) -> aiohttp.ClientSession:
     authorities = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE")
-    trusted = _trusting(authorities) if secure and authorities else True
+    trusted: ssl.SSLContext | bool = True
+    if secure and authorities:
+        trusted = _trusting(authorities)
     # No limit here: the gate of the address decides how many calls are in flight.
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted, force_close=fresh)
     return aiohttp.ClientSession(

@@ -282,9 +282,8 @@ class LocalEndpoint:
             options = [option for field in fields for option in field.get("options", ())]
             # Tokenised as the LM would write them after "Answer:"; the server is asked only for new
             # options.
-            tokens = await asyncio.to_thread(
-                self._server.tokenize, [f" {option}" for option in options]
-            )
+            written = [f" {option}" for option in options]
+            tokens = await asyncio.to_thread(self._server.tokenize, written)
             body["grammar"] = reply_grammar(fields, dict(zip(options, tokens, strict=True)))
         try:
             return await http.send({**body, "cache_prompt": True})

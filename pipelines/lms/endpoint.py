@@ -207,8 +207,10 @@ def events_in(text: str) -> Iterator[Mapping[str, Any]]:
             event = json.loads(data)
         except ValueError:
             continue
-        if isinstance(event, dict):
-            yield event if name == "data" else {"error": event}
+        if isinstance(event, dict) and name == "error":
+            yield {"error": event}
+        elif isinstance(event, dict):
+            yield event
 
 
 def error_of_event(event: Mapping[str, Any]) -> object:
@@ -217,8 +219,10 @@ def error_of_event(event: Mapping[str, Any]) -> object:
     """
     if event.get("type") == "error":
         return event.get("error") or event
+    parts = [event, event.get("response")]
     choices = event.get("choices")
-    parts = [event, event.get("response"), *(choices if isinstance(choices, list) else ())]
+    if isinstance(choices, list):
+        parts += choices
     errors = (part.get("error") for part in parts if isinstance(part, dict))
     return next(filter(None, errors), None)
 
@@ -233,8 +237,11 @@ def read_events(text: str, endpoint: AskedEndpoint) -> str:
     error: object = None
     for event in events_in(text):
         whole = event.get("response") or event.get("message")
-        stated = (whole if isinstance(whole, dict) else event).get("usage")
-        usage |= stated if isinstance(stated, dict) else {}
+        if not isinstance(whole, dict):
+            whole = event
+        stated = whole.get("usage")
+        if isinstance(stated, dict):
+            usage |= stated
         error = error or error_of_event(event)
     try:
         _raise(error, endpoint)
@@ -308,24 +315,30 @@ def _reason_of(choice: Mapping[str, Any]) -> str:
     calls = choice.get("message", {}).get("tool_calls")
     if reason == "stop" and calls:  # as some servers say, which would make a reply without text
         return TOOL_CALLS
-    return "length" if reason in _CUT_OFF else reason
+    if reason in _CUT_OFF:
+        return "length"
+    return reason
 
 
 def thoughts_of(message: Mapping[str, object]) -> str:
     """The thoughts that a provider keeps apart from the reply."""
-    thoughts, content = message.get("reasoning_content") or message.get("reasoning"), None
-    if not thoughts and isinstance(content := message.get("content"), list):
+    thoughts = message.get("reasoning_content") or message.get("reasoning")
+    content = message.get("content")
+    if not thoughts and isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
         return "".join(text_in(part.get("thinking")) for part in parts)
-    return thoughts if isinstance(thoughts, str) else ""
+    if isinstance(thoughts, str):
+        return thoughts
+    return ""
 
 
 def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
     """The tokens of a reply with their log-probabilities; none where any of them is not one."""
+    pairs: list[tuple[str, float]] = []
     logprobs = choice.get("logprobs")
-    tokens = logprobs.get("content") if isinstance(logprobs, dict) else None
-    pairs = []
-    for token in tokens if isinstance(tokens, list) else ():
+    if not isinstance(logprobs, dict) or not isinstance(logprobs.get("content"), list):
+        return pairs
+    for token in logprobs["content"]:
         text, value = token.get("token"), token.get("logprob")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not isinstance(text, str) or not number or not math.isfinite(value):
@@ -335,7 +348,9 @@ def _logprobs_in(choice: Mapping[str, object]) -> list[tuple[str, float]]:
 
 
 def _name_in(value: object) -> str | None:
-    return one_line(value)[:200] if isinstance(value, str) and value else None
+    if not isinstance(value, str) or not value:
+        return None
+    return one_line(value)[:200]
 
 
 def cost_in(usage: object) -> float | None:
@@ -357,8 +372,10 @@ def cost_in(usage: object) -> float | None:
 
 def _dollars(cost: Any) -> float | None:
     """An amount, which some providers give as text."""
+    if isinstance(cost, bool):
+        return None
     try:
-        amount = math.nan if isinstance(cost, bool) else float(cost)
+        amount = float(cost)
     except (TypeError, ValueError, OverflowError):
         return None
     return amount if 0 <= amount < math.inf else None
@@ -403,7 +420,9 @@ def _unreadable(
         return failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     if is_stream(text):
         what = f"{what} but a stream of events, which was not asked for"
-    said = error_in(text) if text.strip() else "it is empty"
+    said = "it is empty"
+    if text.strip():
+        said = error_in(text)
     return TransientError(
         f"{endpoint.name} answered {endpoint.status} with something that is not {what} ({said})",
         "unreadable",
@@ -556,7 +575,9 @@ def packed_otherwise(name: str, encoding: str) -> TransientError:
 
 def not_connected(name: str, reason: str, kind: Trouble) -> TransientError:
     """The failure of a connection that was never there, or that broke."""
-    there = "no connection" if kind == "unreachable" else "a broken connection"
+    there = "a broken connection"
+    if kind == "unreachable":
+        there = "no connection"
     return TransientError(f"{there} to {name} ({reason})", kind)
 
 

@@ -182,9 +182,10 @@ class Engine:
         sample: int | str | None = rollout
         if rollout is None and "folkmoot" not in (request.config.extensions or {}):
             # DSPy leaves out which sample its predictors want, so an equal request wants another
-            rollout = ROLLOUTS.get().number(None)
+            sample = rollout = ROLLOUTS.get().number(None)
             drawn = body.get("temperature") != 0 and ASKER.get().sample(self.key(body, rollout))
-            sample = f"{rollout or ''}#{drawn}" if drawn else rollout
+            if drawn:
+                sample = f"{rollout or ''}#{drawn}"
         reply = await on_shared_loop(self._reply, body, sample)
         return Response(
             id=None,
@@ -222,7 +223,9 @@ class Engine:
         fields = {name: value for name, value in body.items() if name not in _REPLACED}
         forbidden = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
         if forbidden or not (isinstance(fields.get("messages"), list) or "input" in fields):
-            problem = f"{forbidden[0]!r} cannot be set here" if forbidden else "it has no messages"
+            problem = "it has no messages"
+            if forbidden:
+                problem = f"{forbidden[0]!r} cannot be set here"
             raise RefusedRequest(f"{self.model} cannot be asked by this request: {problem}", 400)
         if "messages" in fields:
             fields = {**self.settings, **fields}
@@ -236,8 +239,9 @@ class Engine:
         """The endpoint to which a client's own request can be passed on; None where there is none,
         or an LM only answers from records.
         """
-        endpoint: Any = self.endpoint
-        return endpoint if isinstance(endpoint, HttpEndpoint) else getattr(endpoint, "native", None)
+        if isinstance(self.endpoint, HttpEndpoint):
+            return self.endpoint
+        return getattr(self.endpoint, "native", None)
 
     async def forward(
         self,
@@ -281,9 +285,12 @@ class Engine:
                 raise BrokenStreamError(str(problem), problem.kind) from None
 
         rollout = _sample(n)
-        # the same request to another path is another request
-        asked = fields if path == CHAT_PATH else {**fields, "path": path}
-        key = self.key({**asked, "headers": dict(headers)} if headers else asked, rollout)
+        asked = dict(fields)
+        if path != CHAT_PATH:  # the same request to another path is another request
+            asked["path"] = path
+        if headers:
+            asked["headers"] = dict(headers)
+        key = self.key(asked, rollout)
         with metered() as usage:
             reply = await self._watched(_Call(fields, key, True, send))
         return reply, usage, came
@@ -299,15 +306,18 @@ class Engine:
         own = dict(getattr(self.endpoint, "settings", {}))
         own.pop("threads", None)  # their number depends on the machine
         embedded = {key: value for key, value in own.items() if value not in (None, 1)}
-        return {
+        state = {
             "model": self.model,
             "identity": self.identity,
             "profile": asdict(self.profile),
             "concurrency": self.concurrency,
             "prices": self.prices,
-            **({"embedded": embedded} if embedded else {}),
-            **({"settings": self.settings} if self.settings else {}),
         }
+        if embedded:
+            state["embedded"] = embedded
+        if self.settings:
+            state["settings"] = self.settings
+        return state
 
     @classmethod
     def reaching(
@@ -338,7 +348,9 @@ class Engine:
 
             names = full_names() | {local: f"local/{local}" for local in KNOWN}
             close = closest(name, names)
-            meant = "" if close is None else f" (did you mean {names[close]!r}?)"
+            meant = ""
+            if close is not None:
+                meant = f" (did you mean {names[close]!r}?)"
             raise UserError(
                 f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
                 f"openai/gpt-4o-mini or {DEFAULT_LM}"
@@ -350,7 +362,9 @@ class Engine:
             )
         if provider == "local":
             if api_base or api_key:
-                given = "--api-base" if api_base else "api_key"
+                given = "api_key"
+                if api_base:
+                    given = "--api-base"
                 raise UserError(
                     f"{name} runs inside this process: drop {given}, or name the model openai/…"
                 )
@@ -385,13 +399,15 @@ class Engine:
                     f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint "
                     "of your own"
                 )
+        if listed and not prices:
+            prices = price_per_token(name)
         made = cls(
             name,
             endpoint,
             profile(own),
             identity=f"{name} at {endpoint.name}",
             concurrency=concurrency,
-            prices=prices or (price_per_token(name) if listed else None),
+            prices=prices,
             cached=provider != "local",
             settings=settings,
         )
@@ -619,8 +635,9 @@ class Engine:
         if call.send is not None:  # passed on as the client wrote it
             return await self._attempt(endpoint, call, number)
         habits = Habits(renames=self.habits.renames) if call.whole else self.habits
-        unstreamed = {"stream": False} if isinstance(endpoint, HttpEndpoint) else {}
-        asked = {**call.payload, **unstreamed}  # some servers stream unless they are told
+        asked = dict(call.payload)
+        if isinstance(endpoint, HttpEndpoint):
+            asked["stream"] = False  # some servers stream unless they are told
         fitted = _Call(habits.fit(asked), call.key, call.whole)
         try:
             reply = await self._attempt(endpoint, fitted, number)
@@ -703,8 +720,9 @@ class Engine:
             return self._entry(call, stated, number)
         if isinstance(problem, UnusableReplyError) or kind in MAY_BE_BILLED:
             return lost
-        refused_call = isinstance(problem, TransientError | CallError | NoSuchPathError)
-        return None if refused_call else lost
+        if isinstance(problem, TransientError | CallError | NoSuchPathError):
+            return None
+        return lost
 
     async def _settled(self, problem: Exception, endpoint: Transport) -> Exception:
         """The failure of a call. Where it is unclear whether the account or the request is its
@@ -742,7 +760,9 @@ class Engine:
         likely = next((size for size in known if size is not None), LIKELY_REPLY)
         names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
         limits = [payload[name] for name in names if payload.get(name)]
-        most = limits[0] if limits else likely
+        most = likely
+        if limits:
+            most = limits[0]
         # Nothing is ever booked below zero, whatever a caller asks for.
         whole = max(0, min(int(most), likely)) * max(1, int(payload.get("n") or 1))
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
@@ -755,7 +775,9 @@ class Engine:
         # Prices that the user has given hold for every tier.
         if reply.tier in TIERS and prices is not None and prices == price_per_token(self.model):
             prices = price_per_token(self.model, reply.tier) or prices
-        return None if prices is None else Prices(*prices).cost(reply)
+        if prices is None:
+            return None
+        return Prices(*prices).cost(reply)
 
     def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()
@@ -925,5 +947,7 @@ def _seconds_left(grace: float = 0.0) -> list[float]:
 
 def _sample(n: int) -> str:
     """What tells the n-th equal request of a question from others, and from those of copies."""
-    copies = ROLLOUTS.get().rollout
-    return f"{ASKER.get().question or ''}#{n}" + (f"+{copies}" if copies else "")
+    sample, copies = f"{ASKER.get().question or ''}#{n}", ROLLOUTS.get().rollout
+    if copies:
+        sample += f"+{copies}"
+    return sample

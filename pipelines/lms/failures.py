@@ -224,12 +224,16 @@ def failure_of(
     unknown = status in (404, 405, 410) or (status in (400, 403) and (no_model or page))
     if endpoint.answered or not (unknown or status == 403):
         return refusal
-    meant = _meant(name) if page or (lacks_path(status, text) and not no_model) else None
+    meant = None
+    if page or (lacks_path(status, text) and not no_model):
+        meant = _meant(name)
     account: EndpointDown
     if not unknown:
         account = AuthError(f"{name} refused the key (403: {reason}): set {key} to a valid key")
     elif page or meant:
-        advice = f"did you mean --api-base {meant}?" if meant else "check --api-base"
+        advice = "check --api-base"
+        if meant:
+            advice = f"did you mean --api-base {meant}?"
         account = EndpointDown(f"{name} has no LM at this address ({reason}): {advice}")
     else:
         account = UnsupportedModelError(
@@ -262,7 +266,9 @@ def _meant(name: str) -> str | None:
     meant = _OF_PATH.sub("", name)
     if not re.search(r"/v\d", meant):
         meant += "/v1"
-    return meant if "://" in name and meant != name else None
+    if "://" not in name or meant == name:
+        return None
+    return meant
 
 
 def _host_of(location: str) -> str:
@@ -272,7 +278,9 @@ def _host_of(location: str) -> str:
     except ValueError:
         return "something that is not an address"
     host = parts.netloc.rpartition("@")[2]
-    return one_line(f"{parts.scheme}://{host}")[:100] if host else "itself"
+    if not host:
+        return "itself"
+    return one_line(f"{parts.scheme}://{host}")[:100]
 
 
 def _out_of_money(words: str) -> bool:
@@ -294,10 +302,12 @@ def _of_the_moment(
     if wait is not None and wait > MOST_PAUSE:
         until = datetime.now().astimezone() + timedelta(seconds=wait)
         return EndpointDown(f"{said} and asks to wait until {until:%H:%M:%S}: continue then")
-    # A gateway answers by these for a server behind it that does not answer.
-    kind: Trouble = "down" if status in (502, 503, 504) else "failed"
+    kind: Trouble = "failed"
     if status == 503 and _LOADING.search(words):
         kind = "loading"
+    elif status in (502, 503, 504):
+        # A gateway answers by these for a server behind it that does not answer.
+        kind = "down"
     elif status in (409, 425, 429, 498, 529):
         kind = "refused"
     return TransientError(said, kind, retry_after=wait, status=status)
@@ -310,7 +320,9 @@ def _stated_wait(words: str) -> float | None:
     for stated in _STATED_WAIT.finditer(words):
         hours, minutes, seconds, unit = stated.groups()
         if hours or minutes or seconds:
-            last = float(seconds or 0) / (1000 if (unit or "").startswith("m") else 1)
+            last = float(seconds or 0)
+            if (unit or "").startswith("m"):
+                last /= 1000
             return 3600 * float(hours or 0) + 60 * float(minutes or 0) + last
     return None
 
@@ -328,7 +340,10 @@ def failure_inside(error: object) -> tuple[int, str]:
                 return status, text
     # A code of the provider's own says less than its words.
     words = text.casefold()
-    return next((status for pattern, status in _OF_TEXTS if pattern.search(words)), 500), text
+    for form, status in _OF_TEXTS:
+        if form.search(words):
+            return status, text
+    return 500, text
 
 
 def error_in(text: str) -> str:
@@ -336,8 +351,9 @@ def error_in(text: str) -> str:
     try:
         message = _words_of(json.loads(text))
     except (ValueError, RecursionError):
-        page = _PAGE.match(text)
-        message = text if page is None else f"a web page: {page[1] or 'it has no title'}"
+        message, page = text, _PAGE.match(text)
+        if page is not None:
+            message = f"a web page: {page[1] or 'it has no title'}"
         if "\ufffd" in text:  # packed, or in an encoding that JSON never has
             message = "it is not in UTF-8"
     return one_line(message)[:200] or "no message"
@@ -351,8 +367,11 @@ def _words_of(part: object) -> str:
     words = next((_words_of(part[name]) for name in _WORDS if part.get(name)), str(part))
     # A router's own words say only that its provider refused.
     metadata = part.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
-    return f"{words}: {error_in(raw)}" if isinstance(raw, str) and raw else words
+    if isinstance(metadata, dict):
+        raw = metadata.get("raw")
+        if isinstance(raw, str) and raw:
+            words = f"{words}: {error_in(raw)}"
+    return words
 
 
 def error_instead(body: Mapping[str, Any]) -> object:

@@ -288,7 +288,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         current: ForeignMeter | None = books_around().meter
         if current is not None and (current.everywhere or current in meters):
             return current
-        return meters[-1] if meters else self
+        if not meters:
+            return self
+        return meters[-1]
 
 
 def _leave_run(restored: Restored) -> None:
@@ -308,7 +310,9 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
         if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
     }
     meter = ForeignMeter(everywhere)
-    settings = {"callbacks": [*dspy.settings.callbacks, meter]} if everywhere else {}
+    settings: dict[str, Any] = {}
+    if everywhere:
+        settings["callbacks"] = [*dspy.settings.callbacks, meter]
     for lm in metered.values():
         lm.callbacks = [*(getattr(lm, "callbacks", None) or ()), meter]
     try:
@@ -330,4 +334,6 @@ def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
 
 
 def _get(value: object, name: str) -> Any:
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    if isinstance(value, Mapping):
+        return value.get(name)
+    return getattr(value, name, None)

@@ -88,7 +88,9 @@ class LiteLLMEndpoint:
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
         close = spelled(model)
-        meant = f" (did you mean {close!r}?)" if close else ""
+        meant = ""
+        if close:
+            meant = f" (did you mean {close!r}?)"
         unknown = UserError(
             f"there is no LM {model!r}{meant}: give PROVIDER/MODEL as LiteLLM does, such as "
             "openai/gpt-4o-mini or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
@@ -113,8 +115,10 @@ class LiteLLMEndpoint:
         if provider != "anthropic":
             return None
         base = (api_base or ANTHROPIC).rstrip("/")
+        if not base.endswith("/v1"):
+            base += "/v1"
         return HttpEndpoint(
-            base if base.endswith("/v1") else f"{base}/v1",
+            base,
             name,
             api_key=api_key,
             timeout=self.timeout,
@@ -135,11 +139,15 @@ class LiteLLMEndpoint:
 
     @property
     def name(self) -> str:
-        return plain_address(self.api_base) if self.api_base else "litellm"
+        if not self.api_base:
+            return "litellm"
+        return plain_address(self.api_base)
 
     @property
     def address(self) -> str:
-        return origin(self.api_base) if self.api_base else self.model.partition("/")[0]
+        if not self.api_base:
+            return self.model.partition("/")[0]
+        return origin(self.api_base)
 
     async def send(self, payload: Mapping[str, object]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
@@ -301,8 +309,9 @@ def _guard_clients(litellm: Any) -> None:
         return GuardedTransport(create(*arguments, **options) or httpx.AsyncHTTPTransport())
 
     def create_httpx_proxy_mounts(transport: object, *arguments: object, **options: object) -> Any:
-        inner = transport.inner if isinstance(transport, GuardedTransport) else transport
-        mounted = mounts(inner, *arguments, **options) or {}
+        if isinstance(transport, GuardedTransport):
+            transport = transport.inner
+        mounted = mounts(transport, *arguments, **options) or {}
         # httpx takes None for addresses that need no proxy
         return {pattern: mount and GuardedTransport(mount) for pattern, mount in mounted.items()}
 

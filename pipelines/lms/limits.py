@@ -215,7 +215,9 @@ class Gate:
         if self.given_up:
             # The first call after that tries once more: perhaps only this one's request was at
             # fault.
-            self.next_try = self._round_ended + (REST_SECONDS if late else 0)
+            self.next_try = self._round_ended
+            if late:
+                self.next_try += REST_SECONDS
         elif self.address and before < SUSPECT <= self.rounds:
             self._spoken = True
             _LOG.warning(
@@ -242,12 +244,15 @@ def gate_to(address: str, concurrency: int) -> Gate:
     gate.used_at = now = asyncio.get_running_loop().time()
     if concurrency > gate.asked:
         gate.asked = concurrency
-        # the idle connections of an address that was used lately are still open
-        others = sum(
-            other.limit.maximum if other.limit.in_flight else other.limit.peak
-            for other in gates.values()
-            if other is not gate and (other.limit.in_flight or now - other.used_at < LINGER_SECONDS)
-        )
+        others = 0
+        for other in gates.values():
+            if other is gate:
+                continue
+            if other.limit.in_flight:
+                others += other.limit.maximum
+            elif now - other.used_at < LINGER_SECONDS:
+                # the idle connections of an address that was used lately are still open
+                others += other.limit.peak
         gate.limit.raise_to(connections_for(concurrency, others, address))
     return gate
 

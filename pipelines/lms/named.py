@@ -101,13 +101,17 @@ def lm(
     passed = {key: sampling.pop(key) for key in PASSED if sampling.get(key) is not None}
     refused = [key for key in sampling if is_reasoning_model(name) and key not in REASONING_TAKES]
     if refused:
-        instead = "give max_completion_tokens" if refused[0] == "max_tokens" else "leave it out"
+        instead = "leave it out"
+        if refused[0] == "max_tokens":
+            instead = "give max_completion_tokens"
         raise UserError(f"{name} is a reasoning model and does not accept {refused[0]}: {instead}")
     prices = None if price is None else _prices(name, price)
     provider, _, model = name.partition("/")
     if provider == "replay" and model:
-        recorded = read_lms(Path(model))
-        return replayed(Path(model), "*" if "*" in recorded else next(iter(recorded), "*"))
+        seat, recorded = EVERY, read_lms(Path(model))
+        if EVERY not in recorded:
+            seat = next(iter(recorded), EVERY)
+        return replayed(Path(model), seat)
     engine = Engine.reaching(
         name,
         profile=lambda own: _profile(profile or own, answer_form, list_options),
@@ -138,7 +142,9 @@ def lm_given(lm_or_name: object) -> Any:
     configured LM, else that of FOLKMOOT_LM.
     """
     chosen = lm_or_name or dspy.settings.lm or settings_now().lm
-    return lm(chosen) if isinstance(chosen, str) else chosen
+    if isinstance(chosen, str):
+        return lm(chosen)
+    return chosen
 
 
 def check_address(name: str, seat: str, how: str = "") -> None:
@@ -165,19 +171,22 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
     record.
     """
     recorded = read_lms(folder)
-    identity = recorded.get(seat) or recorded.get("*")
+    identity = recorded.get(seat) or recorded.get(EVERY)
     if identity is None:
         raise UserError(
             f"{folder} has no record for the agent {seat!r}: it has {', '.join(recorded)}"
         )
     # The table has the prices of the providers; another endpoint's own are not in the record.
     public = f" at {settings_now().default_openai_base_url}", " at litellm"
+    prices = None
+    if identity["endpoint"].endswith(public):
+        prices = price_per_token(identity["name"])
     engine = Engine(
         identity["name"],
         None,
         Profile(**identity["profile"]),
         identity=identity["endpoint"],
-        prices=price_per_token(identity["name"]) if identity["endpoint"].endswith(public) else None,
+        prices=prices,
         store=CallStore(books_of(folder), readonly=True),
         cached=False,
         settings={key: value for key, value in identity["settings"].items() if key in PASSED},
@@ -192,7 +201,9 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
 def engine_of(language_model: object) -> Engine | None:
     """The folkmoot engine of an LM; None for an LM that was not made by `lm`."""
     engine = getattr(language_model, "engine", None)
-    return engine.engine if isinstance(engine, SyncEngine) else None
+    if not isinstance(engine, SyncEngine):
+        return None
+    return engine.engine
 
 
 def lm_identity(language_model: Any) -> LMFields | None:

@@ -110,15 +110,15 @@ def price_per_token(model: str, tier: str | None = None) -> Prices | None:
     """
     rates = known_model(model)
     if tier in TIERS:
-        own = {name: rates.get(f"{name}_{tier}") for name in _NAMES}
-        rates = {**rates, **{name: value for name, value in own.items() if value is not None}}
+        rates = _with_own(rates, f"_{tier}")
     # the table has two ways to write prices that rise with the prompt
     ranges = rates.get("tiered_pricing") or ()
     prices = _prices(ranges[0] if ranges else rates)
     if prices is None:  # ranges without a price for tokens count other things
         return None
-    of_ranges = ((later["range"][0], _prices(later)) for later in ranges[1:])
-    steps = of_ranges if ranges else _steps(rates)
+    steps = _steps(rates)
+    if ranges:
+        steps = ((later["range"][0], _prices(later)) for later in ranges[1:])
     return prices._replace(steps=tuple((above, step) for above, step in steps if step))
 
 
@@ -126,18 +126,30 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
     prices = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
     if None in prices[:2]:
         return None
+    known = Prices(*prices)  # type: ignore[arg-type]
+    if rates.get("litellm_provider") != "perplexity":
+        return known
     # an LM that searches has a fee for each request, by how much it searches
     fees = rates.get("search_context_cost_per_query") or {}
-    searches = rates.get("litellm_provider") == "perplexity"
-    fee = fees.get("search_context_size_low") if searches else None
-    known = Prices(*prices)  # type: ignore[arg-type]
-    return known._replace(request=None if fee is None else float(fee))
+    fee = fees.get("search_context_size_low")
+    if fee is not None:
+        known = known._replace(request=float(fee))
+    return known
+
+
+def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:
+    """The rates, with those whose names have this ending in place of the others."""
+    own = dict(rates)
+    for name in _NAMES:
+        value = rates.get(f"{name}{ending}")
+        if value is not None:
+            own[name] = value
+    return own
 
 
 def _steps(rates: Mapping[str, object]) -> Iterable[tuple[float, Prices | None]]:
     """The prices above each number of prompt tokens at which the table changes them."""
     for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):
-        names = {name: rates.get(f"{name}_above_{thousands}k_tokens") for name in _NAMES}
         # A price that a step does not name stays that of the step below.
-        rates = {**rates, **{name: value for name, value in names.items() if value is not None}}
+        rates = _with_own(rates, f"_above_{thousands}k_tokens")
         yield 1000.0 * thousands, _prices(rates)

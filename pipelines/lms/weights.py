@@ -129,8 +129,9 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
         raise UserError(f"the file {file} is missing: name a GGUF file as local/PATH.gguf")
     blob = file.resolve().name
     # The hub's cache names its files by their SHA-256.
-    digest = blob if re.fullmatch(r"[0-9a-f]{64}", blob) else _digest(file, folder)
-    return Weights(model, digest[:12], file)
+    if re.fullmatch(r"[0-9a-f]{64}", blob):
+        return Weights(model, blob[:12], file)
+    return Weights(model, _digest(file, folder)[:12], file)
 
 
 def list_weights(cache_dir: Path) -> list[Listed]:

@@ -74,6 +74,10 @@ def is_unscored(grade: object) -> bool:
     return text is None or text.strip().casefold() in ("", "nan")
 
 
+def _shown(value: object) -> str:
+    return "missing" if value is None else shortened(repr(value), 60)
+
+
 def log_left_out(where: str, why: str) -> LogAnswer:
     """What stands in a log in place of an answer, and is left out."""
     return LogAnswer(where, "", "", None, None, left_out=why)
@@ -82,10 +86,9 @@ def log_left_out(where: str, why: str) -> LogAnswer:
 def log_name(value: object, what: str, where: str) -> str:
     """A name on one line, from a text or a whole number. Raises UserError for anything else."""
     named = isinstance(value, str | int) and not isinstance(value, bool)
-    text = str(value).strip() if named else ""
-    if not text:
-        shown = "missing" if value is None else shortened(repr(value), 60)
-        raise log_fault(where, f"{what!r} is {shown}; give a text that is not blank")
+    text = str(value).strip()
+    if not named or not text:
+        raise log_fault(where, f"{what!r} is {_shown(value)}; give a text that is not blank")
     if len(text) > MOST_NAME or _CONTROL.search(text):
         raise log_fault(
             where,
@@ -103,8 +106,9 @@ def log_text(value: object) -> str | None:
     """A text; of numbers their digits, of anything else its JSON; None for null and blanks."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if text.strip() else None
+    if isinstance(value, str):
+        return value if value.strip() else None
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def right(value: Any, what: str, where: str) -> bool:
@@ -113,25 +117,24 @@ def right(value: Any, what: str, where: str) -> bool:
     """
     is_right = _RIGHT.get(str(value).strip().lower())
     if is_right is None:
-        shown = "missing" if value is None else shortened(repr(value), 60)
         raise log_fault(
-            where, f"{what!r} is {shown}, neither right nor wrong; give true or false, 1 or 0"
+            where,
+            f"{what!r} is {_shown(value)}, neither right nor wrong; give true or false, 1 or 0",
         )
     return is_right
 
 
 def log_amount(value: object, what: str, where: str) -> float | None:
     """A number of at least 0, or None. Raises UserError for anything else."""
-    if (text := log_text(value)) is None:
+    text = log_text(value)
+    if text is None:
         return None
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise log_fault(
-            where, f"{what!r} is {shortened(repr(value), 60)}; give a number of at least 0, or none"
-        )
+        raise log_fault(where, f"{what!r} is {_shown(value)}; give a number of at least 0, or none")
     return number
 
 
@@ -177,8 +180,11 @@ def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
     """
     if (number := log_count(fields.get("repeat"), "repeat", where)) is not None:
         return number
-    labels = (log_text(fields.get(name)) for name in ("epoch", "sample", "trial"))
-    return next((label for label in labels if label is not None), 0)
+    for name in ("epoch", "sample", "trial"):
+        label = log_text(fields.get(name))
+        if label is not None:
+            return label
+    return 0
 
 
 def log_object(value: object, what: str, where: str) -> Mapping[str, Any]:

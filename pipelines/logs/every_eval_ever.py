@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,13 @@ _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
 def _end_of(value: object, place: int) -> Any:
     """The first or last of a list, whatever else it is; None of an empty one."""
-    return (value[place] if value else None) if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return value[place] if value else None
+
+
+def _objects(row: Mapping[str, object], name: str, where: str) -> list[Mapping[str, Any]]:
+    return [log_object(item, name, where) for item in log_list(row.get(name), name, where)]
 
 
 def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
@@ -58,23 +64,24 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             log_object(row.get(name), name, where)
             for name in ("input", "output", "evaluation", "token_usage", "performance")
         )
-        values, talk = (
-            [log_object(item, name, where) for item in log_list(row.get(name), name, where)]
-            for name in ("answer_attribution", "messages")
-        )
+        values = _objects(row, "answer_attribution", where)
         final = [value for value in values if value.get("is_terminal", True)]
+        talk = _objects(row, "messages", where)
         # a dialogue has its replies among the messages
         said = [message.get("content") for message in talk if message.get("role") == "assistant"]
-        text = log_text(_end_of(output.get("raw") or said, -1))
+        answer = text = log_text(_end_of(output.get("raw") or said, -1))
         error = log_text(row.get("error"))
         if error is None and is_unscored(judged.get("is_correct")):
             yield log_left_out(where, "without a score")
             continue
+        if final:
+            answer = log_text(final[-1].get("extracted_value"))
+        score = judged.get("score")
         yield LogAnswer(
             where,
             log_name(row.get("sample_id"), "sample_id", where),
             log_name(row.get("model_id"), "model_id", where),
-            log_text(final[-1].get("extracted_value")) if final else text,
+            answer,
             error is None and right(judged.get("is_correct"), "is_correct", where),
             question=log_text(asked.get("raw")),
             gold=log_text(_end_of(asked.get("reference"), 0)),
@@ -86,6 +93,6 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
             seconds=log_seconds(took.get("latency_ms"), "latency_ms", where),
             error=error,
-            score=float(score) if isinstance(score := judged.get("score"), int | float) else None,
+            score=float(score) if isinstance(score, int | float) else None,
             repeat=repeat,
         )

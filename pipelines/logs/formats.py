@@ -101,8 +101,8 @@ OTHERS: Registry[Format] = Registry("logs", _checked)
 def known_formats() -> list[Format]:
     """All formats in the order in which they are tried: those of other packages first."""
     # Theirs first: a plain table of ours would take nearly every file.
-    others = [OTHERS.find(name) for name in OTHERS.names()]
-    return [*(kind for kind in others if kind is not None), *_FORMATS]
+    others = filter(None, map(OTHERS.find, OTHERS.names()))
+    return [*others, *_FORMATS]
 
 
 def format_of(path: Path) -> Format:
@@ -122,7 +122,8 @@ def format_of(path: Path) -> Format:
         with opened(path) as file:
             # An array has no keys to tell it by, and need not be held in memory here.
             start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
-        first = json_document(path) if start.startswith(b"{") else {}
+        if start.startswith(b"{"):
+            first = json_document(path)
     else:
         first = _first_row(path)
     return next(kind for kind in ours if kind.keys <= first.keys() and kind.fits(first))

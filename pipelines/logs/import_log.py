@@ -16,6 +16,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
+from ...modules.base.keyed import without_none
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
@@ -33,7 +34,7 @@ from .formats import Format, format_of, logs_in
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
-_RANGE = 2**256
+_RANGE = 2**256  # of a SHA-256: a sum of hashes stays as long as one
 _BUFFER = 2**14  # bytes of rows that a run holds
 
 
@@ -60,8 +61,12 @@ class Imported:
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
         """Each agent's run, as `fm.compare` and `fm.report` take it."""
-        runs = {name: earlier(self.folder / of) for name, of in self.agents.items()}
-        return {name: Evaluation(run.folder, run.summary, self._keep) for name, run in runs.items()}
+        runs = {}
+        for name, folder in self.agents.items():
+            run = earlier(self.folder / folder)
+            # Each run keeps a temporary folder alive, however long the import itself is held.
+            runs[name] = Evaluation(run.folder, run.summary, self._keep)
+        return runs
 
 
 def import_log(
@@ -129,7 +134,10 @@ def _answers(
 ) -> Iterator[LogAnswer]:
     """The answers of all logs, one at a time, since they may not fit into memory."""
     for path, kind in zip(paths, formats, strict=True):
-        yield from kind.read(path, score) if kind.scored else kind.read(path)
+        if kind.scored:
+            yield from kind.read(path, score)
+        else:
+            yield from kind.read(path)
 
 
 def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
@@ -193,6 +201,7 @@ class _Run:
 
     def __init__(self, folder: Path, answered: LogAnswer) -> None:
         self.agent, self.strategy = answered.agent, answered.strategy
+        self.name = " ".join(filter(None, (answered.agent, answered.strategy)))
         self.folder = folder
         self.questions: set[int] = set()
         self.asked = 0
@@ -241,7 +250,7 @@ class _Run:
             questions=len(self.questions),
             metric=None if self.metric is None else MetricFields.of(self.metric),
             settings=RunSettings(
-                run_name=" ".join(filter(None, (self.agent, self.strategy))),
+                run_name=self.name,
                 cluster="cluster" if self.clustered else None,
             ),
             versions=dict(versions()),
@@ -279,8 +288,9 @@ def _written(
                 continue
             first_task = first_task or answered.task
             # ids repeat between tasks; those of the first one stay as they are
-            of_first = answered.task in (None, first_task)
-            name = answered.question_id if of_first else f"{answered.task}/{answered.question_id}"
+            name = answered.question_id
+            if answered.task not in (None, first_task):
+                name = f"{answered.task}/{name}"
             run = runs.get((answered.agent, answered.strategy))
             if run is None:
                 own = stage / _folder_name(answered.agent, answered.strategy, taken)
@@ -311,7 +321,7 @@ def _written(
     for run in runs.values():
         run.finish(sources)
     result = {
-        "agents": {" ".join(filter(None, key)): run.folder.name for key, run in runs.items()},
+        "agents": {run.name: run.folder.name for run in runs.values()},
         "answers": total,
         "questions": len(questions),
         "left_out": dict(+left_out),
@@ -351,12 +361,20 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
     if not turns:
         said = answered.text or ""
         alone = TurnFields(agent=answered.agent, round=0, answer=answered.answer, text=said)
-        turns = [alone.but(strategy=answered.strategy) if answered.strategy else alone]
+        if answered.strategy:
+            alone = alone.but(strategy=answered.strategy)
+        turns = [alone]
     decided_by = CHECK if answered.outcome else None
+    kind: Kind = "choice"
     choices = answered.choices
+    if not choices or answered.gold not in choices:
+        kind, choices = "span", None
+    calls = answered.calls or len(answered.turns) or None
     # An answer took a call at least; how many an agent made to act is known from its log alone.
+    if calls is None and not answered.outcome:
+        calls = 1
     usage = UsageFields(
-        calls=answered.calls or len(answered.turns) or (None if answered.outcome else 1),
+        calls=calls,
         prompt_tokens=answered.prompt_tokens,
         completion_tokens=answered.completion_tokens,
         cached_calls=0,
@@ -368,13 +386,12 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "tokens": answered.tokens,
         "cluster": answered.cluster,
     }
-    kind: Kind = "choice" if choices and answered.gold in choices else "span"
     row = ResultRow(
         id=name,
         repeat=0,
         kind=kind,
         question=answered.question or name,
-        choices=choices if choices and answered.gold in choices else None,
+        choices=choices,
         answer=answered.answer,
         gold=answered.gold,
         correct=answered.correct,
@@ -387,7 +404,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         usage=usage,
         seconds=answered.seconds,
         error=answered.error,
-        meta={key: value for key, value in meta.items() if value is not None},
+        meta=without_none(meta),
     )
     if answered.metric is not None or (answered.outcome and answered.score is not None):
         row["score"] = None if answered.error else answered.score
@@ -398,7 +415,7 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     """The answer as a row of the outcome table."""
     if answered.outcome:
         return _task_outcome(answered, row)
-    return {
+    outcome: dict[str, object] = {
         "question_id": row.id,
         "question": row.question,
         "group": answered.group,
@@ -406,8 +423,10 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
         "strategy": answered.strategy,
         "answer": answered.answer,
         "correct": answered.correct,
-        **({"repeat": row.repeat} if row.repeat else {}),
     }
+    if row.repeat:
+        outcome["repeat"] = row.repeat
+    return outcome
 
 
 def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
@@ -415,7 +434,10 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     tokens = answered.tokens
     if tokens is None and answered.prompt_tokens is not None:
         tokens = answered.prompt_tokens + (answered.completion_tokens or 0)
-    known = {
+    correct = answered.correct
+    if correct is None:
+        correct = answered.score == 1
+    optional = {
         "score": answered.score,
         "cost_usd": answered.cost,
         "tokens": tokens,
@@ -426,22 +448,22 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
         "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
-        "correct": answered.score == 1 if answered.correct is None else answered.correct,
+        "correct": correct,
         "trial": row.repeat,
-        **{name: value for name, value in known.items() if value is not None},
+        **without_none(optional),
     }
 
 
 def imported_lines(result: Imported) -> dict[str, str]:
     """The figures of an import that are worth a line each."""
-    left_out = [f"{count:,} {what}" for what, count in result.left_out.items()]
-    return {
-        "answers": f"{result.answers:,} of {counted(len(result.agents), 'agent')} to "
-        f"{counted(result.questions, 'question')}",
-        "runs": ", ".join(list(result.agents.values())[:8])
-        + (", …" if len(result.agents) > 8 else ""),
-        **({"left out": ", ".join(left_out)} if left_out else {}),
-        **({"read as": "; ".join(result.read_as)} if result.read_as else {}),
-        "outcomes": str(result.outcomes),
-        "folder": str(result.folder),
-    }
+    runs = list(result.agents.values())
+    if len(runs) > 8:
+        runs[8:] = ["…"]
+    agents, questions = counted(len(result.agents), "agent"), counted(result.questions, "question")
+    lines = {"answers": f"{result.answers:,} of {agents} to {questions}", "runs": ", ".join(runs)}
+    if result.left_out:
+        left_out = (f"{count:,} {what}" for what, count in result.left_out.items())
+        lines["left out"] = ", ".join(left_out)
+    if result.read_as:
+        lines["read as"] = "; ".join(result.read_as)
+    return lines | {"outcomes": str(result.outcomes), "folder": str(result.folder)}

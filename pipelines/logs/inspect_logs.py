@@ -65,18 +65,19 @@ def inspect_log(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
     try:
         with zipfile.ZipFile(path) as packed:
             log = _Packed(path, packed)
-            start = "header.json" if "header.json" in log.names else "_journal/start.json"
-            header = json_object(*log.member(start))
+            header = log.header()
             for name in log.names:
-                if match := _SAMPLE.fullmatch(name):
-                    with log.unpacked.row():
-                        raw, where = log.member(name)
-                        sample = json_object(raw, where)
-                        if match["shell"] is not None:
-                            log.fill(
-                                sample, name.removesuffix("/sample.json"), REFERS.encode() in raw
-                            )
-                        yield _sample(sample, header, where, log.unpacked, scorer)
+                match = _SAMPLE.fullmatch(name)
+                if match is None:
+                    continue
+                with log.unpacked.row():
+                    raw, where = log.member(name)
+                    sample = json_object(raw, where)
+                    if match["shell"] is not None:
+                        # Where nothing refers to attachments, they need not be unpacked.
+                        refers = REFERS.encode() in raw
+                        log.fill(sample, name.removesuffix("/sample.json"), refers)
+                    yield _sample(sample, header, where, log.unpacked, scorer)
     except UserError:
         raise
     except NotImplementedError:
@@ -105,6 +106,11 @@ class _Packed:
         with self._packed.open(name) as opened:
             return self.unpacked.read_json(opened), f"{self._path}, {name}"
 
+    def header(self) -> dict[str, object]:
+        """What the log says of the whole run; of a run that was killed, what it began with."""
+        start = "header.json" if "header.json" in self.names else "_journal/start.json"
+        return json_object(*self.member(start))
+
     def fill(self, sample: dict[str, object], home: str, attached: bool) -> None:
         """Put into a chunked sample's shell what stands beside it: metadata, and texts it refers
         to.
@@ -113,13 +119,15 @@ class _Packed:
         if place in self.names:
             sample["metadata"] = json_object(*self.member(place))
         texts: dict[str, object] = {}
-        for name in self.names if attached else ():
+        sample["attachments"] = texts
+        if not attached:
+            return
+        for name in self.names:
             if name.startswith(f"{home}/attachments/"):
                 raw, where = self.member(name)
                 part = log_list(json_value(raw, where), "attachments", where)
                 first = log_count(Path(name).stem, "attachments", where) or 0
                 texts |= {str(at): text for at, text in enumerate(part, first)}
-        sample["attachments"] = texts
 
 
 def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
@@ -131,9 +139,7 @@ def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
             header: Mapping[str, object] = json_document(path)
         else:
             with zipfile.ZipFile(path) as packed:
-                log = _Packed(path, packed)
-                start = "header.json" if "header.json" in log.names else "_journal/start.json"
-                header = json_object(*log.member(start))
+                header = _Packed(path, packed).header()
     except (UserError, OSError, ValueError, RuntimeError, zipfile.BadZipFile):
         return None  # whoever reads it says why
     about = header.get("eval")
@@ -163,7 +169,8 @@ def _sample(
 
     def text_of(value: object) -> str | None:
         text = log_text(value)
-        text = log_text(attached.get(text.removeprefix(REFERS), text)) if text else None
+        if text:
+            text = log_text(attached.get(text.removeprefix(REFERS), text))
         unpacked.hold(4 * len(text or ""))  # many parts may refer to one long text
         return text
 
@@ -171,7 +178,9 @@ def _sample(
     scorers = [scorer.get("name") for scorer in named if isinstance(scorer, Mapping)]
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
-    error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)
+    if isinstance(problem, Mapping):
+        problem = problem.get("message")
+    error = log_text(problem)
     # Somebody stopped the run: the model has neither answered nor failed.
     if error is not None and "CancelledError" in error:
         return log_left_out(where, "cancelled")
@@ -187,34 +196,46 @@ def _sample(
     output = log_object(row.get("output"), "output", where)
     reply = text_of(output.get("completion"))
     options, target = lettered(row.get("choices")), row.get("target") or None
+    if isinstance(target, list):
+        target = target[0]
+    graded = score.get("value")
     answer = text_of(score.get("answer"))
     # Without an answer of its own a score was given to the reply; N says that there was none.
-    answer = reply if answer is None and score.get("value") != NO_ANSWER else answer
+    if answer is None and graded != NO_ANSWER:
+        answer = reply
+    if options and answer not in (None, *options):
+        options = None
     usages = _own_usage(row, about, where)
     costs = [log_amount(usage.get("total_cost"), "total_cost", where) for usage in usages]
+    cost = None
+    # a sum without the cost of one of them would be too small
+    if costs and None not in costs:
+        cost = math.fsum(filter(None, costs))
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
-    graded = score.get("value")
     if error is None and is_unscored(graded):
         return log_left_out(where, "without a score")
-    value = None if error else _graded(graded, scorer, where)
+    value = None
+    if error:
+        answer = None
+    else:
+        value = _graded(graded, scorer, where)
     between = value not in (None, 0.0, 1.0)
     return LogAnswer(
         where,
         log_name(row.get("id"), "id", where),
         log_name(about.get("model"), "model", where),
-        None if error else answer,
+        answer,
         None if between else value == 1.0,
         question=_asked(row.get("input"), text_of),
-        gold=log_text(target[0] if isinstance(target, list) else target),
-        choices=options if options and answer in (None, *options) else None,
+        gold=log_text(target),
+        choices=options,
         task=log_name(about.get("task"), "task", where),
         text=reply,
         prompt_tokens=_sum([log_prompt_tokens(usage, where) for usage in usages]),
         completion_tokens=_sum(
             [log_count(usage.get("output_tokens"), "output_tokens", where) for usage in usages]
         ),
-        # a sum without the cost of one of them would be too small
-        cost=math.fsum(filter(None, costs)) if costs and None not in costs else None,
+        cost=cost,
         strategy=log_name_if_any(about.get("solver"), "solver", where),
         seconds=log_amount(row.get("total_time"), "total_time", where),
         error=error,
@@ -238,14 +259,14 @@ def _own_usage(
     models = log_object(about.get("model_roles"), "model_roles", where)
     for role, usage in log_object(row.get("role_usage"), "role_usage", where).items():
         named = models.get(role)
-        named = named.get("model") if isinstance(named, Mapping) else named
+        if isinstance(named, Mapping):
+            named = named.get("model")
         if named not in (None, model):
             continue  # it is not in this model's usage
-        less = {
-            field: own[field] - amount
-            for field, amount in log_object(usage, "role_usage", where).items()
-            if isinstance(amount, int | float) and isinstance(own.get(field), int | float)
-        }
+        less = {}
+        for field, amount in log_object(usage, "role_usage", where).items():
+            if isinstance(amount, int | float) and isinstance(own.get(field), int | float):
+                less[field] = own[field] - amount
         # A grader that is the same model is counted among its usage, too; one that used more than
         # all of it is another model.
         if all(amount >= 0 for amount in less.values()):
@@ -255,7 +276,9 @@ def _own_usage(
 
 def _graded(value: object, scorer: object, where: str) -> float:
     """A score as Inspect's own metrics count it."""
-    grade = _GRADES.get(value, value) if isinstance(value, str) else value
+    grade = value
+    if isinstance(value, str):
+        grade = _GRADES.get(value, value)
     if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
         shown = shortened(repr(value), 60)
         raise log_fault(
@@ -270,12 +293,17 @@ def _asked(asked: object, text_of: Callable[[object], str | None]) -> str | None
         return text_of(asked)
     texts = []
     for message in asked:
-        content = log_object(message, "input", "input").get("content")
-        for part in content if isinstance(content, list) else [content]:
-            texts.append(text_of(part.get("text") if isinstance(part, Mapping) else part))
+        parts = log_object(message, "input", "input").get("content")
+        if not isinstance(parts, list):
+            parts = [parts]
+        for part in parts:
+            if isinstance(part, Mapping):
+                part = part.get("text")
+            texts.append(text_of(part))
     return "\n".join(filter(None, texts)) or None
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if counts and len(known) == len(counts) else None
+    if not counts or None in counts:
+        return None
+    return sum(filter(None, counts))

@@ -49,7 +49,8 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         if "filter" not in row:
             reply = str(row.get("doc_id")), json.dumps(row.get("resps"))
             replies[reply] += 1
-            filtered = "none" if replies[reply] == 1 else f"filter {replies[reply]}"
+            if replies[reply] > 1:
+                filtered = f"filter {replies[reply]}"
         doc = log_object(row.get("doc"), "doc", where)
         name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
         if is_unscored(row[metric]):
@@ -58,14 +59,17 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         answer, options = _answered(row, doc, where)
         target = row.get("target")
         # Of options, the target is often the number of the right one.
-        place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
-        if options and place is not None and place < len(options):
-            target = list(options)[place]
+        number = str(target)
+        if options and number.isdigit() and int(number) < len(options):
+            target = list(options)[int(number)]
         asked = next((doc[key] for key in _QUESTIONS if isinstance(doc.get(key), str)), None)
+        agent = model
+        if filtered != "none":
+            agent = log_name(f"{model} {filtered}", "filter", where)
         yield LogAnswer(
             where,
             name,
-            model if filtered == "none" else log_name(f"{model} {filtered}", "filter", where),
+            agent,
             answer,
             right(row[metric], metric, where),
             question=asked or _argument(row, 0, 0),
@@ -95,8 +99,10 @@ def _answered(
         raise log_fault(
             where, "there are no 'filtered_resps'; run lm_eval with --log_samples again"
         )
+    if kept[0] == _UNREAD:
+        return None, None
     if not isinstance(kept[0], list):
-        return None if kept[0] == _UNREAD else log_text(kept[0]), None
+        return log_text(kept[0]), None
     try:
         # Of a question with options a reply is a pair: log-likelihood, and whether it is the
         # greedy one.
@@ -107,19 +113,18 @@ def _answered(
     if options is None or len(options) != len(scores):
         texts = [_argument(row, place, 1) or str(place) for place in range(len(scores))]
         options = lettered([text.strip() for text in texts])
-    label = chr(ord("A") + max(range(len(scores)), key=scores.__getitem__))
-    return label if len(scores) <= 26 else log_text(scores.index(max(scores))), options
+    likeliest = max(range(len(scores)), key=scores.__getitem__)
+    if len(scores) > 26:
+        return log_text(likeliest), options
+    return chr(ord("A") + likeliest), options
 
 
 def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
     """The prompt (part 0) or the continuation (part 1) of a request; None where none is noted."""
     arguments = row.get("arguments")
     if isinstance(arguments, Mapping):
-        arguments = [
-            list(argument.values())
-            for argument in arguments.values()
-            if isinstance(argument, Mapping)
-        ]
+        named = [argument for argument in arguments.values() if isinstance(argument, Mapping)]
+        arguments = [list(argument.values()) for argument in named]
     try:
         return log_text(arguments[place][part])  # type: ignore[index]
     except (TypeError, IndexError, KeyError):
@@ -134,10 +139,12 @@ def _reply(resps: object) -> str | None:
 
 def _metric(row: Mapping[str, Any], where: str) -> str:
     """The name of the metric that says what is right."""
-    usual = [name for name in METRICS if name in row]
+    usual = next(filter(row.__contains__, METRICS), None)
+    if usual is not None:
+        return usual
     others = row.get("metrics") or ()
-    names = usual or [name for name in others if isinstance(name, str) and name in row]
-    if not usual and len(names) != 1:
+    names = [name for name in others if isinstance(name, str) and name in row]
+    if len(names) != 1:
         shown = ", ".join(names) or "none"
         raise log_fault(
             where, f"which metric says what is right? It has {shown}, none of {', '.join(METRICS)}"

@@ -44,7 +44,8 @@ _VERDICTS = ("correct", "score", *_OF_TASKS["correct"])
 
 def has_row_an_answer(first: Mapping[str, object]) -> bool:
     """Whether the rows of a table say to which question they belong, and what became of it."""
-    return any(name in first for name in _NAMES) and any(name in first for name in _VERDICTS)
+    columns = first.keys()
+    return not columns.isdisjoint(_NAMES) and not columns.isdisjoint(_VERDICTS)
 
 
 def plain(path: Path) -> Iterator[LogAnswer]:
@@ -74,6 +75,11 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             continue
         choices = cells.get("choices")
         labelled = isinstance(choices, dict) and all(isinstance(v, str) for v in choices.values())
+        if not labelled:
+            choices = lettered(choices)
+        repository = None
+        if acts:
+            repository = repository_of(str(cells["question_id"]))
         yield LogAnswer(
             where,
             log_name(cells["question_id"], "question_id", where),
@@ -83,7 +89,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             question=log_text(cells.get("question")),
             strategy=log_name_if_any(cells.get("strategy"), "strategy", where),
             gold=log_text(cells.get("gold")),
-            choices=choices if labelled else lettered(choices),
+            choices=choices,
             group=log_name_if_any(cells.get("group"), "group", where),
             text=log_text(cells.get("text")),
             prompt_tokens=log_count(cells.get("prompt_tokens"), "prompt_tokens", where),
@@ -96,8 +102,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             score=log_amount(cells.get("score"), "score", where) if acts else None,
             metric=GRADED if unscored else None,
             outcome=acts,
-            cluster=log_name_if_any(cells.get("cluster"), "cluster", where)
-            or (repository_of(str(cells["question_id"])) if acts else None),
+            cluster=log_name_if_any(cells.get("cluster"), "cluster", where) or repository,
             calls=log_count(cells.get("api_calls"), "api_calls", where),
         )
 
@@ -116,8 +121,9 @@ def _as_answer(cells: Mapping[str, object]) -> dict[str, Any]:
             if name not in named and other in named:
                 named[name] = named[other]
     if "correct" not in named and "score" in named:
-        number = number_in(named["score"])
-        named["correct"] = number if number in (0, 1) else None
+        named["correct"] = number_in(named["score"])
+        if named["correct"] not in (0, 1):
+            named["correct"] = None
     return named
 
 

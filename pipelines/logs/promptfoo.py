@@ -41,7 +41,8 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
         return
     results: Any = json_document(path)
     for _ in range(2):  # the list stands one or two levels deep, by version
-        results = results.get("results") if isinstance(results, dict) else results
+        if isinstance(results, dict):
+            results = results.get("results")
     if not isinstance(results, list):
         raise log_fault(
             str(path), "there is not a list of 'results'; write it with promptfoo eval --output"
@@ -61,16 +62,16 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
     columns: dict[str, int] = {}
     tests: dict[str, int] = {}
     places: dict[int, str] = {}
+    # The rows are read twice, not kept: a log may not fit into memory, and numbers of tests are
+    # known only at its end.
     for where, row in rows():
         column = log_count(row.get("promptIdx"), "promptIdx", where) or 0
         columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))
         place, test = log_count(row.get("testIdx"), "testIdx", where) or 0, _test(row, where)
         places[place], tests[test] = test, min(place, tests.get(test, place))
-    numbers = {
-        prompt: number for number, prompt in enumerate(sorted(columns, key=columns.__getitem__), 1)
-    }
+    numbers = _in_order(columns)
     if len(places) > len(tests):  # some tests are repeats, whose numbers would leave gaps
-        tests = {test: number for number, test in enumerate(sorted(tests, key=tests.__getitem__))}
+        tests = _in_order(tests)
     for where, row in rows():
         provider: Any = row.get("provider")
         if isinstance(provider, Mapping):
@@ -82,16 +83,25 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
             **log_object(row.get("vars"), "vars", where),
         }
         usage = log_object(row.get("tokenUsage") or response.get("tokenUsage"), "tokenUsage", where)
-        prompt = row.get("prompt")
-        asked = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
+        asked = row.get("prompt")
+        if isinstance(asked, Mapping):
+            asked = asked.get("raw")
         failed = row.get("failureReason") == FAILED_CALL or response.get("error")
         if not failed and is_unscored(row.get("success")):
             yield log_left_out(where, "without a score")
             continue
         number = numbers[_prompt(row)]
         agent = log_name(provider, "provider", where)
-        answer = log_text(response.get("output"))
-        cost = response.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
+        if number:
+            agent = f"{agent} prompt {number + 1}"
+        output = answer = log_text(response.get("output"))
+        error = None
+        if failed:
+            answer = None
+            error = log_text(row.get("error") or response.get("error") or "the call failed")
+        cost = row.get("cost")
+        if cost in (None, 0):
+            cost = response.get("cost")
         # a provider that counts no tokens leaves 0 of each
         read = log_count(usage.get("prompt"), "prompt", where)
         said = log_count(usage.get("completion"), "completion", where)
@@ -99,28 +109,33 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Ite
         yield LogAnswer(
             where,
             str(tests[_test(row, where)]),
-            agent if number == 1 else f"{agent} prompt {number}",
-            None if failed else answer,
+            agent,
+            answer,
             right(row.get("success"), "success", where) and not failed,
             question=next(texts, None) or log_text(values) or log_text(asked),
             gold=next((log_text(values[name]) for name in _GOLDS if name in values), None),
-            text=answer,
+            text=output,
             prompt_tokens=read or None,
             completion_tokens=said if read else None,
             cost=log_amount(cost, "cost", where),
             seconds=log_seconds(row.get("latencyMs"), "latencyMs", where),
-            error=log_text(row.get("error") or response.get("error") or "the call failed")
-            if failed
-            else None,
+            error=error,
             repeat=str(row.get("testIdx")),
         )
+
+
+def _in_order(places: Mapping[str, int]) -> dict[str, int]:
+    """The same names, numbered from 0 on in the order of their places."""
+    return {name: number for number, name in enumerate(sorted(places, key=places.__getitem__))}
 
 
 def _test(row: Mapping[str, object], where: str) -> str:
     """The parts that are equal in all repeats of a test."""
     case = log_object(row.get("testCase"), "testCase", where)
-    parts = [case.get("vars") or row.get("vars"), case.get("assert")]
-    text = json.dumps(parts if any(parts) else row.get("testIdx"), sort_keys=True)
+    parts: Any = [case.get("vars") or row.get("vars"), case.get("assert")]
+    if not any(parts):
+        parts = row.get("testIdx")
+    text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -51,10 +51,10 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
         )
     # of columns with the same name the first one counts, which is set last
     places = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
-    score = next((name for name in _SCORES if name in places), None)
+    score = next(filter(places.__contains__, _SCORES), None)
     if scorer is not None:
         names = (scorer, f"{scorer}/value", f"{scorer}/score")
-        score = next((name for name in names if name in places), None)
+        score = next(filter(places.__contains__, names), None)
         if score is None:
             raise log_fault(str(path), f"there is no column {scorer!r} with a score; name another")
     if score is None:
@@ -67,8 +67,9 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
                 str(path), f"which column says what is right? Give it as --score; there is {found}"
             )
         score = rated[0]
-    above = path.absolute().parent
-    folder = above.parent.name if above.name == "artifacts" else above.name
+    home = path.absolute().parent
+    if home.name == "artifacts":  # MLflow puts a run's files there, below the run's own folder
+        home = home.parent
     for number, cells in enumerate(data, 1):
         where = f"{path}, row {number}"
         if not isinstance(cells, list) or len(cells) != len(columns):
@@ -89,11 +90,12 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
             yield log_left_out(where, "without a score")
             continue
         took = log_seconds(row.get("execution_duration"), "execution_duration", where)
-        usage, cost = (_metadata(row.get("trace_metadata"), of, where) for of in (_USAGE, _COST))
+        usage = _metadata(row.get("trace_metadata"), _USAGE, where)
+        cost = _metadata(row.get("trace_metadata"), _COST, where)
         yield LogAnswer(
             where,
             log_name(first(("question_id", "id")) or number, "question_id", where),
-            log_name(first(("agent", "model")) or folder, "agent", where),
+            log_name(first(("agent", "model")) or home.name, "agent", where),
             answer,
             not failed and right(verdict, score, where),
             question=first(_QUESTIONS),
@@ -110,27 +112,30 @@ def _expected(data: list[object], place: int | None, where: str) -> set[str]:
     """Columns of what was expected, which stand beside those of scores under the same ending."""
     if place is None:
         return set()
-    # a row with too few cells is refused when it is read
-    cells_there = [cells[place] for cells in data if isinstance(cells, list) and place < len(cells)]
-    assessments = [
-        log_object(assessment, "assessments", where)
-        for cell in cells_there
-        for assessment in log_list(cell, "assessments", where)
-    ]
-    return {
-        f"{about.get('assessment_name')}/value" for about in assessments if "expectation" in about
-    }
+    expected = set()
+    for cells in data:
+        if not isinstance(cells, list) or place >= len(cells):
+            continue  # a row with too few cells is refused when it is read
+        for assessment in log_list(cells[place], "assessments", where):
+            about = log_object(assessment, "assessments", where)
+            if "expectation" in about:
+                expected.add(f"{about.get('assessment_name')}/value")
+    return expected
 
 
 def _text(value: object) -> str | None:
     """A text; of a function's arguments the only one, if it is a text."""
-    alone = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
-    return log_text(alone if isinstance(alone, str) else value)
+    if isinstance(value, dict) and len(value) == 1:
+        (alone,) = value.values()
+        if isinstance(alone, str):
+            return log_text(alone)
+    return log_text(value)
 
 
 def _metadata(metadata: object, name: str, where: str) -> Mapping[str, object]:
     """The object under the key that ends with `name`."""
     fields = log_object(metadata, "trace_metadata", where)
     value = next((fields[key] for key in fields if str(key).endswith(name)), None)
-    value = json_value(value.encode(), where) if isinstance(value, str) else value
+    if isinstance(value, str):
+        value = json_value(value.encode(), where)
     return log_object(value, name, where)

@@ -40,7 +40,9 @@ def repository_of(task: str) -> str | None:
     of `cli/cli:pr-1`: its tasks resemble one another.
     """
     found = _TASK.fullmatch(task)
-    return None if found is None else f"{found['owner']}/{found['name']}"
+    if found is None:
+        return None
+    return f"{found['owner']}/{found['name']}"
 
 
 def is_report(document: Mapping[str, object]) -> bool:
@@ -62,11 +64,10 @@ def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], lis
     resolved = {log_name(task, named, where) for task in log_list(document[named], named, where)}
     tasks = set(resolved)
     for name in _LISTS:
-        if isinstance(document.get(name), list):
-            tasks.update(
-                log_name(task, name, where) for task in log_list(document[name], name, where)
-            )
-    failed = [*log_list(document.get("unresolved_ids") or [], "unresolved_ids", where)]
+        listed = document.get(name)
+        if isinstance(listed, list):
+            tasks.update(log_name(task, name, where) for task in listed)
+    failed = log_list(document.get("unresolved_ids") or [], "unresolved_ids", where)
     if both := resolved.intersection(map(str, failed)):
         raise log_fault(where, f"{min(both)} is resolved and unresolved; make the report again")
     return resolved, sorted(tasks)
@@ -105,7 +106,9 @@ def leaderboards(path: Path) -> Iterator[LogAnswer]:
 
 def _details(details: Mapping[str, object], agent: str, where: str) -> Iterator[LogAnswer]:
     for task, value in details.items():
-        found = {"resolved": value} if isinstance(value, bool) else log_object(value, task, where)
+        if isinstance(value, bool):
+            value = {"resolved": value}
+        found = log_object(value, task, where)
         cost = log_amount(found.get("cost"), "cost", where)
         calls = log_count(found.get("api_calls"), "api_calls", where)
         if is_unscored(found.get("resolved")):

@@ -48,9 +48,12 @@ def entrant_of(path: Path) -> str:
 
 def is_run(document: Mapping[str, object]) -> bool:
     """Whether this is a run of Terminal-Bench, finished or not."""
+    if "resolved_ids" in document:
+        return True
     results = document.get("results")
-    first = results[0] if isinstance(results, list) and results else None
-    return "resolved_ids" in document or (isinstance(first, Mapping) and "is_resolved" in first)
+    if not isinstance(results, list) or not results:
+        return False
+    return isinstance(results[0], Mapping) and "is_resolved" in results[0]
 
 
 def terminal_bench(path: Path) -> Iterator[LogAnswer]:
@@ -60,8 +63,10 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
     document = json_document(path)
     about = read_object(path.parent / "run_metadata.json") or {}
     named = [log_text(about.get(name)) for name in ("agent_name", "model_name")]
-    agent = " ".join(name for name in named if name) or entrant_of(path)
-    values = [document] if "is_resolved" in document else document.get("results")
+    agent = " ".join(filter(None, named)) or entrant_of(path)
+    values = document.get("results")
+    if "is_resolved" in document:
+        values = [document]
     results = [
         (f"{path}, result {number}", log_object(value, "results", str(path)))
         for number, value in enumerate(log_list(values, "results", str(path)), start=1)
@@ -81,6 +86,8 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
             yield log_left_out(where, _NEVER_BEGAN)
             continue
         said = log_count(result.get("total_output_tokens"), "total_output_tokens", where)
+        if not counts_tokens:
+            used = said = None
         trial = log_text(result.get("trial_name")) or log_text(result.get("id")) or "1"
         yield LogAnswer(
             where,
@@ -90,8 +97,8 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
             # Tests that did not end, or whose output could not be read, were not passed.
             resolved is not None and right(resolved, "is_resolved", where),
             question=log_text(result.get("instruction")),
-            prompt_tokens=used if counts_tokens else None,
-            completion_tokens=said if counts_tokens else None,
+            prompt_tokens=used,
+            completion_tokens=said,
             seconds=_seconds(result.get("agent_started_at"), result.get("agent_ended_at")),
             text=None if failure in ("unset", "none") else failure,
             repeat=f"{path.parent}/{trial}",
@@ -110,7 +117,7 @@ def harbor(path: Path) -> Iterator[LogAnswer]:
     name = about.get("name") or asked.get("name")
     lm = model.get("name") or asked.get("model_name")
     names = [log_text(name), log_text(lm)]
-    agent = " ".join(text for text in names if text) or path.absolute().parents[1].name
+    agent = " ".join(filter(None, names)) or path.absolute().parents[1].name
     work = log_object(trial.get("agent_execution"), "agent_execution", where)
     fault = log_object(trial.get("exception_info"), "exception_info", where)
     verdict = trial.get("verifier_result")

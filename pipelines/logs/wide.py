@@ -52,7 +52,9 @@ def wide(path: Path) -> Iterator[LogAnswer]:
             agents = row.get("agents")
             continue
         dataset = log_text(row.get("dataset"))
-        names = agents.get(dataset) if isinstance(agents, Mapping) else agents
+        names = agents
+        if isinstance(agents, Mapping):
+            names = agents.get(dataset)
         answers = log_list(row.get("answers"), "answers", where)
         if not isinstance(names, list) or len(names) != len(answers):
             raise log_fault(
@@ -123,8 +125,8 @@ def _agents_column(first: Mapping[str, object]) -> str | None:
 
 def _tried(value: object) -> str | None:
     """The text of a cell; None where the agent has not tried the task."""
-    text = log_text(value)
-    return None if text is None or text.strip().casefold() in _NOT_TRIED else text.strip()
+    text = (log_text(value) or "-").strip()
+    return None if text.casefold() in _NOT_TRIED else text
 
 
 def _is_figure(value: object) -> bool:
@@ -138,11 +140,19 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
     """
     rows = [(f"{path}, {row.where}", row.fields) for row in read(path).rows]
     name = _agents_column(rows[0][1])
-    texts = [_tried(fields[task]) for _, fields in rows for task in fields if task != name]
-    cells = [text for text in texts if text is not None]
-    figures = [number for text in cells if (number := _figure(text)) is not None]
+    cells = 0
+    figures = []
+    for _, fields in rows:
+        for task, value in fields.items():
+            text = _tried(value)
+            if task == name or text is None:
+                continue
+            cells += 1
+            number = _figure(text)
+            if number is not None:
+                figures.append(number)
     most = max(figures, default=0.0)
-    whole = all(number.is_integer() for number in figures)
+    whole = all(map(float.is_integer, figures))
     if most > 1 and not (whole and most <= _MOST_TRIALS):
         raise UserError(
             f"{path} has the value {most:g}: write 0 or 1, scores between 0 and 1, or successes "
@@ -150,10 +160,12 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
         )
     if most > 1:
         read_as = f"successes of {most:.0f} trials, the largest value"
-    elif len(figures) < len(cells):
+    elif len(figures) < cells:
         read_as = "3/5 is three successes of five trials"
+    elif whole:
+        read_as = "0 is failed and 1 is solved"
     else:
-        read_as = "0 is failed and 1 is solved" if whole else "scores between 0 and 1"
+        read_as = "scores between 0 and 1"
     agents, tasks = counted(len(rows), "agent"), counted(len(rows[0][1]) - 1, "task")
     yield LogAnswer(
         str(path), "", "", None, None, read_as=f"{agents} in rows, {tasks} in columns; {read_as}"

@@ -6,7 +6,7 @@ tomorrow pass, too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,7 @@ class NativePath:
     def tools(self, body: Mapping[str, object]) -> list[str]:
         """What tools gave back since the last reply, as text, each cut."""
         given = self.returned(body.get(self.field))
-        texts = [item if isinstance(item, str) else _text_of(item) for item in given]
-        return [cut(clean(text), MOST_RETURNED) for text in texts]
+        return [cut(clean(_text_of(item)), MOST_RETURNED) for item in given]
 
     def streamed(self, text: str) -> Whole:
         """The reply that the events of a stream make; empty where they are of another form."""
@@ -82,13 +81,15 @@ class NativePath:
             prompt = counts["prompt_tokens"]
             return Reply(text, reason, prompt, 0, 0, 0, 0, body=body)
         tier = whole.get("service_tier")
+        if not isinstance(tier, str):
+            tier = None
         return Reply(
             text,
             _ENDS.get(reason, reason),
             **counts,
             body=body,
             cost_usd=cost_in(whole.get("usage")),
-            tier=tier if isinstance(tier, str) else None,
+            tier=tier,
         )
 
 
@@ -104,19 +105,28 @@ def is_error(event: str) -> bool:
 
 
 def _text_of(content: object) -> str:
-    """The text of a content's parts, or else all of it as JSON."""
-    parts = content if isinstance(content, list) else []
-    texts = [part["text"] for part in parts if isinstance(part, dict) and "text" in part]
-    return "\n".join(map(str, texts)) or json.dumps(content)
+    """The text of a content, or of its parts, or else all of it as JSON."""
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    if isinstance(content, list):
+        texts = [str(part["text"]) for part in content if isinstance(part, dict) and "text" in part]
+    return "\n".join(texts) or json.dumps(content)
 
 
-def _since(items: object, is_reply: Callable[[Whole], bool]) -> Iterator[Whole]:
+def _since(items: object, is_reply: Callable[[Whole], bool]) -> list[Whole]:
     """The items of a request after the last one that is a part of a reply."""
     found: list[Whole] = []
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, dict):
-            found = [] if is_reply(item) else [*found, item]
-    yield from found
+    if not isinstance(items, list):
+        return found
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        if is_reply(item):
+            found.clear()
+        else:
+            found.append(item)
+    return found
 
 
 def _chat_returned(messages: object) -> list[Any]:
@@ -136,14 +146,18 @@ def _message_returned(messages: object) -> list[Any]:
     found = []
     for item in _since(messages, lambda item: item.get("role") == "assistant"):
         content = item.get("content")
-        for part in content if isinstance(content, list) else []:
+        if not isinstance(content, list):
+            continue
+        for part in content:
             if isinstance(part, dict) and part.get("type") == "tool_result":
                 found.append(part.get("content"))
     return found
 
 
 def _called(name: object, arguments: object) -> str:
-    return f"{name}({arguments if isinstance(arguments, str) else json.dumps(arguments)})"
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments)
+    return f"{name}({arguments})"
 
 
 def _chat_text(whole: Whole) -> str:

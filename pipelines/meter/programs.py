@@ -112,17 +112,23 @@ class Metered(Foreign):
         for row in map(ResultRow.of, rows):
             failures = [turn.failed for turn in row.transcript if turn.failed is not None]
             refused += len(failures)
-            last = failures[-1] if failures else last
+            if failures:
+                last = failures[-1]
             silent += row.error is None and row.usage.calls == 0 and not failures
-        report: dict[str, object] = {"unmetered": silent} if silent else {}
-        return report | ({"refused_calls": refused, "last_refusal": last} if refused else {})
+        report: dict[str, object] = {}
+        if silent:
+            report["unmetered"] = silent
+        if refused:
+            report |= {"refused_calls": refused, "last_refusal": last}
+        return report
 
     async def _predict(
         self, question: Question, arguments: Sequence[object], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         acts = question.kind == "task" and asks_for(self.module, FOLDER)
-        files = {FOLDER: question.files} if acts else {}
-        prediction = await super()._predict(question, arguments, {**fields, **files})
+        if acts:
+            fields = {**fields, FOLDER: question.files}
+        prediction = await super()._predict(question, arguments, fields)
         if acts:  # reading an answer strips it, and a diff needs its last line's end
             prediction["answer"] = prediction["kept"]
         return prediction
@@ -183,7 +189,7 @@ async def _ended_with(session: MeteredQuestion, call: Awaitable[T]) -> T:
     left = min((account.seconds_left or 0.0 for account in accounts), default=None)
     try:
         await asyncio.wait([task, over], timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait([task], timeout=None if task.done() else ENDING_SECONDS)
+        await asyncio.wait([task], timeout=ENDING_SECONDS)
         if not task.done():
             for account in accounts:
                 account.check()
@@ -228,9 +234,12 @@ class Command(Metered):
         words = words_of(command, "command", "python crew.py")
         if not timeout > 0:
             raise UserError(f"the timeout is {timeout}: give seconds above 0")
+        if isinstance(pass_env, str):
+            pass_env = [pass_env]
+        if cwd is not None:
+            cwd = Path(cwd)
         self.command = command
-        passed = (pass_env,) if isinstance(pass_env, str) else tuple(pass_env)
-        super().__init__(Start(tuple(words), timeout, passed, None if cwd is None else Path(cwd)))
+        super().__init__(Start(tuple(words), timeout, tuple(pass_env), cwd))
 
     def describe(self) -> Described:
         """The command, and a hash of the files that it names, so that an edited command is another
@@ -365,14 +374,11 @@ def runs_on_workers(program: Program) -> bool:
     """Whether workers of a cluster can run a part of a program: a command, or a function that they
     know by its name.
     """
-    modules = [part.module for _, part in program.parts(Metered) if part.spec]
-    named = [module for module in modules if inspect.isroutine(module)]
-    acting = [
-        function
-        for function in named
-        if asks_for(function, FOLDER) and asks_for(function, ENDPOINT)
-    ]
-    return bool(acting or program.parts(Command))
+    for _, part in program.parts(Metered):
+        is_named = part.spec and inspect.isroutine(part.module)
+        if is_named and asks_for(part.module, FOLDER) and asks_for(part.module, ENDPOINT):
+            return True
+    return bool(program.parts(Command))
 
 
 def _last_line(file: IO[bytes]) -> str:
@@ -393,7 +399,9 @@ def _reason(file: IO[bytes]) -> str:
     """
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     named = _NAMES_AN_ERROR.findall(file.read().decode("utf-8", "replace"))
-    return " ".join(named[-1].split()).strip(" |") if named else _last_line(file)
+    if not named:
+        return _last_line(file)
+    return " ".join(named[-1].split()).strip(" |")
 
 
 def _answer(line: str) -> Any:
@@ -402,4 +410,6 @@ def _answer(line: str) -> Any:
         value = json.loads(line)
     except ValueError:
         return line or None
-    return value["answer"] if isinstance(value, dict) and "answer" in value else line
+    if isinstance(value, dict) and "answer" in value:
+        return value["answer"]
+    return line

@@ -187,8 +187,9 @@ class Flight:
 
     @property
     def result(self) -> MeterReply | None:
-        failed = self.task.cancelled() or self.task.exception() is not None
-        return None if failed else self.task.result()
+        if self.task.cancelled() or self.task.exception() is not None:
+            return None
+        return self.task.result()
 
 
 @dataclass
@@ -213,7 +214,9 @@ class MeteredQuestion:
     @property
     def model(self) -> str:
         first = self.rest or next(iter(self.lms.values()), None)
-        return "" if first is None else str(first.model)
+        if first is None:
+            return ""
+        return str(first.model)
 
     async def ask(self, path: str, body: Json, client: Client) -> MeterReply:
         """The reply to a request. One whose client has gone away before it was answered is the
@@ -340,9 +343,12 @@ class MeteredQuestion:
         whole = dict(reply.body or {})
         stream = whole.get("stream")
         if isinstance(stream, str):
-            passed = came and client.response is not None and not client.gone
-            return MeterReply({}, [] if passed else [stream.encode()])
-        return MeterReply(whole, stream_of(path, whole) if body.get("stream") else [])
+            if came and client.response is not None and not client.gone:
+                return MeterReply({}, [])  # the client has got its events as they came
+            return MeterReply({}, [stream.encode()])
+        if body.get("stream"):
+            return MeterReply(whole, stream_of(path, whole))
+        return MeterReply(whole, [])
 
     async def _translated(self, engine: Engine, path: str, body: Json) -> MeterReply:
         """The reply of an endpoint that has chat completions alone, in the words of the path."""
@@ -369,7 +375,9 @@ class MeteredQuestion:
             # The request was right, and its answer is paid for.
             said = f"the reply of {engine.model} cannot be translated: {said_by(problem)}"
             raise CallError(said) from None
-        return MeterReply(whole, list(events) if body.get("stream") else [])
+        if body.get("stream"):
+            return MeterReply(whole, list(events))
+        return MeterReply(whole, [])
 
     def _note(
         self,
@@ -568,7 +576,9 @@ def _models(session: MeteredQuestion, name: str) -> Json:
     """The models that a program may ask for, or one of them."""
     names = [session.model, *session.lms]
     models = [{"id": model, "object": "model", "owned_by": "folkmoot"} for model in names]
-    return {**models[0], "id": name} if name else {"object": "list", "data": models}
+    if name:
+        return {**models[0], "id": name}
+    return {"object": "list", "data": models}
 
 
 def wants_completion_limit(engine: Engine) -> bool:

@@ -56,13 +56,14 @@ class Conversation:
         BadRequest for what is not of this question.
         """
         given = body["input"]
-        items = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
+        if isinstance(given, str):
+            given = [{"role": "user", "content": given}]
         before: list[Json] = []
         if (earlier := body.get("previous_response_id")) is not None:
             if earlier not in self.responses:
                 raise BadRequest(f"there is no response {earlier!r} of this question")
             before = self.responses[earlier]
-        return [*before, *map(self._referred, items)]
+        return [*before, *map(self._referred, given)]
 
     def _referred(self, item: Json) -> Json:
         if item.get("type") != "item_reference":
@@ -85,7 +86,7 @@ async def completions(body: Json, ask: Ask, state: Conversation) -> tuple[Json, 
     if not isinstance(body.get("prompt"), str):
         raise BadRequest("the request has no text as its 'prompt'")
     _refuse_others(body, _COMPLETION_FIELDS, "completions")
-    asked = {name: value for name, value in body.items() if name != "prompt"}
+    asked = _without(body, ["prompt"])
     completion = await ask({**asked, "messages": [{"role": "user", "content": body["prompt"]}]})
     choices = [
         {
@@ -108,13 +109,17 @@ async def embeddings(body: Json, ask: Ask, state: Conversation) -> tuple[Json, E
 
 def event(name: str | None, data: object) -> bytes:
     """A server-sent event, with its name where the protocol has one."""
-    head = f"event: {name}\n" if name else ""
-    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+    if not isinstance(data, str):
+        data = json.dumps(data)
+    written = f"data: {data}\n\n"
+    if name:
+        written = f"event: {name}\n{written}"
+    return written.encode()
 
 
 def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
     """A whole completion as a stream of chunks."""
-    head = {name: value for name, value in completion.items() if name not in ("choices", "usage")}
+    head = _without(completion, ["choices", "usage"])
     head["object"] = "chat.completion.chunk"
     for choice in completion.get("choices") or []:
         delta = {name: value for name, value in choice["message"].items() if value is not None}
@@ -122,8 +127,10 @@ def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
             delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
         # As providers do: clients take the chunk with a reason for the last one.
         ends = {"index": choice.get("index", 0), "finish_reason": None}
-        logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
-        yield event(None, {**head, "choices": [{**ends, "delta": delta, **logprobs}]})
+        first = {**ends, "delta": delta}
+        if choice.get("logprobs"):
+            first["logprobs"] = choice["logprobs"]
+        yield event(None, {**head, "choices": [first]})
         ends["finish_reason"] = choice.get("finish_reason") or "stop"
         yield event(None, {**head, "choices": [{**ends, "delta": {}}]})
     if (body.get("stream_options") or {}).get("include_usage"):
@@ -192,15 +199,13 @@ async def responses(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Ev
         raise BadRequest("the request has no 'input'")
     # Some clients send these fields with their defaults, which ask for nothing.
     if body.get("truncation") in (None, "disabled") and not body.get("background"):
-        body = {
-            name: value for name, value in body.items() if name not in ("truncation", "background")
-        }
+        body = _without(body, ["truncation", "background"])
     _refuse_others(body, _RESPONSE_FIELDS | _SAME_NAME | _RESPONSE_SILENT, "responses")
     _refuse_tools(body.get("tools") or (), ("function",))
     translator, _ = await asyncio.to_thread(_translators)
     model, said = str(body.get("model") or ""), state.resolved(body)
     left_out = {"input", "model", "previous_response_id", *_SAME_NAME, *_RESPONSE_SILENT}
-    options: Any = {key: value for key, value in body.items() if key not in left_out}
+    options: Any = _without(body, left_out)
     asked = translator.transform_responses_api_request_to_chat_completion_request(
         model=model, input=said, responses_api_request=options
     )
@@ -248,7 +253,7 @@ async def messages(body: Json, ask: Ask, state: Conversation) -> tuple[Json, Eve
     # In a thread: the import takes seconds, in which other questions would stand still.
     _, translator = await asyncio.to_thread(_translators)
     left_out = {"thinking", "metadata", *_MESSAGE_SILENT}
-    kept = {key: value for key, value in _uncached(body).items() if key not in left_out}
+    kept = _without(_uncached(body), left_out)
     asked, names = translator.translate_anthropic_to_openai({**kept, "stream": False})
     more: Json = {}
     thinking = body.get("thinking") or {}
@@ -270,7 +275,9 @@ def _uncached(value: object) -> Any:
     """A request without marks for the provider's cache, which change no reply."""
     if isinstance(value, dict):
         return {key: _uncached(held) for key, held in value.items() if key != "cache_control"}
-    return [_uncached(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return list(map(_uncached, value))
+    return value
 
 
 def _message_events(reply: Json) -> Iterator[bytes]:
@@ -283,14 +290,15 @@ def _message_events(reply: Json) -> Iterator[bytes]:
 
 def _as_json(part: Any) -> Json:
     """A part of a reply as plain JSON, without unset fields."""
-    plain = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part)
-    return {name: value for name, value in plain.items() if value is not None}
+    if hasattr(part, "model_dump"):
+        part = part.model_dump(mode="json")
+    return {name: value for name, value in dict(part).items() if value is not None}
 
 
 def _plain(asked: Json) -> Json:
     """A translated request without LiteLLM's own fields, and without null at any depth."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
-    plain: Json = _without_nulls({key: value for key, value in asked.items() if key not in own})
+    plain: Json = _without_nulls(_without(asked, own))
     for message in plain.get("messages") or ():
         message.pop("thinking_blocks", None)  # strict endpoints know no thoughts in a message
         if calls := message.get("tool_calls"):
@@ -304,10 +312,17 @@ def _tool_call(call: Json) -> Json:
     return {"id": call.get("id"), "type": "function", "function": function}
 
 
+def _without(fields: Json, names: Collection[str]) -> Json:
+    """The fields of all other names."""
+    return {name: value for name, value in fields.items() if name not in names}
+
+
 def _without_nulls(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(held) for key, held in value.items() if held is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return list(map(_without_nulls, value))
+    return value
 
 
 def _model_response(completion: Json) -> Any:

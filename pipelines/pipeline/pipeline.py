@@ -157,5 +157,6 @@ def _share(budget: Any, paid: Usage, seconds: float, to_come: int) -> Budget | N
 
 def pipeline_in(folder: Path | None) -> Pipeline | None:
     """The pipeline in a folder, as far as it has come; None where there is none."""
-    begun = folder is not None and (folder / PIPELINE).exists()
-    return Pipeline(folder) if folder is not None and begun else None
+    if folder is None or not (folder / PIPELINE).exists():
+        return None
+    return Pipeline(folder)

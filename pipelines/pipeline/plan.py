@@ -23,7 +23,14 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.cards import Kind
 from ..base.life import Plan, PlanOfSteps
-from ..base.request import Columned, CommandOption, Default, command_options, options_of_file
+from ..base.request import (
+    Columned,
+    CommandOption,
+    Default,
+    command_options,
+    folder_at,
+    options_of_file,
+)
 from ..compilation.card import KIND as COMPILATION
 from ..compilation.compile import compile_as_planned
 from ..compilation.plan import plan_compilation
@@ -118,7 +125,9 @@ class PipelineStep:
 
     @property
     def title(self) -> str:
-        return self.key if self.program is None else f"{self.key} {self.program}"
+        if self.program is None:
+            return self.key
+        return f"{self.key} {self.program}"
 
     def plan(self, programs: Mapping[Any, Any], **given: Any) -> Any:
         """The command's own plan, with the programs as they are by now, by name."""
@@ -136,13 +145,15 @@ class PipelineStep:
                 added = {str(each): each for each in added}
             lms = options.get("lm")
             if isinstance(lms, Mapping) and all(isinstance(name, str) for name in lms.values()):
-                options["lm"] = [
-                    name if seat == EVERY else f"{seat}={name}" for seat, name in lms.items()
-                ]
+                every = f"{EVERY}="
+                options["lm"] = [f"{seat}={lm}".removeprefix(every) for seat, lm in lms.items()]
             # One program alone meets the default field, and so do several beside a named one.
-            alone = len(programs) == 1 or "field" in options
-            options["added"] = {**programs, **added} if alone else added
-            options.setdefault("field", "fair" if alone else dict(programs))
+            if len(programs) == 1 or "field" in options:
+                added = {**programs, **added}
+                options.setdefault("field", "fair")
+            else:
+                options["field"] = dict(programs)
+            options["added"] = added
         request = self.kind.request(**options)
         if not request.lm and dspy.settings.lm is None:  # the default of the command itself
             request.lm = default_lm()
@@ -160,8 +171,9 @@ class PipelineStep:
                     key: value for key, value in given.items() if not f"{key}=".startswith(of_it)
                 }
             else:
-                values = [given] if isinstance(given, str) else given
-                kept = [value for value in values if not str(value).startswith(of_it)]
+                if isinstance(given, str):
+                    given = [given]
+                kept = [value for value in given if not str(value).startswith(of_it)]
             options[option] = kept or None
         return replace(self, options=options)
 
@@ -195,8 +207,9 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
         file = Path(request.file).expanduser()
         document = read_yaml(file, "pipeline", "programs: [single:cot]")
         name, home = file.stem, file.parent
-    default = f"runs/pipeline-{name}" if stored else None
-    out = request.out or default
+    out = request.out or None
+    if stored and out is None:
+        out = f"runs/pipeline-{name}"
     budget = request.budget or document.get("budget")
     if budget is not None and not isinstance(budget, Budget):
         budget = Budget.parse(budget)
@@ -227,18 +240,21 @@ def plan_pipeline(request: PipelineRequest, *, stored: bool = False) -> Pipeline
             steps.append(step)
             if step.key != CONTEST:
                 unused.append(without)
-    for nobodys in set.intersection(*map(set, unused)) if unused else ():
-        raise unused[0][nobodys]
+    if unused:
+        for nobodys in set.intersection(*map(set, unused)):
+            raise unused[0][nobodys]
     if TUNE in document and not any(step.key == TUNE for step in steps):
         raise UserError(f"no program can be tuned: {'; '.join(notes)}")
     judged: Any = plans.get(CONTEST)
-    learnt = [*chain(*(step.kind.learns_from(plans[step.title]) for step in steps))]
-    apart = [] if judged is None else [*judged.race, *judged.demos, *judged.unseen]
+    learnt, apart = list[Question](), list[Question]()
+    for step in steps:
+        learnt += step.kind.learns_from(plans[step.title])
+    if judged is not None:
+        apart = [*judged.race, *judged.demos, *judged.unseen]
     notes += check_train(learnt, apart)
     about = _about(name, document, steps, fingerprint([*learnt, *apart]))
-    place = None if out is None else Path(out).expanduser()
     request = replace(request, budget=budget)
-    return PipelinePlan(request, programs, steps, plans, register, about, place, notes)
+    return PipelinePlan(request, programs, steps, plans, register, about, folder_at(out), notes)
 
 
 def _planned(
@@ -269,8 +285,13 @@ def _programs(document: Mapping[str, Any], home: Path) -> dict[str, str]:
         )
     if len(names) > 1 and CONTEST not in document:
         raise UserError("several programs and no contest: add contest, or leave one program")
-    # A program's name goes before a folder that happens to be called so.
-    return {name: name if PROTOCOLS.find(name) else SOURCE.placed(name, home) for name in names}
+    programs = dict[str, str]()
+    for name in names:
+        programs[name] = name
+        # A program's name goes before a folder that happens to be called so.
+        if not PROTOCOLS.find(name):
+            programs[name] = SOURCE.placed(name, home)
+    return programs
 
 
 def _untrained(name: str, place: str) -> Any:
@@ -289,12 +310,16 @@ def _steps(document: Mapping[str, Any], home: Path, programs: list[str]) -> Iter
     kinds = {key: STEP_KINDS[key] for key in STEP_KINDS if key in document}
     if not kinds:
         raise UserError(f"the pipeline has no step: give one of {', '.join(STEP_KINDS)}")
-    known = {name: option for kind in kinds.values() for name, option in kind.options.items()}
+    known = dict[str, CommandOption]()
+    for kind in kinds.values():
+        known |= kind.options
     rest = {name: value for name, value in document.items() if name not in OWN}
     shared = options_of_file("the pipeline", rest, known, home, OWN)
     data = _data(document, home, shared)
     for key, kind in kinds.items():
-        own = {} if document[key] is None else document[key]
+        own = document[key]
+        if own is None:
+            own = {}
         if not isinstance(own, Mapping):
             raise UserError(
                 f"{key} is {own!r}: give its options, such as {key}: {{}}, or leave the key out"
@@ -340,8 +365,7 @@ def _data(document: Mapping[str, Any], home: Path, shared: Mapping[str, Any]) ->
             data["train"],
             "train",
             shared.get("train_split"),
-            columns=how.column_names(),
-            kind=how.kind,
+            **how.reading(),
         )
         # Files are often sorted by topic or answer: the last part would be another population.
         random.Random(shared.get("seed", 0)).shuffle(questions)

@@ -43,9 +43,11 @@ def made(
     if protocol is None:
         raise no_protocol(name)
     check_names(protocol, parameters)
-    embedding = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
+    arguments = dict(parameters)
+    if "embedder" in _signature(protocol):
+        arguments["embedder"] = embedder
     try:
-        made_of = protocol.make(**parameters, **embedding)
+        made_of = protocol.make(**arguments)
     except UserError:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
@@ -126,10 +128,11 @@ def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
         )
 
     def make(*rest: str) -> Any:
-        wanted = inspect.signature(maker).parameters.values() if inspect.isfunction(maker) else ()
-        needed = [parameter for parameter in wanted if parameter.default is parameter.empty]
-        if not rest and len(needed) == 1:
-            return FunctionEnvironment(maker)  # of a query
+        if not rest and inspect.isfunction(maker):
+            wanted = inspect.signature(maker).parameters.values()
+            needed = [parameter for parameter in wanted if parameter.default is parameter.empty]
+            if len(needed) == 1:
+                return FunctionEnvironment(maker)  # of a query
         try:
             environment = maker(*rest)
         except TypeError as problem:
@@ -172,12 +175,16 @@ def environment_of(value: Any) -> Any:
         return value
     named = ENVIRONMENTS.spec(value) if isinstance(value, str) else None
     if named is None or (not named.rest and (value.endswith(":") or named.name in _NEED_MORE)):
-        meant = did_you_mean(str(value).partition(":")[0], ENVIRONMENTS.names())
+        problem = f"there is no environment {value!r}"
+        if named is None:
+            problem += did_you_mean(str(value).partition(":")[0], ENVIRONMENTS.names())
+        problem += f": give {_FORMS}"
         others = [name for name in ENVIRONMENTS.names() if name not in _built_in()]
-        raise UserError(
-            f"there is no environment {value!r}{'' if named else meant}: give {_FORMS}"
-            + (f", or {', '.join(others)} of installed packages" if others else "")
-        )
+        if others:
+            problem += f", or {', '.join(others)} of installed packages"
+        raise UserError(problem)
     if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
         refuse_from_file(f"the wiki {value}, an address other than Wikipedia's")
-    return named.thing(*[named.rest] if named.rest else [])
+    if not named.rest:
+        return named.thing()
+    return named.thing(named.rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,9 @@ def _made(name: object, thing: object, make_lm: MakeLM) -> Any:
     """What is said of a role with the signature, tools and LM in place of their names."""
     if isinstance(thing, str) and thing != name:
         named = ROLES.spec(thing)
-        return thing if named is None else named.thing
+        if named is None:
+            return thing
+        return named.thing
     if not isinstance(thing, Mapping):
         return thing
     made, tools = dict(thing), thing.get("tools", [])
@@ -69,6 +72,7 @@ def _made(name: object, thing: object, make_lm: MakeLM) -> Any:
         tool if tool == HERE or callable(tool) else environment_of(tool) for tool in tools
     ]
     if isinstance(made.get("lm"), str):
-        seat = {"seat": name} if "seat" in inspect.signature(make_lm).parameters else {}
-        made["lm"] = make_lm(made["lm"], **seat)
+        if "seat" in inspect.signature(make_lm).parameters:
+            make_lm = partial(make_lm, seat=name)
+        made["lm"] = make_lm(made["lm"])
     return made

@@ -108,7 +108,9 @@ def _build(
             fields = {key: value for key, value in settled.items() if key not in sets}
             if warning is not None:
                 warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
-        parts = [part.strip() for part in rest.split(":", 1)] if rest else []
+        parts: list[str] = []
+        if rest:
+            parts = list(map(str.strip, rest.split(":", 1)))
         fields = {**protocol.read(parts), **fields}
         inner, sets = dict[str, Any](), dict(sets)
         # one file of roles may serve many programs, some of which hold those that take roles
@@ -144,11 +146,10 @@ def _made(
     _import_named(made_of)
     for part in {*protocol.holds} & made_of.keys():
         held = made_of[part]
-        made_of[part] = (
-            [_member(member, make_lm, inner) for member in held]
-            if isinstance(held, list)
-            else _member(held, make_lm, inner)
-        )
+        if isinstance(held, list):
+            made_of[part] = [_member(member, make_lm, inner) for member in held]
+        else:
+            made_of[part] = _member(held, make_lm, inner)
     if "environment" in made_of:
         made_of["environment"] = environment_of(made_of["environment"])
     if "own_roles" in made_of:
@@ -187,7 +188,9 @@ def _seat_lms(where: str, lms: object, make_lm: MakeLM) -> dict[str, Any]:
         )
     seated = {}
     for seat, wanted in (lms or {}).items():
-        settings = {"name": wanted} if isinstance(wanted, str) else wanted
+        settings = wanted
+        if isinstance(wanted, str):
+            settings = {"name": wanted}
         if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
             raise UserError(
                 f"{where}: the LM of the agent {seat!r} is {wanted!r}; give a name such as "

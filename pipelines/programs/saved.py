@@ -90,7 +90,10 @@ def saved_program(
     if not isinstance(folder, str | Path):
         raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
     _check_lms(lms)
-    lms = {name: make_lm(own) if isinstance(own, str) else own for name, own in (lms or {}).items()}
+    given: dict[str, Any] = dict(lms or {})
+    for name, own in given.items():
+        if isinstance(own, str):
+            given[name] = make_lm(own)
     place = program_folder(Path(folder).expanduser())
     if place.suffix in (".pkl", ".pickle"):
         raise UserError(
@@ -104,13 +107,14 @@ def saved_program(
     environment = changed.pop("environment", environment)
     embedding = changed.pop("embedding", embedding)
     if (place / MODULE).is_file():
-        changed |= {"lms": lms or None, "environment": environment, "embedding": embedding}
+        changed |= {"lms": given or None, "environment": environment, "embedding": embedding}
         changed = {key: value for key, value in changed.items() if value is not None}
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
-    inside = [{*protocol.holds, *protocol.fixed} for protocol in PROTOCOLS.values()]
-    fixed = {"prompts"}.union(*inside)
+    fixed = {"prompts"}
+    for protocol in PROTOCOLS.values():
+        fixed.update(protocol.holds, protocol.fixed)
     if wrong := fixed & changed.keys():
         raise UserError(
             f"{min(wrong)} cannot be set on the saved program {folder}: its prompts belong to what "
@@ -135,18 +139,17 @@ def saved_program(
             "those whose prompts are saved: leave it out"
         ) from None
     described, elsewhere = program.describe(), environment is not None
-    kept = {key: value for key, value in saved.program.items() if key not in changed}
-    # Somebody may have edited the file: prompts of one program do not fit another.
-    other = [key for key in kept if not _same(described, {key: kept[key]}, elsewhere)]
-    if other:
-        raise UserError(
-            f"{where} describes a program with another {other[0]} than it can have: save the "
-            "program again"
-        )
+    for key, value in saved.program.items():
+        # Somebody may have edited the file: prompts of one program do not fit another.
+        if key not in changed and not _same(described, {key: value}, elsewhere):
+            raise UserError(
+                f"{where} describes a program with another {key} than it can have: save the "
+                "program again"
+            )
     if changed:  # with an agent, such as the judge where a majority decides now, its LM goes, too
         saved.lms = {name: own for name, own in saved.lms.items() if program.has_seat(name)}
-        lms = {name: own for name, own in lms.items() if program.has_seat(name)}
-    _seat(program, saved, where, lms, make_lm)
+        given = {name: own for name, own in given.items() if program.has_seat(name)}
+    _seat(program, saved, where, given, make_lm)
     _warn_of_versions(saved, where)
     return program
 
@@ -155,7 +158,9 @@ def own_lm(folder: Path) -> SavedLM | None:
     """The LM that was saved beside a program. Raises UserError for a damaged file."""
     try:
         written = read_object(folder / LM_FILE)
-        return None if written is None else SavedLM.model_validate(written)
+        if written is None:
+            return None
+        return SavedLM.model_validate(written)
     except ValidationError:
         raise UserError(f"{folder / LM_FILE} is damaged: save the program again") from None
 
@@ -220,10 +225,13 @@ def saved_module(
     if others:
         raise UserError(f"the module in {folder} has no {min(others)!r} to set: load it in Python")
     try:
-        protocol = PROTOCOLS.spec(str(changed["program"])) if changed else None
-        module = (
-            protocol.thing.make() if protocol else _module(name, about.get("signature"), protocols)
-        )
+        protocol = None
+        if changed:
+            protocol = PROTOCOLS.spec(str(changed["program"]))
+        if protocol is None:
+            module = _module(name, about.get("signature"), protocols)
+        else:
+            module = protocol.thing.make()
         module.load_state({key: value for key, value in state.items() if key != "metadata"})
         return Foreign(module, about.get("inputs"), about.get("spec"))
     except (
@@ -308,12 +316,12 @@ class _Builder:
             self.embeds = True
             if isinstance(fields.get("strategies"), dict):
                 stands_for = fields["strategies"].items()
-                fields["strategies"] = {name: self._strategy(what) for name, what in stands_for}
+                fields["strategies"] = {name: self._made(what) for name, what in stands_for}
         for key, value in fields.items():
-            if _is_program(value):
-                fields[key] = self._inner(value)
-            elif isinstance(value, list) and any(map(_is_program, value)):
-                fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
+            if isinstance(value, list):
+                fields[key] = list(map(self._made, value))
+            else:
+                fields[key] = self._made(value)
         own = fields.get("own_roles")
         if isinstance(own, dict):
             fields["own_roles"] = {name: self._role(role) for name, role in own.items()}
@@ -335,34 +343,33 @@ class _Builder:
                 f"{self.where}: {name} cannot be built ({problem}): save it again"
             ) from None
 
-    def _strategy(self, what: Any) -> Any:
-        """The meaning of a network's strategy: a name, or a program."""
-        return self._inner(what) if _is_program(what) else what
-
-    def _inner(self, described: Described) -> Program:
+    def _made(self, described: Any) -> Any:
+        """The program that is described; anything else, such as a strategy's name, as it is."""
+        if not _is_program(described):
+            return described
         if described["program"] == "foreign":
             spec = described.get("spec")
             name = str(spec or described.get("class"))
             return Foreign(_module(name, None, self.protocols), described.get("inputs"), spec)
-        learned = str(described.get("learned"))
-        return self.build(
-            described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
-        )
+        place = str(described.get("learned"))
+        # Any other name could be a path out of the program's own folder.
+        if LEARNED.fullmatch(place) is None:
+            place = "network"
+        return self.build(described, self.folder / place)
 
     def _role(self, role: Any) -> Any:
         """A role of the user's own, with its tools in place of fingerprints."""
-        tools = role.get("tools") if isinstance(role, Mapping) else None
-        if not isinstance(tools, list):
+        if not isinstance(role, Mapping) or not isinstance(role.get("tools"), list):
             return role
-        return {
-            **role,
-            "tools": [tool if tool == HERE else self._environment(tool) for tool in tools],
-        }
+        tools = [tool if tool == HERE else self._environment(tool) for tool in role["tools"]]
+        return {**role, "tools": tools}
 
     def _environment(self, fingerprint: object) -> Any:
         if isinstance(self.override, Mapping):  # of roles' tools, where the program has no place
             self.used = True
-            return None if fingerprint is None else self.override[str(fingerprint)]
+            if fingerprint is None:
+                return None
+            return self.override[str(fingerprint)]
         if self.override is not None:
             self.used = True
             self.override = environment_of(self.override)
@@ -409,16 +416,19 @@ def _same(described: object, saved: object, elsewhere: bool) -> bool:
     `elsewhere`: agents look things up in another place than they did.
     """
     if isinstance(saved, Mapping) and isinstance(described, Mapping):
+        left_out = {"code"}  # a module of the user's own may have a new version
+        if elsewhere:
+            left_out |= {"environment", "tools"}
         return all(
-            (key in ("environment", "tools") and elsewhere)
-            or key == "code"  # a module of the user's own may have a new version
-            or _same(described.get(key), value, elsewhere)
+            _same(described.get(key), value, elsewhere)
             for key, value in saved.items()
+            if key not in left_out
         )
     if isinstance(saved, list) and isinstance(described, list | tuple):
         return len(saved) == len(described) and all(
             _same(one, other, elsewhere) for one, other in zip(described, saved, strict=True)
         )
+    # For Python, true is equal to 1.
     return bool(described == saved) and isinstance(described, bool) == isinstance(saved, bool)
 
 
@@ -464,14 +474,15 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
-    installed = {
-        found.name: found.version for name in saved.versions for found in distributions(name=name)
-    }
-    other = [
-        f"{package} {then} (now {installed.get(package, 'none')})"
-        for package, then in saved.versions.items()
-        if installed.get(package) != then
-    ]
+    installed: dict[str, str] = {}
+    for package in saved.versions:
+        for found in distributions(name=package):
+            installed[found.name] = found.version
+    other: list[str] = []
+    for package, then in saved.versions.items():
+        now = installed.get(package, "none")
+        if now != then:
+            other.append(f"{package} {then} (now {now})")
     if other:
         warnings.warn(
             f"{where} was saved with {', '.join(other)}: prompts may be written in another way",

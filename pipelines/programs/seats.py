@@ -151,11 +151,16 @@ class Seating:
             check_address(model, seat)
         if base is None and self.keyless and model.startswith("openai/"):
             base = settings_now().openai_base_url  # an address that is given needs no key
+        if not _has_address(model):
+            base = None
+        answer_form = self._of("answer_form")
+        if settings.get("profile"):  # a profile has its own answer form
+            answer_form = None
         shared: dict[str, Any] = {
-            "api_base": base if _has_address(model) else None,
+            "api_base": base,
             "temperature": self._of("temperature"),
             "max_tokens": self._of("max_tokens"),
-            "answer_form": None if settings.get("profile") else self._of("answer_form"),
+            "answer_form": answer_form,
             "threads": self._of("threads"),
             "concurrency": self._of("concurrency"),
             "timeout": self._of("timeout"),
@@ -166,7 +171,8 @@ class Seating:
             if not _has_address(model):
                 raise UserError(f"{model} costs nothing: drop its --price")
             shared["price"] = price
-        chosen = {**{key: value for key, value in shared.items() if value is not None}, **settings}
+        chosen = {key: value for key, value in shared.items() if value is not None}
+        chosen |= settings
         key = (name, *sorted((key, str(value)) for key, value in chosen.items()))
         if key not in self._made:
             self._made[key] = lm(name, **chosen)
@@ -217,17 +223,18 @@ class Seating:
             raise UserError(
                 "--api-base is for an LM behind an address: name it, such as --lm openai/MODEL"
             )
-        asked: tuple[Mapping[str, Any], ...] = (names, bases, self.chosen)
-        changed = [
-            name for name in seats if any(_find(values, name) is not None for values in asked)
-        ]
+        changed: list[str] = []
+        for name in seats:
+            given = (_find(names, name), _find(bases, name), _find(self.chosen, name))
+            if given != (None, None, None):
+                changed.append(name)
         if changed:
             program = program.deepcopy()
         for name in changed:
             predict, wanted = program.seats()[name].predict, _find(names, name)
-            own = None if wanted is not None else predict.lm
-            model = wanted or (own.model if own else fallback)
-            kept = {} if own is None else _kept(own)
+            model, kept = wanted or fallback, dict[str, object]()
+            if wanted is None and predict.lm is not None:
+                model, kept = predict.lm.model, _kept(predict.lm)
             predict.lm = self._made_for(name, model, _find(bases, name), kept)
         rest = None
         own_module = program.foreign and EVERY not in (*lms, *bases)
@@ -240,7 +247,9 @@ class Seating:
             or program.metered_parts
         ):
             rest = fallback and self.make(fallback)
-        models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
+        models = set(_models(program))
+        if isinstance(rest, dspy.BaseLM):
+            models.add(rest.model)
         for name in parse_prices(self.asked("price")):
             if name not in models:
                 raise Unused(
@@ -260,18 +269,18 @@ class Seating:
         return self.make(name, api_base=base, **kept)
 
     def _replay(self, program: Program, folder: Path) -> tuple[Program, Any]:
-        single = ("temperature", "max_tokens", "answer_form")
-        asked = {
-            **{name: self._of(name) for name in single if name not in self.options.defaults},
-            **{name: self.asked(name) or None for name in ("api_base", "price", "lm_set")},
-            "the second --lm": len(_lms_by_seat(self.asked("lm"))) > 1 or None,
-        }
-        for name, value in asked.items():
-            if value is not None:
-                option = name if " " in name else "--" + name.replace("_", "-")
-                raise UserError(
-                    f"{_REPLAY}{folder} answers as recorded for every agent: drop {option}"
-                )
+        given: list[str] = []
+        for name in ("temperature", "max_tokens", "answer_form"):
+            if name not in self.options.defaults and self._of(name) is not None:
+                given.append(name)
+        given += [name for name in ("api_base", "price", "lm_set") if self.asked(name)]
+        options = ["--" + name.replace("_", "-") for name in given]
+        if len(_lms_by_seat(self.asked("lm"))) > 1:
+            options.append("the second --lm")
+        if options:
+            raise UserError(
+                f"{_REPLAY}{folder} answers as recorded for every agent: drop {options[0]}"
+            )
         program = program.with_seats(read_lms(folder)).deepcopy()
         for seat in program.seats().values():
             seat.predict.lm = None
@@ -296,12 +305,16 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     recorded = read_lms(folder)
     if program.metered_parts:
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
-        return replayed(folder, EVERY) if EVERY in recorded else None
+        if EVERY not in recorded:
+            return None
+        return replayed(folder, EVERY)
     without = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
     for name in without.keys() & recorded.keys():
         without[name].predict.lm = replayed(folder, name)
     others = [name for name in without if name not in recorded]
-    return replayed(folder, others[0]) if others else None
+    if not others:
+        return None
+    return replayed(folder, others[0])
 
 
 def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
@@ -314,13 +327,17 @@ def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
                 "{'judge': 'openai/gpt-4o-mini'} (--lm judge=openai/gpt-4o-mini)"
             )
         return by_seat(lms, "--lm")
-    return dict(lms) if isinstance(lms, Mapping) else {EVERY: lms}
+    if isinstance(lms, Mapping):
+        return dict(lms)
+    return {EVERY: lms}
 
 
 def seat_in(value: str) -> tuple[str, str]:
     """The seat and the value of `[SEAT=]VALUE`; `*` stands for every seat."""
     match = _SEATED.fullmatch(value)
-    return (match[1], match[2]) if match else (EVERY, value)
+    if match is None:
+        return EVERY, value
+    return match[1], match[2]
 
 
 def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str) -> dict[str, str]:
@@ -329,8 +346,10 @@ def by_seat(values: str | Sequence[str] | Mapping[str, str] | None, option: str)
     """
     if isinstance(values, Mapping):
         return dict(values)
+    if isinstance(values, str):
+        values = [values]
     seated: dict[str, str] = {}
-    for value in [values] if isinstance(values, str) else values or ():
+    for value in values or ():
         if not isinstance(value, str):
             raise UserError(
                 f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: "
@@ -422,8 +441,10 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
 
 def _kept(language_model: Any) -> dict[str, object]:
     """The settings and the profile that an LM keeps when it gets another address."""
-    profile = {} if profile_of(language_model) is None else {"profile": language_model.profile}
-    return settings_of(language_model) | profile
+    kept = settings_of(language_model)
+    if profile_of(language_model) is not None:
+        kept["profile"] = language_model.profile
+    return kept
 
 
 def _called(seat: str) -> tuple[str, ...]:

@@ -77,7 +77,9 @@ class Place:
             difference = Estimate(
                 self.difference, self.difference_low or 0.0, self.difference_high or 0.0
             )
-        note = f"out: {self.reason}" if self.reason and not self.reference else ""
+        note = ""
+        if self.reason and not self.reference:
+            note = f"out: {self.reason}"
         score = Estimate(self.right, self.low, self.high)
         counts = {"failed": self.failed, "could not be read": self.unread}
         failures = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
@@ -136,7 +138,8 @@ class ContestResult:
         """Draw how far each program is from the reference, with intervals, as PNG or SVG. `rate`
         says whether scores are shares; None is `is_rate`. Raises UserError where none was compared.
         """
-        rate = self.is_rate if rate is None else rate
+        if rate is None:
+            rate = self.is_rate
         differences = {shown.name: shown.difference for shown in self.asked if shown.difference}
         reference = next((shown.name for shown in self.asked), "the reference")
         return interval_plot(differences, reference, Path(path), rate=rate)
@@ -180,9 +183,10 @@ def _prediction(result: Mapping[str, Any]) -> str:
     needed, usd = result["needed"], result["needed_usd"]
     if needed is None:
         return ""
-    more = max(1, needed - result["questions"])
-    price = f" ({rounded_money(usd)})" if usd else ""
-    return f"; about {counted(more, 'more question')}{price} would decide"
+    more = counted(max(1, needed - result["questions"]), "more question")
+    if usd:
+        more += f" ({rounded_money(usd)})"
+    return f"; about {more} would decide"
 
 
 def _capital(text: str) -> str:

@@ -23,7 +23,9 @@ MOST_STEPS = 6
 
 def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """A text as a report shows it: so much of it, and how many characters more there are."""
-    text = clean("" if value is None else str(value)).strip()
+    if value is None:
+        return ""
+    text = clean(str(value)).strip()
     more = len(text) - longest
     if more <= 0:
         return text
@@ -78,9 +80,11 @@ def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
     choices = row.choices or {}
     gold = answer_text(gold_text(row.gold) or None, choices)
     transcript = list(row.transcript)
-    repeat = row.repeat
+    name = question_name(row)
+    if row.repeat:
+        name += f", repeat {row.repeat}"
     return ShownDialogue(
-        id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
+        id=name,
         question=cut_text(row.question or "(the question is not in the row)", LONGEST_QUESTION),
         options=[
             (str(label), cut_text(text, 300), label == row.gold)
@@ -117,6 +121,9 @@ def _turn(
     # An imported log may have a trace of another form.
     trace = [step for step in turn.trace or () if isinstance(step, Mapping)]
     note = turned = None
+    state, said = reading.state(answer), answer_text(answer, choices)
+    if step and answer is None:
+        state, said = "none", str(step)
     if move is not None:
         turned = _TURNED[move.was, move.now]
         note = _moved(move, choices, handed=isinstance(turn.examined, Mapping))
@@ -127,8 +134,8 @@ def _turn(
     return ShownTurn(
         agent=str(turn.agent),
         round=turn.round if isinstance(turn.round, int) else 0,
-        answer=str(step) if step and answer is None else answer_text(answer, choices),
-        state="none" if step and answer is None else reading.state(answer),
+        answer=said,
+        state=state,
         text="" if trace else cut_text(turn.text, longest),
         turned=turned,
         note=None if note is None else shortened(clean(note), LONGEST_NOTE),

@@ -39,7 +39,8 @@ def export_report(
             files += _intervals(group, folder / f"{start}intervals.svg")
             pictures = [("course", picture) for picture in group.course]
             pictures += [("prices", picture) for picture in group.prices]
-            pictures += [(run.name, picture) for run in runs for picture in run.plots]
+            for run in runs:
+                pictures += [(run.name, picture) for picture in run.plots]
             for place, (name, picture) in enumerate(pictures, 1):
                 slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
                 files.append(_picture(picture, f"{folder}/{start}plot-{place}-{slug}"))
@@ -94,9 +95,11 @@ def _intervals(group: RunGroup, file: Path) -> list[Path]:
     try:
         if group.contest is not None:
             return [group.contest.plot(file, rate=group.is_rate)]
-        return [] if group.comparison is None else [group.comparison.plot(file)]
+        if group.comparison is not None:
+            return [group.comparison.plot(file)]
     except UserError:  # there is nothing to draw
-        return []
+        pass
+    return []
 
 
 def _picture(picture: Picture, stem: str) -> Path:

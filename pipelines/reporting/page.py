@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from ...modules.base.errors import UserError, is_number
 from ...modules.base.fence import clean
-from ...modules.base.usage import tokens_of
+from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.statistics.statistics import mcnemar_exact
 from ..base.html import shown_text
@@ -66,7 +66,9 @@ class RunGroup:
         """The conclusion of the contest or the comparison; empty for a run alone."""
         if self.contest is not None:
             return self.contest.sentences[0]
-        return self.comparison.headline if self.comparison else ""
+        if self.comparison:
+            return self.comparison.headline
+        return ""
 
     @cached_property
     def failure(self) -> str:
@@ -81,17 +83,23 @@ class RunGroup:
         if failed or not counts.unreadable + counts.truncated:
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
-        return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
+        if not alone.mostly_unread:
+            return ""
+        return unread_cause(alone, self.runs[0])
 
     @cached_property
     def course(self) -> list[Picture]:
         """The course of the contest."""
-        return contest_plots(self.contest, rate=self.is_rate) if self.contest else []
+        if self.contest is None:
+            return []
+        return contest_plots(self.contest, rate=self.is_rate)
 
     @cached_property
     def prices(self) -> list[Picture]:
         """Score against price."""
-        return price_picture(self.comparison) if self.comparison else []
+        if not self.comparison:
+            return []
+        return price_picture(self.comparison)
 
     @property
     def is_rate(self) -> bool:
@@ -101,7 +109,7 @@ class RunGroup:
     @property
     def shown_names(self) -> list[str]:
         """The names of the runs for the page's script."""
-        return [clean(name) for name in self.names]
+        return list(map(clean, self.names))
 
 
 @dataclass(frozen=True)
@@ -161,8 +169,9 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
     for place, group in enumerate(groups):
         own = []
         for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True)):
-            read = run.summary.forensics or not talked
-            dialogues = list(map(shown, most_informative(run.rows, most))) if read else []
+            dialogues = []
+            if run.summary.forensics or not talked:
+                dialogues = list(map(shown, most_informative(run.rows, most)))
             own.append(ShownRun(name, f"run-{place}-{number}", run, _plots(run), dialogues))
         shown_runs.append(own)
     return shown_runs
@@ -205,7 +214,7 @@ def page_of(
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
         judge_words=judge_words,
         settings=_settings(everything),
-        notes=[scrubbed(note) for note in notes],
+        notes=scrubbed(notes),
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("folkmoot"),
     )
@@ -231,7 +240,9 @@ def _settings(
     for name in dict.fromkeys(chain.from_iterable(settings)):
         values = [shortened(_rounded(params.get(name, "")), LONGEST_SETTING) for params in settings]
         seat, _, last = name.rpartition(".")
-        rows = differing if len(set(values)) > 1 else shared
+        rows = shared
+        if len(set(values)) > 1:
+            rows = differing
         rows.setdefault(seat.replace("lm.", "LM of ") or name, []).append((last, values))
     same = "What all runs share" if len(runs) > 1 else "All settings of this run"
     return [("What differs between the runs", differing), (same, shared)]
@@ -240,9 +251,11 @@ def _settings(
 def _rounded(text: str) -> str:
     """A number with a fraction in four figures; any other text as it is."""
     try:
-        return f"{float(text):.4g}" if "." in text else text
+        if "." in text:
+            return f"{float(text):.4g}"
     except ValueError:
-        return text
+        pass
+    return text
 
 
 @cache
@@ -260,9 +273,7 @@ def _template() -> Template:
         "interval": _interval,
         "signed": signed,
         "number": _number,
-        "tokens": lambda used: (
-            "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
-        ),
+        "tokens": _tokens,
         "money": _money,
         "json": json_in_page,
         "hash": _hashed,
@@ -272,6 +283,11 @@ def _template() -> Template:
     }
     text = (TEMPLATES / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
+
+
+def _tokens(used: UsageFields) -> str:
+    tokens = tokens_of(used)
+    return "unknown tokens" if tokens is None else f"{tokens:,} tokens"
 
 
 def _money(cost: float | None) -> str:
@@ -296,4 +312,6 @@ def _number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}"

@@ -59,7 +59,9 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
     pictures = []
     for plot in drawings(kind, report).values():
         pictures += _picture(partial(plot.draw, report), plot.caption)
-    return pictures + (_of_training(run) if kind == "network" else [])
+    if kind == "network":
+        pictures += _of_training(run)
+    return pictures
 
 
 def pictures_of(folder: Path) -> list[Picture]:
@@ -97,7 +99,9 @@ def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
         path = Path(scratch) / "plot.svg"
-        return [Picture(_uri(path.read_bytes(), "svg+xml"), caption)] if draw(path) else []
+        if not draw(path):
+            return []
+        return [Picture(_uri(path.read_bytes(), "svg+xml"), caption)]
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:

@@ -83,7 +83,7 @@ def report(
     if not sources:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     groups, others, notes = list[RunGroup](), list[Any](), list[str]()
-    for run in [part for source in sources for part in results_within(source)]:
+    for run in list(chain.from_iterable(map(results_within, sources))):
         contest = _contest(run)
         if contest is None:
             others.append(run)
@@ -102,14 +102,20 @@ def report(
         notes += _warnings(group)
     # By default in the folder that was named first: also of a compilation or a study, not of a run
     # within.
-    home = sources[0].folder if isinstance(sources[0], Evaluation) else sources[0]
-    path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
+    if out is None:
+        home = sources[0].folder if isinstance(sources[0], Evaluation) else sources[0]
+        out = Path(home) / REPORT
+    path = Path(out).expanduser()
     headline = _headline(groups)
     shown = runs_of(groups)
     cited = bibtex(protocols_in([run.summary.run.program for run in evaluations]))
-    tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     _write(path, page_of(groups, shown, notes, headline, cited))
-    exported = export_report(groups, shown, Path(export).expanduser()) if export else []
+    exported = []
+    if export:
+        exported = export_report(groups, shown, Path(export).expanduser())
+    tracked = []
+    if tracking:
+        tracked = [run.run_id for run in evaluations if run.run_id]
     # The page is written first, since the store may be down.
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
@@ -121,7 +127,7 @@ def report(
         "out": str(path),
         "headline": headline,
         "bibtex": cited,
-        "exported": [str(file) for file in exported],
+        "exported": list(map(str, exported)),
         "groups": [_figures(group, own) for group, own in zip(groups, shown, strict=True)],
         "warnings": notes,
     }
@@ -186,14 +192,17 @@ def _grouped(
             groups.append(([name], [run], asked))
     found = []
     for names_in, members, _ in groups:
-        comparison = compare(*members, names=names_in, **how) if len(members) > 1 else None
+        comparison = None
+        if len(members) > 1:
+            comparison = compare(*members, names=names_in, **how)
         found.append(RunGroup(names_in, members, comparison))
     return found, apart
 
 
 def _headline(groups: Sequence[RunGroup]) -> str:
     """The conclusion of each contest and comparison, or the score of a run alone."""
-    first, concluded = groups[0], " ".join(filter(None, [group.headline for group in groups]))
+    first = groups[0]
+    concluded = " ".join(filter(None, [group.headline for group in groups]))
     if concluded:
         return concluded
     if first.failure:
@@ -207,7 +216,9 @@ def _headline(groups: Sequence[RunGroup]) -> str:
 
 
 def _warnings(group: RunGroup) -> list[str]:
-    notes = list(group.comparison.notes) if group.comparison else []
+    notes = []
+    if group.comparison:
+        notes += group.comparison.notes
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
         if group.comparison is None and group.contest is None:

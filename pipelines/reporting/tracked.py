@@ -47,7 +47,9 @@ def log_comparison(
         for run, test in zip(comparison.runs, figures, strict=True)
     ]
     lead = comparison.lead
-    gap = Score(DIFFERENCE, lead.difference, lead.low, lead.high).figures() if lead else {}
+    gap: dict[str, float] = {}
+    if lead:
+        gap = Score(DIFFERENCE, lead.difference, lead.low, lead.high).figures()
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         page = Path(scratch) / REPORT
         report(folders, names=comparison.names, out=page, tracking=False, **how)

@@ -22,11 +22,10 @@ def _describe(folder: Path, table: Mapping[str, Any]) -> Card:
     card.children = list(map(Path, runs))
     card.paid(totals(*card.children).to_dict())
     # Nothing to agree with: figures that the paper lacks, and those of runs that failed too often.
-    compared = [row for row in rows if row["inside"] is not None]
-    inside = [row for row in compared if row["inside"]]
+    compared = [row["inside"] for row in rows if row["inside"] is not None]
     if compared:
         figures = counted(len(compared), "measured figure")
-        card.sentences = [f"{len(inside):,} of {figures} agree with the published ones."]
+        card.sentences = [f"{sum(compared):,} of {figures} agree with the published ones."]
     return card
 
 

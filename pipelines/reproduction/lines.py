@@ -62,11 +62,14 @@ class Line:
         """Set what a run measured, or why it did not."""
         self.counts, self.run = run.summary.counts, str(run.folder)
         self.lm = ", ".join(dict.fromkeys(lm.name for lm in run.summary.run.lms.values()))
-        score = None if run.empty else measured(self.figure, run)
-        if score is not None:
-            self.measure(score)
+        if run.empty:
+            self.why = "every question failed"
+            return
+        score = measured(self.figure, run)
+        if score is None:
+            self.why = "these questions do not measure it"
         else:
-            self.why = "every question failed" if run.empty else "these questions do not measure it"
+            self.measure(score)
 
     @property
     def words(self) -> str:
@@ -102,9 +105,10 @@ class Reproduction:
         """Whether it ended early without any figure, or all questions of a run failed."""
         if self.stopped is None:
             return False
-        counts = [line.counts for line in self.lines if line.counts]
-        failed = any(own.errors == own.rows for own in counts)
-        return failed or all(line.measured is None for line in self.lines)
+        for line in self.lines:
+            if line.counts and line.counts.errors == line.counts.rows:
+                return True
+        return all(line.measured is None for line in self.lines)
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """A line per figure."""
@@ -114,8 +118,8 @@ class Reproduction:
         return {
             "reproduce": self.table,
             "out": str(self.out),
-            "rows": [asdict(line) for line in self.lines],
-            "differences": [vars(difference) for difference in self.differences],
+            "rows": list(map(asdict, self.lines)),
+            "differences": list(map(vars, self.differences)),
             **self.unanimous,
             "notes": self.notes,
             "stopped": self.stopped,

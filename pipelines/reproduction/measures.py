@@ -20,7 +20,10 @@ from ..evaluation.earlier import Evaluation
 from ..runs.summary import mean_score
 from .presets import Table
 
-_SCORES = {name: name for name in ("accuracy", "em", "f1")} | {
+_SCORES = {
+    "accuracy": "accuracy",
+    "em": "em",
+    "f1": "f1",
     "average": "accuracy",
     "consensus": "accuracy",
 }
@@ -42,9 +45,12 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
     if figure in _GROUPS:
         field, group = _GROUPS[figure]
         return run.summary.groups.get(field, {}).get(group)
-    by_row = [_OF_ROW[figure](row) for row in map(ResultRow.of, run.rows)]
-    # Some figures are of some rows alone, such as those that a judge decided.
-    values = [value for value in by_row if value is not None]
+    values = list[float]()
+    for row in map(ResultRow.of, run.rows):
+        value = _OF_ROW[figure](row)
+        # Some figures are of some rows alone, such as those that a judge decided.
+        if value is not None:
+            values.append(value)
     if not values:
         return None
     # An improvement may be negative, and so is no rate.
@@ -123,7 +129,9 @@ def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
             # A network's consensus stands against one LM's accuracy.
             instead = rival.published.get("accuracy") if figure == "consensus" else None
             published = row.published.get(figure), rival.published.get(figure, instead)
-            gap: Any = pair.f1 if figure == "f1" else pair
+            gap: Any = pair
+            if figure == "f1":
+                gap = pair.f1
             if None not in published and gap is not None:
                 said: Any = published[0] - published[1]  # type: ignore[operator]
                 value, low, high = (100 * end for end in (gap.difference, gap.low, gap.high))
@@ -137,8 +145,13 @@ def unanimous(runs: Iterable[Evaluation]) -> dict[str, list[str]]:
     for run in runs:
         for row in run.rows:
             scores[row.id].append(row.score or 0.0)
-    several = {name: own for name, own in scores.items() if len(own) > 1}
-    return {
-        "all_solve": [name for name, own in several.items() if min(own) == 1],
-        "all_fail": [name for name, own in several.items() if max(own) == 0],
-    }
+    solved, failed = list[str](), list[str]()
+    for name, own in scores.items():
+        # One run agrees with itself on every question.
+        if len(own) == 1:
+            continue
+        if min(own) == 1:
+            solved.append(name)
+        if max(own) == 0:
+            failed.append(name)
+    return {"all_solve": solved, "all_fail": failed}

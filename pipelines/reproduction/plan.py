@@ -61,9 +61,11 @@ class ReproductionPlan(PlanOfSteps):
 
     def account(self) -> Account | None:
         """What earlier attempts left of the budget, which holds for all runs together."""
-        engines = [engine for run in self.runs.values() for engine in run.engines]
-        # A training pays in a folder of its own, below that of its test.
-        ledgers = [place for folder in self.runs for place in (folder, folder / CALLS)]
+        engines, ledgers = list[Any](), list[Path]()
+        for folder, run in self.runs.items():
+            engines += run.engines
+            # A training pays in a folder of its own, below that of its test.
+            ledgers += [folder, folder / CALLS]
         return account_of(self.request.budget, engines, *ledgers)
 
     def rows_of(self, folder: Path) -> str:
@@ -118,6 +120,7 @@ def _evaluation(row: Row, request: ReproduceRequest, out: Path, keyless: bool) -
 def _training(row: Row, request: ReproduceRequest, out: Path) -> TrainRequest:
     settings, asking = _program(row, request), _asking(row, request)
     del settings["program"]
+    # Names of LMs have slashes, and a folder is called by them.
     name = "-".join([row.data["questions"], str(row.training), *asking["lm"].values()])
     asked = TrainRequest(
         **{**row.train, "train_limit": _least(row.train["train_limit"], request.limit)},
@@ -200,11 +203,15 @@ def _recorded_training(
     """Training and test of a row's network, with the strategies of the answers, and where there are
     several, with their agents.
     """
-    given = ("program", "strategies", *(["agents"] if len(train.agents) > 1 else []))
+    settings = dict(row.program or {})
+    for given in ("program", "strategies"):
+        settings.pop(given, None)
+    if len(train.agents) > 1:
+        settings.pop("agents", None)
     return TrainRequest(
         outcomes=train,
         test=test,
-        settings={key: value for key, value in (row.program or {}).items() if key not in given},
+        settings=settings,
         preset=str(row.training),
         seed=row.train["seed"],
         out=out / f"outcomes-{fingerprint_of(train)[:8]}-{row.training}",

@@ -48,7 +48,9 @@ class Row:
     @property
     def models(self) -> Mapping[str, str]:
         """The paper's model of each seat; `*` stands for every other seat."""
-        return {EVERY: self.model} if isinstance(self.model, str) else self.model
+        if isinstance(self.model, str):
+            return {EVERY: self.model}
+        return self.model
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,11 @@ class Table:
             # Once each: a name of one part is that part, too.
             for word in dict.fromkeys([row.id, *parts]):
                 for other in self.against.get(word, ()):
-                    name = ".".join(other if part == word else part for part in parts)
-                    rival = by_id.get(other if word == row.id else name)
+                    name = other
+                    if word != row.id:
+                        renamed = {word: other}
+                        name = ".".join(renamed.get(part, part) for part in parts)
+                    rival = by_id.get(name)
                     if rival is not None:
                         yield row, rival
 
@@ -111,7 +116,9 @@ def select(spec: str | None) -> tuple[Table, list[Row]]:
     paper, table_id, wanted = (*(spec or "").strip("/").split("/", 2), "", "")[:3]
     name = f"{paper}/{table_id}"
     if name not in tables():
-        wrong = f"; {spec} is none{did_you_mean(name, tables())}" if spec else ""
+        wrong = ""
+        if spec:
+            wrong = f"; {spec} is none{did_you_mean(name, tables())}"
         raise UserError(
             f"name a table, such as {next(iter(tables()))}{wrong}: folkmoot reproduce --list shows "
             "all"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..base.journal import read_object, write_json
 from ..base.request import entry
 from ..evaluation.earlier import Evaluation, left_in
@@ -49,8 +51,11 @@ def reproduce_as_planned(plan: ReproductionPlan) -> Reproduction:
 def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Reproduction:
     """The rows as far as the runs in their folders measure them; the table is written, too."""
     # Rows may share a run, which is read once.
-    by_folder = {folder: left_in(folder) for folder in plan.runs}
-    runs = {folder: run for folder, run in by_folder.items() if run is not None}
+    runs = dict[Path, Evaluation]()
+    for folder in plan.runs:
+        run = left_in(folder)
+        if run is not None:
+            runs[folder] = run
     lines = list[Line]()
     for row in plan.rows:
         folder = plan.folders.get(row.name, plan.out)

@@ -32,7 +32,9 @@ def reproduce_and_show(request: ReproduceRequest, view: Confirmed) -> None:
 def _left(plan: ReproductionPlan) -> Reproduction | None:
     """The table of a stopped attempt; None where nothing is measured yet."""
     done = reproduced_so_far(plan)
-    return done if any(line.measured is not None for line in done.lines) else None
+    if all(line.measured is None for line in done.lines):
+        return None
+    return done
 
 
 def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None:
@@ -46,48 +48,56 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
         return
     for gap in result.differences:
         show_lines([f"{gap.row} less {gap.against}, {gap.figure}: {gap.words}"])
-    show_lines(
-        f"{name.replace('_', ' ')} {counted(len(ids), 'question')}: {shorten(', '.join(ids), 60)}"
-        for name, ids in result.unanimous.items()
-        if ids
-    )
+    for name, ids in result.unanimous.items():
+        if ids:
+            agree = f"{name.replace('_', ' ')} {counted(len(ids), 'question')}"
+            show_lines([f"{agree}: {shorten(', '.join(ids), 60)}"])
     notes = [(line.row, line.note) for line in result.lines]
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
     # All figures of a row have its note.
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
     lms = dict.fromkeys(line.lm for line in result.lines if line.lm)
-    show_lines([f"asked: {', '.join(lms)}"] if lms else [])
-    folders = [str(folder) for folder in plan.runs]
+    if lms:
+        show_lines([f"asked: {', '.join(lms)}"])
+    folders = list(map(str, plan.runs))
     if len(folders) > 1 and plan.request.outcomes is None:
         show_lines([f"next: {shlex.join(['folkmoot', 'compare', *folders])}"])
     show_lines([f"table: {result.file}"])
 
 
 def _cells(line: Line) -> list[str]:
-    counts = () if line.counts is None else [(name, getattr(line.counts, name)) for name in LOST]
-    lost = [f"{number:,} {name}" for name, number in counts if number]
+    lost = list[str]()
+    if line.counts is not None:
+        counts = [(name, getattr(line.counts, name)) for name in LOST]
+        lost = [f"{number:,} {name}" for name, number in counts if number]
     return [
-        "" if line.published is None else f"{line.published:.2f}",
+        _number(line.published, ".2f"),
         line.words,
-        "" if line.n is None else f"{line.n:,}",
+        _number(line.n, ","),
         ", ".join(lost),
-        "" if line.difference is None else f"{line.difference:+.1f}",
+        _number(line.difference, "+.1f"),
         {True: "yes", False: "no", None: ""}[line.inside],
     ]
+
+
+def _number(value: float | None, form: str) -> str:
+    if value is None:
+        return ""
+    return format(value, form)
 
 
 def list_presets(spec: str | None, view: Confirmed) -> None:
     """All tables, those of a PAPER, or the rows of PAPER/TABLE[/ROW]."""
     wanted = (spec or "").strip("/")
-    found = [
-        preset for preset in tables().values() if not wanted or preset.name.startswith(f"{wanted}/")
-    ]
+    found = list(tables().values())
+    if wanted:
+        found = [table for table in found if table.name.startswith(f"{wanted}/")]
     if found:
-        document = [asdict(table) for table in found]
+        document = list(map(asdict, found))
         finish(view, {"tables": document}, lambda: _list_tables(found))
     else:
         table, rows = select(spec)
-        document = [{**asdict(table), "rows": [asdict(row) for row in rows]}]
+        document = [{**asdict(table), "rows": list(map(asdict, rows))}]
         finish(view, {"tables": document}, lambda: _list_rows(table, rows))
 
 
@@ -103,8 +113,7 @@ def _list_rows(table: Table, rows: list[Row]) -> None:
     shown = Shown("row", "published", "program", "LMs", "questions")
     for row in rows:
         published = [
-            f"{name} {'–' if value is None else f'{value:.2f}'}"
-            for name, value in row.published.items()
+            f"{name} {_number(value, '.2f') or '–'}" for name, value in row.published.items()
         ]
         lms = [
             f"{model} ({models()[model]['name'] or 'name one with --lm'})"

@@ -57,7 +57,8 @@ class Books:
         """Keep every call of the block in these books and the outer ones, and pay it from all their
         accounts; in threads, too, which do not inherit context variables.
         """
-        ledgers, outer = (self.ledger,) if self.ledger else (), self.around
+        outer = self.around
+        ledgers = (self.ledger,) if self.ledger else ()
         books = BooksAround(
             _before(ledgers, outer.ledgers),
             _before(tuple(accounts), outer.accounts),
@@ -102,8 +103,9 @@ def open_books(
         try_all_again()
     with ExitStack() as held:
         try:
-            home = None if ledger is None else books_of(ledger)
-            book = None if home is None else held.enter_context(closing(Ledger(home)))
+            book = None
+            if ledger is not None:
+                book = held.enter_context(closing(Ledger(books_of(ledger))))
             stores = tuple(held.enter_context(closing(CallStore(folder))) for folder in records)
             if book is not None and ledger is not None and book.at_least(_paid_by_rows(ledger)):
                 _LOG.warning(
@@ -112,8 +114,9 @@ def open_books(
                     *(ledger, book.total.calls),
                 )
             # A replay has to know which LM gave the answers.
-            for store in stores if lms is not None else ():
-                write_lms(store.folder, lms or {})
+            if lms is not None:
+                for store in stores:
+                    write_lms(store.folder, lms)
         except OSError as problem:
             raise unwritable(
                 problem, ledger or next(iter(records)), f"choose another {option}"
@@ -124,8 +127,12 @@ def open_books(
                 held.enter_context(closing(CallStore(books_of(replayed), readonly=True))),
             )
         if budget is not None:
-            account = open_account(budget, engines, Books(book).spent if spent is None else spent)
-        call_cache = outer.cache if cache is None else held.enter_context(open_cache(cache))
+            if spent is None:
+                spent = Books(book).spent
+            account = open_account(budget, engines, spent)
+        call_cache = outer.cache
+        if cache is not None:
+            call_cache = held.enter_context(open_cache(cache))
         books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))
         yield books

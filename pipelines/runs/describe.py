@@ -67,8 +67,9 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
                 f"no LM is set for the agent {name!r}: give --lm NAME, in Python lm=fm.lm('…')"
             )
         if not isinstance(used, dspy.BaseLM):
-            named = isinstance(used, str) and len(used) < 80
-            what = repr(used) if named else f"a {type(used).__name__}"
+            what = f"a {type(used).__name__}"
+            if isinstance(used, str) and len(used) < 80:
+                what = repr(used)
             raise UserError(
                 f"the LM of the agent {name!r} is {what}, not an LM: pass lm=fm.lm('…')"
             )

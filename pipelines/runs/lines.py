@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
+from ...modules.base.keyed import without_none
 from ...modules.base.usage import Usage, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
@@ -71,12 +72,13 @@ def flaky_line(summary: Summary) -> str:
     share = sum(question.flips for question in summary.flaky) / number
     shown = [
         f"{question.id} ({question.right} of {question.repeats} right)"
-        for question in summary.flaky
+        for question in summary.flaky[:SHOWN_FLAKY]
     ]
-    more = ", …" if number > SHOWN_FLAKY else ""
+    if number > SHOWN_FLAKY:
+        shown.append("…")
     flip = "flips" if number == 1 else "flip"
-    names = ", ".join(shown[:SHOWN_FLAKY])
-    return f"{counted(number, 'question')} {flip} in {share:.0%} of their repeats: {names}{more}"
+    names = ", ".join(shown)
+    return f"{counted(number, 'question')} {flip} in {share:.0%} of their repeats: {names}"
 
 
 def repeats_line(summary: Summary) -> str:
@@ -118,12 +120,15 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     """
     usage = summary.paid or summary.usage
     calls, cost = calls_used(usage.calls), usage.cost_usd
-    parts = [f"{calls}, price unknown" if cost is None else f"paid {money(cost)} for {calls}"]
-    parts[0] += unanswered(summary.lost)
+    paid = f"{calls}, price unknown"
+    if cost is not None:
+        paid = f"paid {money(cost)} for {calls}"
+    paid += unanswered(summary.lost)
     if summary.lost and summary.lost.calls:
-        parts[0] += _calls_left(summary)
+        paid += _calls_left(summary)
     if cached := summary.usage.cached_calls:
-        parts[0] += f" ({cached:,} more from records or the cache)"
+        paid += f" ({cached:,} more from records or the cache)"
+    parts = [paid]
     takes = summary.takes
     answered = summary.answered
     if takes and answered:
@@ -152,8 +157,9 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
     lines = {name.replace("_", " "): percent(score) for name, score in summary.scores.items()}
     if counts.errors == counts.rows:
         lines = {summary.metric: f"not measured: {score_line(summary)}"}
-    correct = f"{counts.correct:,} right of " if counts.correct is not None else ""
-    lines["questions"] = f"{correct}{asked(counts.rows, summary.finished)}"
+    lines["questions"] = asked(counts.rows, summary.finished)
+    if counts.correct is not None:
+        lines["questions"] = f"{counts.correct:,} right of {lines['questions']}"
     if summary.finished < counts.questions:
         lines["questions"] += f" ({counts.questions:,} asked for)"
     lines["unreadable"] = f"{counts.unreadable:,}"
@@ -175,7 +181,9 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         lines["used"] += lost
     if paid and (usage.calls is None or paid.calls != usage.calls - usage.cached_calls):
         lines["paid in all"] = used(paid)
-    times = [] if seconds is None else [duration(seconds)]
+    times = []
+    if seconds is not None:
+        times.append(duration(seconds))
     if summary.seconds:
         times.append(f"{duration(summary.seconds['p50'])} per question (median)")
     if times:
@@ -184,7 +192,9 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         lines["flaky"] = flaky
     if repeats := repeats_line(summary):
         lines["repeats"] = repeats
-    return lines | (highlights(summary.report) if counts.errors < counts.rows else {})
+    if counts.errors < counts.rows:
+        lines |= highlights(summary.report)
+    return lines
 
 
 def judge_words(judge: JudgeFields) -> str:
@@ -203,13 +213,10 @@ def highlights(report: Mapping[str, object]) -> dict[str, str]:
     """A line for each entry of a protocol's own report: its name, and its figure or figures."""
     lines = {}
     for key, value in report.items():
+        shown = _figure(value)
         if isinstance(value, Mapping) and "value" not in value:
-            figures = ((str(name), _figure(inner)) for name, inner in value.items())
-            shown: str | None = ", ".join(
-                f"{name} {figure}" for name, figure in figures if figure is not None
-            )
-        else:
-            shown = _figure(value)
+            figures = without_none({name: _figure(inner) for name, inner in value.items()})
+            shown = ", ".join(f"{name} {figure}" for name, figure in figures.items())
         if shown and key not in SHOWN_ALWAYS and not key.endswith("_per_question"):
             lines[key.replace("_", " ")] = shown
     return lines
@@ -218,13 +225,16 @@ def highlights(report: Mapping[str, object]) -> dict[str, str]:
 def _figure(value: object) -> str | None:
     if isinstance(value, Mapping):
         # Figures without an interval are details of a report, which `summary.json` has.
-        has_interval = isinstance(value.get("value"), int | float) and value.get("low") is not None
-        return percent(cast(ScoreFields, value)) if has_interval else None
+        if isinstance(value.get("value"), int | float) and value.get("low") is not None:
+            return percent(cast(ScoreFields, value))
+        return None
     if isinstance(value, str):
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return None
 
 
 @dataclass

@@ -108,9 +108,9 @@ class RunFolder:
                 raise unwritable(problem, folder) from None
             # A run that goes on does so in its own run of MLflow.
             run_id = written.get("mlflow_run_id")
-            cast(dict[str, object], about)["mlflow_run_id"] = (
-                run_id if isinstance(run_id, str) else None
-            )
+            if not isinstance(run_id, str):
+                run_id = None
+            cast(dict[str, object], about)["mlflow_run_id"] = run_id
             yield
 
 
@@ -200,7 +200,9 @@ def git_commit() -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return answer.stdout.strip() or None if answer.returncode == 0 else None
+    if answer.returncode != 0:
+        return None
+    return answer.stdout.strip() or None
 
 
 def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:

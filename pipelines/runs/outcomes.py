@@ -165,8 +165,8 @@ class Outcomes:
                 )
         columns = np.ix_(
             range(len(self)),
-            [list(agents).index(a) for a in self.agents],
-            [ways.index(s) for s in self.labels],
+            list(map(list(agents).index, self.agents)),
+            list(map(ways.index, self.labels)),
         )
 
         def spread(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -182,8 +182,7 @@ class Outcomes:
         self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], **named: Any
     ) -> Outcomes:
         """The same table with the same change to all arrays, and new names for the axes."""
-        arrays = (self.answers, self.correct, self.present)
-        answers, correct, present = (change(cells) for cells in arrays)
+        answers, correct, present = map(change, (self.answers, self.correct, self.present))
         return replace(self, answers=answers, correct=correct, present=present, **named)
 
 
@@ -232,7 +231,9 @@ def outcomes_in(source: Any) -> Outcomes:
         return read_outcomes(source)
     if hasattr(source, "to_dict") and hasattr(source, "notna"):  # a DataFrame
         source = source.astype(object).where(source.notna(), None).to_dict("records")
-    rows = list(source) if isinstance(source, Iterable) else []
+    rows: list[Any] = []
+    if isinstance(source, Iterable):
+        rows = list(source)
     if rows and all(isinstance(row, str | Path) for row in rows):
         return read_outcomes(rows)
     if not rows or not all(isinstance(row, Mapping) for row in rows):
@@ -241,12 +242,12 @@ def outcomes_in(source: Any) -> Outcomes:
 
 
 def _texts(row: Mapping[str, object]) -> dict[str, object]:
-    named = ("question_id", "agent", "answer", "group")
-    # Not isinstance: True is an int to Python, and no id to anybody.
-    return {
-        name: str(value) if name in named and type(value) is int else value
-        for name, value in row.items()
-    }
+    texts = dict(row)
+    for name in ("question_id", "agent", "answer", "group"):
+        # Not isinstance: True is an int to Python, and no id to anybody.
+        if type(row.get(name)) is int:
+            texts[name] = str(row[name])
+    return texts
 
 
 def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
@@ -316,15 +317,14 @@ class _Table:
                 f"{where}: some rows have a strategy and some have none: the first kind trains "
                 "policies and the other weights, so train on one kind at a time"
             )
-        if (
-            answer is not None
-            and asked.right.setdefault(answer, outcome.correct) != outcome.correct
-        ):
-            raise UserError(
-                f"{where}: the answer {answer[:60]!r} to {name!r} is right in one row and wrong "
-                "in another; correct one of them"
-            )
-        code = -1 if answer is None else asked.codes.setdefault(answer, len(asked.codes))
+        code = -1
+        if answer is not None:
+            if asked.right.setdefault(answer, outcome.correct) != outcome.correct:
+                raise UserError(
+                    f"{where}: the answer {answer[:60]!r} to {name!r} is right in one row and "
+                    "wrong in another; correct one of them"
+                )
+            code = asked.codes.setdefault(answer, len(asked.codes))
         cell = (
             asked.place,
             self._agents.setdefault(outcome.agent, len(self._agents)),
@@ -351,6 +351,9 @@ class _Table:
         texts = {answer for asked in self._questions.values() for answer in asked.codes}
         # Only a closed list of answers says how often two that guess agree.
         closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
+        options = None
+        if texts and closed:
+            options = max(2, len(texts))
         return Outcomes(
             ids=tuple(self._questions),
             questions=tuple(asked.text for asked in self._questions.values()),
@@ -362,13 +365,14 @@ class _Table:
             present=present,
             errors=self.errors,
             repeats=len(self._seen) - len(self._cells),
-            options=max(2, len(texts)) if texts and closed else None,
+            options=options,
         )
 
 
 def _file_of(source: str | Path) -> Path:
     path = Path(source).expanduser()
-    path = path / RESULTS if path.is_dir() else path
+    if path.is_dir():
+        path /= RESULTS
     if not path.is_file() or path.suffix.casefold() in (".csv", ".tsv", ".parquet", ".xlsx"):
         wrong = "is not a JSONL file" if path.exists() else "does not exist"
         raise UserError(
@@ -382,13 +386,14 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     try:
         with opened(path) as file:
             for number, line in enumerate(lines_in(file), start=1):
-                if line.strip():
-                    if (row := parsed(line)) is None:
-                        raise UserError(
-                            f"{path}, line {number}, is not a JSON object: correct or delete the "
-                            "line"
-                        )
-                    yield number, row
+                if not line.strip():
+                    continue
+                row = parsed(line)
+                if row is None:
+                    raise UserError(
+                        f"{path}, line {number}, is not a JSON object: correct or delete the line"
+                    )
+                yield number, row
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct the path") from None
 
@@ -440,7 +445,8 @@ def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
         right = bool(row.correct)
         if not alone:
             right = score(answer, row.gold or "", kind, choices).correct
-            answer = None if answer is None else answer_key(answer, kind)
+            if answer is not None:
+                answer = answer_key(answer, kind)
         own, strategy = _agent(name, turn, run)
         agent, number = own, 1
         while (agent, strategy) in outcomes:

@@ -406,11 +406,11 @@ class Rows(Sequence[ResultRow]):
 
 
 def _flat(row: ResultRow) -> dict[str, Any]:
-    nested: dict[str, Any] = {name: row.get(name) or {} for name in ("usage", "meta")}
-    flat = {name: value for name, value in row.items() if name not in nested}
-    return flat | {
-        f"{name}.{key}": value for name, of in nested.items() for key, value in of.items()
-    }
+    flat = dict(row)
+    for name in ("usage", "meta"):
+        fields: Mapping[str, Any] = flat.pop(name, None) or {}
+        flat |= {f"{name}.{key}": value for key, value in fields.items()}
+    return flat
 
 
 def _rewrite(path: Path, places: Iterable[Place]) -> None:

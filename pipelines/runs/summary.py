@@ -137,11 +137,12 @@ class Summary:
         """The errors and unreadable answers among the wrong ones, such as `, 2 errors`; empty if
         there are none.
         """
-        errors, unreadable = self.counts.errors, self.counts.unreadable
-        parts = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(
-            unreadable
-        )
-        return "".join(f", {each}" for each in parts)
+        words = ""
+        if self.counts.errors:
+            words += f", {counted(self.counts.errors, 'error')}"
+        if self.counts.unreadable:
+            words += f", {self.counts.unreadable:,} unreadable"
+        return words
 
     def to_dict(self) -> dict[str, object]:
         """The content of `summary.json`; the manifest's fields stand beside the others."""
@@ -259,7 +260,7 @@ class QuestionMeans:
     def means_and_counts(self) -> tuple[list[float], list[int]]:
         """The means, and the number of values in each."""
         questions = self.by_question()
-        return [sum(values) / len(values) for values in questions], [*map(len, questions)]
+        return [sum(values) / len(values) for values in questions], list(map(len, questions))
 
 
 def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[str, str]:
@@ -268,7 +269,10 @@ def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[
     """
     form = "{:.1%}" if score.get("rate", True) else "{:.3g}"
     value, low, high = map(form.format, (score["value"], score["low"], score["high"]))
-    return f"{value} right" if metric == ACCURACY else f"{metric} {value}", f"{low} to {high}"
+    words = f"{metric} {value}"
+    if metric == ACCURACY:
+        words = f"{value} right"
+    return words, f"{low} to {high}"
 
 
 class _Tally:
@@ -302,7 +306,9 @@ class _Tally:
             if self.default:
                 forensic.count(row)
             # A protocol's report is about whole dialogues.
-            yield row if row.error is None else row.but(transcript=[])
+            if row.error is not None:
+                row = row.but(transcript=[])
+            yield row
 
     def _count(self, row: ResultRow) -> None:
         scored = score_in(row, self._least)
@@ -334,7 +340,9 @@ class _Tally:
             self._strict.add(question, bool(row.strict))
         meta = row.meta or {}
         for name in GROUPS:
-            value = grade_band(meta) if name == "grade_band" else meta.get(name)
+            value = meta.get(name)
+            if name == "grade_band":
+                value = grade_band(meta)
             if value is not None:
                 values = self._groups.setdefault(name, {})
                 values.setdefault(str(value), QuestionMeans()).add(question, scored)
@@ -346,10 +354,9 @@ class _Tally:
             scores["f1"] = _bootstrapped(self._f1.means())
         if strict := self._strict.means():
             scores["accuracy_strict"] = mean_score(strict, is_rate=True)
-        return {
-            self.name: mean_score(self._scored.means(), is_rate=is_rate),
-            **{name: one for name, one in scores.items() if name != self.name},
-        }
+        # The run's own metric may have one of these names: its score is the first one.
+        scores.pop(self.name, None)
+        return {self.name: mean_score(self._scored.means(), is_rate=is_rate), **scores}
 
     def spread(self) -> dict[str, float] | None:
         """The variances within and between questions; None where fewer than two have repeats."""
@@ -374,14 +381,14 @@ class _Tally:
         return sorted(flaky, key=lambda question: -question.flips)
 
     def grouped(self) -> dict[str, dict[str, ScoreFields]]:
-        return {
-            name: {
-                value: mean_score(scored.means(), is_rate=self.is_rate)
-                for value, scored in sorted(values.items())
-            }
-            for name, values in self._groups.items()
-            if 1 < len(values) <= MOST_GROUPS
-        }
+        grouped = {}
+        for name, values in self._groups.items():
+            if 1 < len(values) <= MOST_GROUPS:
+                grouped[name] = {
+                    value: mean_score(scored.means(), is_rate=self.is_rate)
+                    for value, scored in sorted(values.items())
+                }
+        return grouped
 
 
 def grade_band(meta: Mapping[str, object]) -> str | None:
@@ -395,7 +402,8 @@ def grade_band(meta: Mapping[str, object]) -> str | None:
 def _percentiles(seconds: list[float]) -> Latency:
     if not seconds:
         return Latency()
-    # Two values at least are wanted: those of one question are all equal.
-    several = seconds if len(seconds) > 1 else [*seconds, *seconds]
+    several = seconds
+    if len(several) < 2:  # `quantiles` wants two at least; those of one question are all equal
+        several = [*seconds, *seconds]
     percent = quantiles(several, n=100, method="inclusive")
     return Latency(mean=fmean(seconds), p50=percent[49], p90=percent[89], p99=percent[98])

@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,9 @@ class TraceFile:
         path.parent.mkdir(exist_ok=True)
         self._journal = Journal(path, alone=True)
         traced = frozenset(record.row.id for record, _ in read_traces(path))
-        for row in read_rows(rows) if wanted - traced else ():
+        if wanted <= traced:
+            return  # the rows need not be read
+        for row in read_rows(rows):
             if row.id not in traced:
                 self.keep(row)
 
@@ -133,11 +135,11 @@ class TraceFile:
                 yield None
             return
         seen = Seen()
-        callbacks = [*dspy.settings.get("callbacks", []), *([Watcher(seen)] if steps else [])]
-        with (
-            bound(WATCHED, seen),
-            dspy.context(callbacks=callbacks) if steps else nullcontext(),
-        ):
+        watched: AbstractContextManager[object] = nullcontext()
+        if steps:
+            callbacks = [*dspy.settings.get("callbacks", []), Watcher(seen)]
+            watched = dspy.context(callbacks=callbacks)
+        with bound(WATCHED, seen), watched:
             yield seen
         for call in seen:
             call.written = [
@@ -169,23 +171,24 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
     # A turn keeps the very object that its calls were counted in: two with equal figures are not
     # confused.
     places = {id(turn.usage): place for place, turn in enumerate(transcript)}
-    return [
-        {
-            "turn": turns.setdefault(id(call.asker), len(turns)),
-            "transcript_turn": next(
-                (places[id(each)] for each in call.written if id(each) in places), None
-            ),
-            "seat": call.asker.seat,
-            "model": call.model,
-            "request": call.request,
-            "text": call.text,
-            "usage": call.usage.to_dict() if call.usage else None,
-            "began": call.began,
-            "ended": call.ended or time.time_ns(),
-            "error": call.error,
-        }
-        for call in seen
-    ]
+    calls: list[dict[str, object]] = []
+    for call in seen:
+        own = [places[id(usage)] for usage in call.written if id(usage) in places]
+        calls.append(
+            {
+                "turn": turns.setdefault(id(call.asker), len(turns)),
+                "transcript_turn": next(iter(own), None),
+                "seat": call.asker.seat,
+                "model": call.model,
+                "request": call.request,
+                "text": call.text,
+                "usage": call.usage.to_dict() if call.usage else None,
+                "began": call.began,
+                "ended": call.ended or time.time_ns(),
+                "error": call.error,
+            }
+        )
+    return calls
 
 
 def _steps(seen: Seen, calls: Sequence[dict[str, object]]) -> list[dict[str, object]]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import check_inside
+from ...modules.base.keyed import without_none
 from ...modules.base.sync import in_thread
 from ...modules.reading.grading import Graded, MetricError, MetricFields
 from ...modules.reading.metrics import Metric, code_of
@@ -76,8 +77,10 @@ class Check(Metric):
         sandbox: str | None = None,
         seconds: float = CHECK_SECONDS,
     ) -> None:
-        self.command = check if isinstance(check, str) else None
-        self.words = words_of(check, "check", CHECK_SUCH) if isinstance(check, str) else []
+        self.command: str | None = None
+        self.words: list[str] = []
+        if isinstance(check, str):
+            self.command, self.words = check, words_of(check, "check", CHECK_SUCH)
         self.sandbox = Sandbox.of(sandbox)
         # A container has commands of its own, which cannot be looked for from here.
         if self.words and self.sandbox.name in (BWRAP, NONE) and _is_missing(self.words[0]):
@@ -134,7 +137,9 @@ class Check(Metric):
             raise
         except Exception as problem:
             raise MetricError(f"the check raised {type(problem).__name__} ({problem})") from problem
-        score, feedback = said if isinstance(said, tuple) else (said, None)
+        score, feedback = said, None
+        if isinstance(said, tuple):
+            score, feedback = said
         fields = CheckFields(exit_code=None, lines=[], seconds=_since(began))
         return _Ran(score, feedback, fields)
 
@@ -154,7 +159,9 @@ class Check(Metric):
         if runs:
             return
         self._failures += 1
-        self._last = lines[-1] if lines else f"it ended with code {code}"
+        self._last = f"it ended with code {code}"
+        if lines:
+            self._last = lines[-1]
         # Of a single task that took too long, the answer may be an endless loop.
         self._least = 2 if code is None else 1
         # A misspelt command would pay for all questions before anybody sees it.
@@ -194,10 +201,14 @@ async def _run(place: Workplace, words: Sequence[str], seconds: float, folder: P
     if code is None:
         lines.append(f"the check took longer than {seconds:g} s")
     fields = CheckFields(exit_code=code, lines=lines, seconds=_since(began))
+    said = None
     # what a check that was stopped has printed last is no verdict
-    said = _said(printed[-1]) if printed and code is not None else None
-    if said is None:
-        said = {"score": code == 0, "feedback": None if code == 0 else "\n".join(lines)}
+    if printed and code is not None:
+        said = _said(printed[-1])
+    if said is None and code == 0:
+        said = {"score": True}
+    elif said is None:
+        said = {"score": False, "feedback": "\n".join(lines)}
     return _Ran(said["score"], said.get("feedback"), fields)
 
 
@@ -244,7 +255,7 @@ def metric_asked(request: Checked, metric: object) -> Any:
     """
     options: dict[str, Any] = request.named("answer_file", "sandbox")
     options["seconds"] = request.check_timeout
-    given = {name: value for name, value in options.items() if value is not None}
+    given = without_none(options)
     check: Any = request.check
     if check is None:
         if given:
@@ -252,7 +263,9 @@ def metric_asked(request: Checked, metric: object) -> Any:
         return metric
     if metric is not None:
         raise UserError("--check and --metric both say which answers are right: give one")
-    return check if isinstance(check, Check) else Check(check, **given)
+    if isinstance(check, Check):
+        return check
+    return Check(check, **given)
 
 
 def sandbox_of(metric: object) -> Sandbox:

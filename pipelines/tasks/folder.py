@@ -246,7 +246,9 @@ def fenced(text: str, suffix: str) -> str:
 
 
 def _apply(answer: str, folder: Path) -> None:
-    diff = answer if _DIFF.match(answer) else fenced(answer, ".patch")
+    diff = answer
+    if not _DIFF.match(answer):
+        diff = fenced(answer, ".patch")
     if _LINK.search(diff):
         raise MetricError("the diff makes a link, which is refused")
     patch = folder.with_name("patch")

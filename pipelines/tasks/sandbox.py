@@ -143,7 +143,9 @@ def _found(word: str, path: str | None) -> tuple[str, tuple[Path, ...]]:
         return word, ()
     is_python = Path(place).name.startswith("python")
     if is_python or (Path(place).parent.parent / "pyvenv.cfg").exists():
-        python = place if is_python else Path(place).with_name("python")
+        python = str(Path(place).with_name("python"))
+        if is_python:
+            python = place
         script = "import sys; print(sys.executable, sys.prefix, sys.base_prefix, sep='\\n')"
         asked = subprocess.run([python, "-c", script], capture_output=True, text=True)
         if not asked.returncode:
@@ -165,16 +167,17 @@ def _missing_bwrap() -> str:
         return "is not installed"
     line = [BWRAP, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     ended = subprocess.run(line, capture_output=True, text=True)
-    return f"cannot be used ({ended.stderr.strip()[:200]})" if ended.returncode else ""
+    if not ended.returncode:
+        return ""
+    return f"cannot be used ({ended.stderr.strip()[:200]})"
 
 
 def _bwrap(
     folder: Path, own: Sequence[Path], door: Door | None, hidden: Iterable[Path]
 ) -> list[str]:
     """Bubblewrap's command line, up to the command."""
-    empty = [
-        place for place in (*HIDDEN, str(Path.home())) if Path(place).is_dir() and place != "/"
-    ]
+    hides = (*HIDDEN, str(Path.home()))
+    empty = [place for place in hides if Path(place).is_dir() and place != "/"]
     # A checkout that is installed in place is outside of Python's folders, and pytest loads it.
     checkout = Path(__file__).resolve().parents[2]
     needed = [Path(sys.prefix), Path(sys.base_prefix), checkout, *own]

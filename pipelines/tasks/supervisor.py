@@ -103,8 +103,9 @@ def main(parent: int, folder: str, command: list[str]) -> int:
     child = os.fork()
     if child == 0:
         control(PR_SET_PDEATHSIG, signal.SIGKILL)
-        for limit, most in LIMITS.items() if folder else ():
-            resource.setrlimit(limit, (most, most))
+        if folder:
+            for limit, most in LIMITS.items():
+                resource.setrlimit(limit, (most, most))
         try:
             os.execvp(command[0], command)
         except OSError as problem:

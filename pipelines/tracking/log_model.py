@@ -18,6 +18,7 @@ from mlflow.models import Model as MlflowModel
 from mlflow.models import ModelSignature
 from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
+from ...modules.base.keyed import without_none
 from ...modules.base.saved_file import FILE, MODULE
 from ...modules.protocols.foreign import STATE
 from ...modules.protocols.saved import saved_lm
@@ -108,10 +109,11 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
     """
     experiment, run_id = run.info.experiment_id, run.info.run_id
     mine = f"source_run_id = '{run_id}' AND name = '{model.name}'"
-    for earlier in client.search_logged_models([experiment], mine) if asks else ():
-        if earlier.status == LoggedModelStatus.READY:
-            return _registered(client, run_id, earlier.model_id, model)
-        client.delete_logged_model(earlier.model_id)  # left by a failed attempt
+    if asks:
+        for earlier in client.search_logged_models([experiment], mine):
+            if earlier.status == LoggedModelStatus.READY:
+                return _registered(client, run_id, earlier.model_id, model)
+            client.delete_logged_model(earlier.model_id)  # left by a failed attempt
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         made = client.create_logged_model(
             experiment, name=model.name, source_run_id=run_id, model_type="folkmoot"
@@ -212,7 +214,7 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, model: ModelEn
                 name,
                 address,
                 run_id,
-                tags={key: str(value) for key, value in said.items() if value is not None},
+                tags={key: str(value) for key, value in without_none(said).items()},
                 description=run.data.tags.get("mlflow.note.content", "").replace("**", ""),
                 model_id=model_id,
             )
@@ -247,5 +249,7 @@ def instructions_in(folder: Path) -> dict[str, str]:
     for place, kept in predictors.items():
         agent = str(kept.get("seat") or place)
         # Several predictors may belong to one agent: the second one goes by its own name.
-        found[agent if agent not in found else place] = str(kept["instructions"])
+        if agent in found:
+            agent = place
+        found[agent] = str(kept["instructions"])
     return found

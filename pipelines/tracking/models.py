@@ -74,8 +74,9 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         """
         import pandas
 
-        table = isinstance(model_input, pandas.DataFrame)
-        rows = model_input.to_dict("records") if table else model_input
+        rows = model_input
+        if isinstance(rows, pandas.DataFrame):
+            rows = rows.to_dict("records")
         if isinstance(rows, Mapping):
             rows = [rows]
         questions = [_question(row, f"row {place}") for place, row in enumerate(rows, 1)]

@@ -79,12 +79,16 @@ def _entry(folder: Path, card: Card, kind: Kind, key: str) -> RunEntry:
     files = {name: _clean(content) for name, content in card.artifacts().items()}
     course = card.course()
     own = about.pop("tags") | _tags(card)
-    of_score = card.score.n or 0 if card.score else 0
+    step = 0
+    if course:
+        step = course[-1][0]
+    elif card.score is not None:
+        step = card.score.n or 0
     return RunEntry(
         name=title(run, _head(card), card.name),
         status=STATUS[card.state],
         metrics=card.figures(),
-        step=course[-1][0] if course else of_score,
+        step=step,
         curve=course,
         note=_note(card, files),
         files={**files, "details.json": details},
@@ -135,9 +139,12 @@ def _note(card: Card, files: Mapping[str, Content]) -> str | None:
     if not card.sentences:
         return None
     first, *others = scrubbed(card.sentences)
-    stopped = [f"Stopped early: {scrubbed(card.problem)}."] if card.problem else []
-    opened = [f"Open `{name}` under Artifacts." for name in files][:1]
-    return "\n\n".join([f"**{first}**", *others, *stopped, *opened])
+    lines = [f"**{first}**", *others]
+    if card.problem:
+        lines.append(f"Stopped early: {scrubbed(card.problem)}.")
+    if files:
+        lines.append(f"Open `{next(iter(files))}` under Artifacts.")
+    return "\n\n".join(lines)
 
 
 def _clean(content: Content) -> Content:

@@ -103,8 +103,9 @@ def store_uri() -> str:
         if not any(path.name.isdigit() for path in Path(ARTIFACTS).glob("*")):
             place = str(Path("mlflow.db").absolute())
             # Before 3.18, MLflow wrote a blank in the folder's name as %20, also on disk.
-            early = [int(part) for part in version("mlflow").split(".")[:2]] < [3, 18]
-            return f"sqlite:///{pathname2url(place) if early else place}"
+            if list(map(int, version("mlflow").split(".")[:2])) < [3, 18]:
+                place = pathname2url(place)
+            return f"sqlite:///{place}"
     from mlflow import get_tracking_uri
 
     return str(get_tracking_uri())

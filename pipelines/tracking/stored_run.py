@@ -102,8 +102,12 @@ class StoredRun:
                 self.client.delete_run(other.info.run_id)
             if runs:
                 return runs[0]
-        above = self.above.info.run_id if self.above else entry.place["mlflow_parent_id"]
-        tags = {**entry.tags, KEY_TAG: entry.key, **({PARENT_TAG: above} if above else {})}
+        above = entry.place["mlflow_parent_id"]
+        if self.above:
+            above = self.above.info.run_id
+        tags = {**entry.tags, KEY_TAG: entry.key}
+        if above:
+            tags[PARENT_TAG] = above
         created = self.client.create_run(
             experiment,
             start_time=entry.began,
@@ -117,7 +121,9 @@ class StoredRun:
         """The experiment of the parent run; else the user's, or else one named after the data."""
         place = self.entry.place
         caller = place["mlflow_parent_id"]
-        above = self.above or (run_in(self.client, caller) if caller else None)
+        above = self.above
+        if above is None and caller:
+            above = run_in(self.client, caller)
         if above is not None:
             return str(above.info.experiment_id)
         if place["mlflow_experiment_id"]:
@@ -151,11 +157,11 @@ class StoredRun:
         params = {valid_name(name): text[:LONGEST_PARAM] for name, text in entry.params.items()}
         logged = run.data.params
         changed = {name: text for name, text in params.items() if logged.get(name, text) != text}
-        tags = {
-            **entry.tags,
-            **({} if entry.note is None else {NOTE_TAG: entry.note}),
-            **({CHANGED_TAG: json.dumps(changed)} if changed else {}),
-        }
+        tags = dict(entry.tags)
+        if entry.note is not None:
+            tags[NOTE_TAG] = entry.note
+        if changed:
+            tags[CHANGED_TAG] = json.dumps(changed)
         new = {name: text for name, text in params.items() if name not in logged}
         points = metrics_of(entry.metrics, entry.step, entry.ended)
         # the last step of the curve that the store has
@@ -242,15 +248,19 @@ def digest_of(*contents: object) -> str:
         if isinstance(content, Drawn):
             digest.update(digest_of(*content.sources).encode())
         elif isinstance(content, Path):
-            for path in sorted(content.rglob("*")) if content.is_dir() else [content]:
+            paths = [content]
+            if content.is_dir():
+                paths = sorted(content.rglob("*"))
+            for path in paths:
                 if path.is_file():
                     # The names count, too: a file may have been renamed.
                     digest.update(str(path.relative_to(content)).encode())
                     with open(path, "rb") as file:
                         digest.update(hashlib.file_digest(file, "sha256").digest())
         else:
-            plain = _document(content) if isinstance(content, TableEntry) else content
-            digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
+            if isinstance(content, TableEntry):
+                content = _document(content)
+            digest.update(json.dumps(content, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:16]
 
 

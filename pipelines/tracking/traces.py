@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
+from ...modules.base.keyed import without_none
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
@@ -63,13 +65,15 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     trace = _Trace(trace_number(run_id, row.id))
     about: Mapping[str, object] = row
     fields = ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
-    asked = {"question": row.question, "choices": row.choices}
+    asked: dict[str, object] = {"question": row.question}
+    if row.choices:
+        asked["choices"] = row.choices
     trace.add(
         program,
         None,
         "CHAIN",
         times,
-        {name: value for name, value in asked.items() if value or name == "question"},
+        asked,
         # Only the answer: an LM of MLflow's that judges traces must not read the gold one here.
         {"answer": _with_text(row.answer, row)},
         row.error,
@@ -105,10 +109,10 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
 
 def _call_name(turn: TurnFields, calls: Sequence[TracedCall]) -> str:
     """A call of a command by the last message that it sent."""
-    request = calls[0].request if calls else {}
-    messages = request.get("messages") if isinstance(request, dict) else None
-    last = messages[-1].get("content") if isinstance(messages, list) and messages else None
-    words = " ".join(last.split()) if isinstance(last, str) else ""
+    last: object = ""
+    with suppress(IndexError, KeyError, TypeError):  # no call, or a request in another form
+        last = calls[0].request["messages"][-1]["content"]
+    words = last if isinstance(last, str) else ""
     return shortened(words, LONGEST_TITLE) or _turn_name(turn)
 
 
@@ -151,7 +155,7 @@ class _Trace:
         own = {
             "mlflow.traceRequestId": f"tr-{self._number:032x}",
             "mlflow.spanType": kind,
-            **{key: value for key, value in shown.items() if value is not None},
+            **without_none(shown),
             **attributes,
         }
         span = ReadableSpan(
@@ -240,8 +244,10 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     path, state = books_of(folder) / TRACES, stored.state
     if not path.exists():
         return
-    shown = _shown(stored) if stored.asks else None
-    start = 0 if shown is not None else state.traces
+    shown: dict[str, str] | None = None
+    start = state.traces
+    if stored.asks:
+        shown, start = _shown(stored), 0
     last: dict[str, int] = {}
     before = set[str]()
     for record, end in read_traces(path):
@@ -315,14 +321,12 @@ def _delete(stored: StoredRun, records: Sequence[Trace]) -> None:
 
 def _log(stored: StoredRun, program: str, records: Sequence[Trace]) -> None:
     uri, experiment = stored.client.tracking_uri, stored.run.info.experiment_id
-    traces = [
-        [Span(span) for span in otel_spans(record, stored.run_id, program)] for record in records
-    ]
+    traces = [list(map(Span, otel_spans(record, stored.run_id, program))) for record in records]
     with at_once(TracingClient(uri).store, experiment) as store:
         for record, spans in zip(records, traces, strict=True):
             store.start_trace(_info(record, spans, experiment))
         try:
-            store.log_spans(experiment, [span for spans in traces for span in spans], uri)
+            store.log_spans(experiment, list(chain.from_iterable(traces)), uri)
         except NotImplementedError:
             # If a server once did not answer, MLflow treats it as an old one, and remembers that.
             RestStore._get_server_version.cache_clear()
@@ -399,8 +403,8 @@ def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[
 
 def program_in(folder: Path) -> str:
     """The short name of the program that was asked, which names the span of each question."""
-    program = (read_object(folder / MANIFEST) or {}).get("program")
+    program: Any = (read_object(folder / MANIFEST) or {}).get("program")
     try:
-        return short_name(program) if isinstance(program, dict) else "question"
+        return short_name(program)
     except (LookupError, TypeError, ValueError, AttributeError):  # of a damaged file
         return "question"

@@ -24,7 +24,7 @@ LONGEST_TITLE, LONGEST_LM = 40, 16
 SEPARATOR = " · "
 
 FOLKMOOT = "folkmoot"
-DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
+DATA_SETTINGS = ("split", "limit", "seed", "sampling", "kinds", "types")
 
 _SECRET = re.compile(
     r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- ]?key|secret|password|passwd|auth"
@@ -84,7 +84,9 @@ def problem_line(problem: Exception) -> str:
     text = one_line(str(problem)).partition(" [SQL: ")[0] or type(problem).__name__
     if refused := _REFUSED.search(text):
         status, body = refused.groups()
-        text = f"the server answers {status}: {body}{_LOGIN if status in ('401', '403') else ''}"
+        text = f"the server answers {status}: {body}"
+        if status in ("401", "403"):
+            text += _LOGIN
     elif unreached := _UNREACHED.search(text):
         text = "{} cannot be used: {}".format(*unreached.groups())
     return shortened(_CREDENTIALS.sub(r"\1 ***", str(scrubbed(text))), LONGEST_PROBLEM)
@@ -97,14 +99,16 @@ def experiment_name(run: Mapping[str, Any]) -> str:
     data = data_place(run)
     if data is None:
         return FOLKMOOT
-    name = Path(data).stem if Path(data).suffix else Path(data).name
-    return (name.strip() or FOLKMOOT)[:LONGEST_EXPERIMENT]
+    return (Path(data).stem.strip() or FOLKMOOT)[:LONGEST_EXPERIMENT]
 
 
 def data_place(run: Mapping[str, Any]) -> str | None:
     """The file or data set that a run was judged on; None where no place of it is known."""
-    places = [run["settings"].get(name) for name in ("validation", "data", "loaded_from")]
-    return next((place for place in places if isinstance(place, str) and place.strip()), None)
+    for name in ("validation", "data", "loaded_from"):
+        place = run["settings"].get(name)
+        if isinstance(place, str) and place.strip():
+            return place
+    return None
 
 
 def run_name(run: Mapping[str, Any]) -> str:
@@ -125,12 +129,12 @@ def title(run: Mapping[str, Any], score: str | None = None, program: str | None 
     settings = run.get("settings") or {}
     if settings.get("run_name"):
         return one_line(str(settings["run_name"]))[:LONGEST_NAME]
-    lms = dict.fromkeys(
-        str(lm.get("name")).rpartition("/")[2] for lm in (run.get("lms") or {}).values()
-    )
+    lms = dict.fromkeys(name.rpartition("/")[2] for name in _lm_names(run.get("lms") or {}))
     program = program or settings.get("label") or short_name(run["program"])
-    lm = shortened(next(iter(lms), ""), LONGEST_LM) + ("…" if len(lms) > 1 else "")
-    others = [part for part in (score, lm) if part]
+    lm = shortened(next(iter(lms), ""), LONGEST_LM)
+    if len(lms) > 1:
+        lm += "…"
+    others = filter(None, (score, lm))
     room = LONGEST_TITLE - sum(len(part) + len(SEPARATOR) for part in others)
     parts = [score, shortened(str(program), room), lm]
     return one_line(SEPARATOR.join(filter(None, parts)))
@@ -145,15 +149,14 @@ def score_head(metric: str, score: Mapping[str, object]) -> str:
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     """The tags by which runs are searched and grouped."""
-    names = list(dict.fromkeys(str(lm.get("name")) for lm in run["lms"].values()))
     tags = {
         "mlflow.source.name": FOLKMOOT,
         "mlflow.source.type": "LOCAL",
         "mlflow.parentRunId": run.get("mlflow_parent_id"),
         "mlflow.source.git.commit": run.get("git_commit"),
         "folkmoot.version": run["versions"].get(FOLKMOOT),
-        "folkmoot.program": short_name(run["program"]) if run["program"].get("program") else None,
-        "folkmoot.lm": ", ".join(names),
+        "folkmoot.program": _program_name(run["program"]),
+        "folkmoot.lm": ", ".join(_lm_names(run["lms"])),
         "folkmoot.split": run["settings"].get("split"),
         "folkmoot.data_fingerprint": run["data_fingerprint"],
         "folkmoot.program_hash": run["program_hash"],
@@ -169,19 +172,20 @@ def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
         "name": experiment_name(run),
         "fingerprint": run["data_fingerprint"],
         "questions": run["questions"],
+        "source": settings.pop("data", None),
     }
-    data |= {"source" if key == "data" else key: settings.pop(key, None) for key in DATA_SETTINGS}
-    lms = {seat: lm for seat, lm in run["lms"].items() if seat != "*"}
+    data |= {key: settings.pop(key, None) for key in DATA_SETTINGS}
+    lms = dict(run["lms"])
+    shared = lms.pop("*", {})
     tree = {
         "program": run["program"],
-        "lm": {**lms, **run["lms"].get("*", {})},
+        "lm": {**lms, **shared},
         "data": data,
         "settings": settings,
         "versions": run.get("versions") or {},
     }
     # MLflow takes a slash for a group
-    shown = {".".join(path).replace("/", "_"): as_param(value) for path, value in leaves(tree)}
-    return {valid_name(name): text[:LONGEST_PARAM] for name, text in shown.items() if text}
+    return _params({".".join(path).replace("/", "_"): value for path, value in leaves(tree)})
 
 
 def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
@@ -189,27 +193,41 @@ def shown_parameters(run: Mapping[str, Any]) -> dict[str, str]:
     else is in an artifact.
     """
     program, settings, lms = run["program"], run["settings"], run["lms"]
-    names = list(dict.fromkeys(str(lm.get("name")) for lm in lms.values()))
+    names, data = _lm_names(lms), experiment_name(run)
     heats = {(lm.get("settings") or {}).get("temperature") for lm in lms.values()}
-    examples = settings.get("demos")
-    asked = names[0] if names else None
     values = {
-        "program": short_name(program) if program.get("program") else None,
-        "lm": "mixed" if len(names) > 1 else asked,
+        "program": _program_name(program),
+        "lm": "mixed" if len(names) > 1 else next(iter(names), None),
         "strategy": program.get("strategy"),
         "roles": program.get("roles") or program.get("workers"),
         "rounds": program.get("max_rounds"),
         "tie_break": program.get("tie_break") or program.get("vote"),
         "samples": program.get("samples"),
         "optimizer": settings.get("optimizer"),
-        "examples": examples or None,
+        "examples": settings.get("demos") or None,
         "temperature": next(iter(heats)) if len(heats) == 1 else None,
-        "data": name if (name := experiment_name(run)) != FOLKMOOT else None,
+        "data": data if data != FOLKMOOT else None,
         "seed": settings.get("seed"),
     }
-    return {
-        name: as_param(value)[:LONGEST_PARAM] for name, value in values.items() if as_param(value)
-    }
+    return _params(values)
+
+
+def _lm_names(lms: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(str(lm.get("name")) for lm in lms.values()))
+
+
+def _program_name(program: dict[str, Any]) -> str | None:
+    return short_name(program) if program.get("program") else None
+
+
+def _params(values: Mapping[str, object]) -> dict[str, str]:
+    """Values as MLflow takes them as parameters, without empty ones."""
+    params = {}
+    for name, value in values.items():
+        text = as_param(value)
+        if text:
+            params[valid_name(name)] = text[:LONGEST_PARAM]
+    return params
 
 
 def leaves(
@@ -228,8 +246,9 @@ def as_param(value: object) -> str:
     if value is None or value == []:
         return ""
     if isinstance(value, list):
-        simple = all(isinstance(item, str | int | float) for item in value)
-        return ", ".join(map(str, value)) if simple else json.dumps(value, ensure_ascii=False)
+        if all(isinstance(item, str | int | float) for item in value):
+            return ", ".join(map(str, value))
+        return json.dumps(value, ensure_ascii=False)
     return str(value)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.cards import Card, Content, Kind, Score, kept_files, program_options
 from ..base.journal import read_object
+from ..base.wording import as_sentence
 from ..evaluation.card import names_of_lms
 from ..lms.ledger import totals
 from ..runs.summary import SUMMARY
@@ -56,7 +57,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     elif replayed:
         score = {**replayed["consensus"], "n": replayed["questions"]}
         card.scores = [Score.of("consensus", score)]
-        card.sentences = [f"{text[0].upper()}{text[1:]}." for text in replayed["verdict"]]
+        card.sentences = list(map(as_sentence, replayed["verdict"]))
         for name, figure in replayed.items():
             if name != "consensus" and isinstance(figure, Mapping) and "value" in figure:
                 card.scores.append(Score.of(name, figure))

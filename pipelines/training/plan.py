@@ -74,9 +74,14 @@ class TrainingPlan:
     @property
     def source(self) -> str | None:
         """The name of the training data in the tracking store."""
-        place = self.request.train if self.request.outcomes is None else self.request.outcomes
-        place = place[0] if isinstance(place, list) and place else place
-        return Path(place).stem if isinstance(place, str | Path) else None
+        place: Any = self.request.outcomes
+        if place is None:
+            place = self.request.train
+        if isinstance(place, list) and place:
+            place = place[0]
+        if not isinstance(place, str | Path):
+            return None
+        return Path(place).stem
 
 
 @dataclass
@@ -108,7 +113,9 @@ class LivePlan(TrainingPlan):
 
     @cached_property
     def testing(self) -> CostEstimate | None:
-        return self._forecast(self.test) if self.test else None
+        if not self.test:
+            return None
+        return self._forecast(self.test)
 
     def _forecast(self, questions: Sequence[Question]) -> CostEstimate:
         return estimate(self.network, questions, self.lm, concurrency=self.request.concurrency)
@@ -124,10 +131,12 @@ class LivePlan(TrainingPlan):
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        parts = ((self._learning, self._times), (self.testing, 1))
-        costs = [(part.cost_usd, times) for part, times in parts if part is not None]
+        most: float = 0
+        for part, times in ((self._learning, self._times), (self.testing, 1)):
+            if part is not None and part.cost_usd is not None:
+                most += part.cost_usd[1] * times
         # The least is nothing at all: every call may be in the cache.
-        return 0.0, sum(cost[1] * times for cost, times in costs if cost)
+        return 0.0, most
 
     @property
     def engines(self) -> list[Any]:
@@ -138,7 +147,9 @@ class LivePlan(TrainingPlan):
         return account_of(self.request.budget, self.engines, folder, folder / CALLS)
 
     def lines(self) -> list[str]:
-        config, source = self.network.state.config, f" from {self.source}" if self.source else ""
+        config, source = self.network.state.config, ""
+        if self.source:
+            source = f" from {self.source}"
         lines = [
             f"{counted(len(self.questions), 'training question')}{source}; "
             f"{counted(config.agents, 'agent')}, strategies {', '.join(config.strategies)}; "
@@ -189,7 +200,9 @@ def _replay(
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for training by asking: leave it out, or the outcomes")
     table = outcomes_in(request.outcomes)
-    tested = None if request.test is None else outcomes_in(request.test)
+    tested: Outcomes | None = None
+    if request.test is not None:
+        tested = outcomes_in(request.test)
     warnings = list[str]()
     if network is None:
         table = with_strategies(table, options.get("strategies"))
@@ -207,7 +220,10 @@ def _replay(
     if table.missing:
         answers = f"{table.missing:,} of {table.present.size:,} training answers"
         warnings.append(f"{answers} are missing and count as wrong")
-    if errors := table.errors + (tested.errors if tested else 0):
+    errors = table.errors
+    if tested:
+        errors += tested.errors
+    if errors:
         are = "is" if errors == 1 else "are"
         warnings.append(f"{counted(errors, 'row')} of failed questions {are} left out")
     return ReplayPlan(request, options, network, training, table, tested, warnings=warnings)
@@ -219,11 +235,7 @@ def _live(
     network: StrategyNetwork | None,
     keyless: bool,
 ) -> LivePlan:
-    how: Any = {
-        "columns": request.column_names(),
-        "kind": request.kind,
-        "show": request.show,
-    }
+    how = request.reading()
     seed = int(options.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
     questions, _ = data.load_part(request.train, "train", *limits, **how)
@@ -290,16 +302,20 @@ def _new_network(
     from ...modules.network.state import NetworkState
 
     strategies = options.get("strategies")
-    stands_for = dict(strategies) if isinstance(strategies, Mapping) else {}
+    stands_for = dict[str, object]()
+    if isinstance(strategies, Mapping):
+        stands_for = dict(strategies)
     if stands_for:
         options["strategies"] = list(stands_for)
     embed, model, warnings = _embedder(request.embedding, options)
     options["embedding"] = model
-    named = {name: value for name, value in options.items() if name not in OF_PROGRAM}
-    of_program = {name: options[name] for name in OF_PROGRAM if name in options}
-    config, training = configured(
-        fitted(outcomes, named) if outcomes is not None else named, request.preset
-    )
+    named, of_program = dict(options), dict[str, Any]()
+    for name in OF_PROGRAM:
+        if name in named:
+            of_program[name] = named.pop(name)
+    if outcomes is not None:
+        named = fitted(outcomes, named)
+    config, training = configured(named, request.preset)
     if outcomes is None:
         check_live(training)
     warnings += config.idle()
@@ -322,13 +338,16 @@ def _embedder(
     """The embedder of questions, its name, and warnings."""
     if embedding is not None and "embedding" in options:
         raise UserError("embedding is given, and in the settings, too: keep one of them")
+    if isinstance(embedding, Embedder):
+        return embedding, model_name(embedding), []
     if callable(embedding):
-        checked = embedding if isinstance(embedding, Embedder) else partial(_vectors, embedding)
-        return checked, model_name(embedding), []
-    model, warning = embedding or options.get("embedding"), None
+        return partial(_vectors, embedding), model_name(embedding), []
+    model, warnings = embedding or options.get("embedding"), list[str]()
     if model is None:
         model, warning = default_embedding()
-    return Embedder(model), model, [warning] if warning else []
+        if warning is not None:
+            warnings.append(warning)
+    return Embedder(model), model, warnings
 
 
 def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:

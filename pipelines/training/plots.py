@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,9 @@ def strategies_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
     if not points:
         return False
     figure, [axes] = new_figure(7, 4)
-    names = list(points[0]["strategies"])
-    shares = [smoothed([point["strategies"].get(name, 0.0) for point in points]) for name in names]
+    names, shares = list(points[0]["strategies"]), list[list[float]]()
+    for name in names:
+        shares.append(smoothed([point["strategies"].get(name, 0.0) for point in points]))
     seen = [point["questions"] for point in points]
     axes.stackplot(seen, shares, labels=names, colors=COLOURS)
     axes.set(xlabel="questions seen", ylabel="share of choices", ylim=(0, 1))
@@ -100,8 +102,10 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
         place.set_xticks(ticks, agents, rotation=90, fontsize=7)
         place.set_yticks(ticks, agents, fontsize=7)
         place.set_title(f"after {questions:,} questions", fontsize=9)
-        numbered = len(agents) <= MOST_NUMBERS
-        for i, j in np.ndindex(*np.shape(trust)) if numbered else ():
+        if len(agents) > MOST_NUMBERS:
+            continue
+        for i, j in np.ndindex(*np.shape(trust)):
+            # Black cannot be read on a dark cell.
             colour = "white" if trust[i, j] > 0.6 else "black"
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
@@ -165,26 +169,30 @@ def _score_bars(axes: Any, report: Mapping[str, Any]) -> None:
     zero_shot = report.get("strategy", {}).get("zero_shot", {}).get("accuracy")
     scores = {"zero-shot": zero_shot, "one agent (mean)": report.get("individual")}
     scores |= {"plain vote": report.get("majority"), "the group": report.get("consensus")}
-    values = {
-        name: value["value"] if isinstance(value, Mapping) else float(value)
-        for name, value in scores.items()
-        if value is not None
-    }
+    values = dict[str, float]()
+    for name, value in scores.items():
+        if isinstance(value, Mapping):
+            values[name] = value["value"]
+        elif value is not None:
+            values[name] = float(value)
     bars = axes.barh(list(values), list(values.values()), color=(GREY, BLUE, GREY, ORANGE))
-    axes.bar_label(bars, labels=[f"{value:.1%}" for value in values.values()], fontsize=8)
+    axes.bar_label(bars, labels=list(map("{:.1%}".format, values.values())), fontsize=8)
     axes.invert_yaxis()
     gain = values.get("the group", 0.0) - values.get("one agent (mean)", 0.0)
     axes.set(xlabel="share right", xlim=(0, 1.1), title=f"Gain of the group: {100 * gain:+.1f}")
 
 
 def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
+    # On this line a group is as often right as it is sure.
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1)
     most = max((figures["count"] for figures in bins.values()), default=1)
     for figures in bins.values():
         point, count = (figures["confidence"], figures["accuracy"]), figures["count"]
         axes.scatter(*point, s=20 + 180 * count / most, color=BLUE, alpha=0.8)
         axes.annotate(f"{count:.0f}", point, textcoords="offset points", xytext=(8, -3), fontsize=8)
-    title = "Confidence and accuracy" if ece is None else f"Confidence and accuracy (ECE {ece:.3f})"
+    title = "Confidence and accuracy"
+    if ece is not None:
+        title += f" (ECE {ece:.3f})"
     axes.set(
         xlabel="confidence of the group",
         ylabel="share right",
@@ -196,10 +204,11 @@ def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float 
 
 def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]], title: str) -> None:
     names = list(use)
-    strategies = list(dict.fromkeys(strategy for shares in use.values() for strategy in shares))
+    strategies = list(dict.fromkeys(chain(*use.values())))
     below = np.zeros(len(names))
     for number, strategy in enumerate(strategies):
         shares = np.array([use[name].get(strategy, 0.0) for name in names])
+        # There may be more strategies than colours.
         axes.barh(names, shares, left=below, color=COLOURS[number % len(COLOURS)], label=strategy)
         below += shares
     axes.invert_yaxis()

@@ -303,4 +303,6 @@ def fitted(outcomes: Outcomes, settings: Mapping[str, object]) -> dict[str, Any]
         )
     names = outcomes.strategies or ("",)
     fields = {"alike": count == 1, **settings, "strategies": names}
-    return fields | ({"agents": count} if count > 1 else {})
+    if count > 1:
+        fields["agents"] = count
+    return fields

@@ -58,7 +58,7 @@ class Fixed:
     """
 
     best: tuple[int, ...]
-    by_group: Mapping[str, tuple[int, ...]]
+    by_group: Mapping[str | None, tuple[int, ...]]
 
     @classmethod
     def of(cls, correct: Right, answered: Right, groups: Sequence[str | None]) -> Fixed:
@@ -66,15 +66,12 @@ class Fixed:
         count.
         """
         right, there = choices_of(correct), choices_of(answered)
-        members = {
-            name: np.array([group == name for group in groups])
-            for name in dict.fromkeys(groups)
-            if name is not None
-        }
-        return cls(
-            _best(right, there),
-            {name: _best(right[where], there[where]) for name, where in members.items()},
-        )
+        by_group = dict[str | None, tuple[int, ...]]()
+        for name in dict.fromkeys(groups):
+            if name is not None:
+                where = np.array([group == name for group in groups])
+                by_group[name] = _best(right[where], there[where])
+        return cls(_best(right, there), by_group)
 
     def to_dict(self) -> dict[str, Any]:
         return {"best": self.best, "by_group": dict(self.by_group)}
@@ -151,18 +148,14 @@ def network_scores(
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
-    scores |= {
-        name: {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
-        for name, value in values.items()
-    }
-    scores["differences"] = {
-        team: {
-            rival: _difference(values[team], values[rival], seed)
-            for rival in against
-            if rival in values
+    for name, value in values.items():
+        scores[name] = {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
+    scores["differences"] = {}
+    for team, against in RIVALS.items():
+        known = filter(values.__contains__, against)
+        scores["differences"][team] = {
+            rival: _difference(values[team], values[rival], seed) for rival in known
         }
-        for team, against in RIVALS.items()
-    }
     return scores | {"ties": _ties(group, plain)}
 
 
@@ -218,23 +211,30 @@ def verdict_of(
         contests.append((single, alone, differences["individual"]["best_fixed"]))
     sentences, won = [], False
     for who, rival, difference in contests:
-        verb = "is worse than" if difference["high"] < 0 else "does not beat"
+        verb = "does not beat"
         if difference["low"] > 0:
             verb, won = "beats", True
-        ends = (difference[end] for end in ("value", "low", "high"))
-        sentences.append(f"{who} {verb} {rival}: {signed_interval(*ends, points=True)}")
+        elif difference["high"] < 0:
+            verb = "is worse than"
+        sentences.append(f"{who} {verb} {rival}: {_gain(difference)}")
     if not won:
         sentences.append(f"nothing that was learned helps on these questions: take {alone}")
     for rival in _ONE_CALL:
         difference = differences["individual"].get(rival)
         if difference is not None and rival != policy:
-            gained = "adds something" if difference["low"] > 0 else "adds nothing that is shown"
-            added = "costs" if difference["high"] < 0 else gained
-            ends = (difference[end] for end in ("value", "low", "high"))
-            gain = signed_interval(*ends, points=True)
+            added = "adds nothing that is shown"
+            if difference["low"] > 0:
+                added = "adds something"
+            elif difference["high"] < 0:
+                added = "costs"
             against = _POLICIES[rival]
-            sentences.append(f"{_POLICIES[policy]} {added}: {gain} against {against}")
+            sentences.append(f"{_POLICIES[policy]} {added}: {_gain(difference)} against {against}")
     return sentences
+
+
+def _gain(difference: Mapping[str, float]) -> str:
+    ends = (difference[end] for end in ("value", "low", "high"))
+    return signed_interval(*ends, points=True)
 
 
 def network_use(
@@ -253,21 +253,24 @@ def network_use(
       2 and 30 groups
     """
     use = _calibration(answers, correct, drawn)
+    # One strategy alone is no choice.
     if len(strategies) < 2:
         return use
     picks = np.arange(len(strategies)) == drawn.picks[..., None]  # (D, Q, N, S)
+    shares = _shares(picks, strategies)
     use["strategy"] = {
-        name: {"share": share, "accuracy": float(correct[:, :, s].mean())}
-        for s, (name, share) in enumerate(_shares(picks, strategies).items())
+        name: {"share": shares[name], "accuracy": float(correct[:, :, s].mean())}
+        for s, name in enumerate(strategies)
     }
     use["use"] = {f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])}
     names = sorted({group for group in groups if group is not None})
     # More bars than this cannot be told apart in a plot.
     if 1 < len(names) <= _MOST_GROUPS:
-        use["use_by_group"] = {
-            name: _shares(picks[:, [group == name for group in groups]], strategies)
-            for name in names
-        }
+        by_group = dict[str, dict[str, float]]()
+        for name in names:
+            members = [group == name for group in groups]
+            by_group[name] = _shares(picks[:, members], strategies)
+        use["use_by_group"] = by_group
     return use
 
 
@@ -278,12 +281,10 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, object]:
     calibration = Calibration()
-    # Copies of one agent all have its answers.
-    agents = (
-        np.arange(answers.shape[1])
-        if answers.shape[1] > 1
-        else np.zeros(drawn.picks.shape[2], dtype=int)
-    )
+    agents = np.arange(answers.shape[1])
+    if len(agents) == 1:
+        # Copies of one agent all have its answers.
+        agents = np.zeros(drawn.picks.shape[2], dtype=int)
     for q, (ways, weights) in enumerate(zip(drawn.picks[0], drawn.weights[0], strict=True)):
         codes = np.where(ways >= 0, answers[q, agents, np.maximum(ways, 0)], -1).tolist()
         keys = [str(code) if code >= 0 else None for code in codes]
@@ -297,7 +298,9 @@ def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[
 
 def choices_of(cells: Right) -> Right:
     """The table (Q, A, S) arranged by choices: unchanged, or (Q, 1, A) without strategies."""
-    return cells if cells.shape[2] > 1 else cells.swapaxes(1, 2)
+    if cells.shape[2] > 1:
+        return cells
+    return cells.swapaxes(1, 2)
 
 
 def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
@@ -329,9 +332,7 @@ def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:
     """Whether the fixed choices are right on each question, the mean over those who choose,
     (Q,).
     """
-    chosen = np.array(
-        [fixed.best if group is None else fixed.by_group.get(group, fixed.best) for group in groups]
-    )
+    chosen = np.array([fixed.by_group.get(group, fixed.best) for group in groups])
     mean: Numbers = np.take_along_axis(right, chosen[:, :, None], axis=2)[..., 0].mean(axis=1)
     return mean
 

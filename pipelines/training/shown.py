@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.wording import percent, signed_interval
+from ..base.wording import as_sentence, percent, signed_interval
 
 SCORES = (
     *("individual", "consensus", "majority", "best_fixed", "best_per_group"),
@@ -33,7 +33,7 @@ class Rescored:
             for rival, by in self.scores["differences"][team].items():
                 difference = signed_interval(by["value"], by["low"], by["high"])
                 lines[f"{team} over {rival.replace('_', ' ')}"] = f"{difference} points"
-        sentences = [f"{text[0].upper()}{text[1:]}." for text in self.scores["verdict"]]
+        sentences = list(map(as_sentence, self.scores["verdict"]))
         if self.scores.get("missing"):
             missing = f"{self.scores['missing']:,.1f} chosen answers"
             sentences.append(f"{missing} are not in the test outcomes, and count as wrong.")

@@ -109,8 +109,11 @@ class Trained:
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """How the training ended, line by line."""
-        figures = {name: f"{value:.3g}" for name, value in recent(self.log).items()}
-        return {"trained": f"network:{self.folder}"} | ({} if quiet else figures)
+        words = {"trained": f"network:{self.folder}"}
+        if not quiet:
+            for name, value in recent(self.log).items():
+                words[name] = f"{value:.3g}"
+        return words
 
     def to_dict(self) -> dict[str, object]:
         tested = self.evaluation.summary.to_dict() if self.evaluation else self.scores or {}

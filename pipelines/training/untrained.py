@@ -120,23 +120,25 @@ class _ToTrain:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        of = {
-            field.name: field.type
-            for kind in (NetworkConfig, TrainingSettings)
-            for field in fields(kind)
-        }
+        types = dict[str, Any]()
+        for field in (*fields(NetworkConfig), *fields(TrainingSettings)):
+            types[field.name] = field.type
+        types |= dict.fromkeys(OF_PROGRAM)
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Signature(
             [
                 inspect.Parameter(name, kind, default=None, annotation=annotation)
-                for name, annotation in {**of, **dict.fromkeys(OF_PROGRAM)}.items()
+                for name, annotation in types.items()
             ]
         )
 
     def __call__(self, **settings: object) -> Untrained:
         """Raises UserError for impossible settings."""
-        options = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
-        given = {name: value for name, value in options.items() if value is not None}
+        given = dict[str, Any]()
+        for name in OF_PROGRAM:
+            value = settings.pop(name, None)
+            if value is not None:
+                given[name] = value
         return Untrained(settings, **given)
 
 
@@ -201,6 +203,7 @@ def _teach(
 def _check(values: Mapping[str, Sequence[Any]]) -> None:
     """Raise UserError for an embedding model that cannot be loaded."""
     for model in values.get("embedding", ()):
+        # The width is known only once the model is loaded.
         _ = Embedder(model).width
 
 

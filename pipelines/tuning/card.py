@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.ended(document.get("stopped") if document else "not finished")
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
+    # What is shown to be worse than the default is not handed over.
     handed_over = "default" if held_out.get("outcome") == B else WINNER
     if held_out.get(handed_over):
         card.scores = [Score.of(document["objectives"][0], held_out[handed_over])]
@@ -120,17 +122,17 @@ def setting_words(setting: Mapping[str, Any] | None) -> str:
 
 def _artifacts(folder: Path, report: StudyReport, document: dict[str, Any]) -> dict[str, Content]:
     source = [folder / STUDY]
+    plots = dict[str, Content]()
+    for name in PLOTS:
+        for kind in ("png", "html"):
+            plots[f"{name}.{kind}"] = Drawn(source, partial(draw_trials, report, name))
     return {
         "trials.json": _table(report),
         STUDY: document,
         "history.png": Drawn(source, partial(history_plot, report)),
         "effects.json": _effects(report),
         "front.png": Drawn(source, partial(front_plot, report)),
-        **{
-            f"{name}.{kind}": Drawn(source, partial(draw_trials, report, name))
-            for name in PLOTS
-            for kind in ("png", "html")
-        },
+        **plots,
         **kept_files(folder, [WINNER]),
     }
 
@@ -148,10 +150,8 @@ def _table(report: StudyReport) -> TableEntry:
 
 def _effects(report: StudyReport) -> TableEntry:
     names = [each.name for each in fields(Effect)]
-    rows = [
-        [*(getattr(effect, name) for name in names), effect_words(effect, report)]
-        for effect in effects_in(report)
-    ]
+    values = attrgetter(*names)
+    rows = [[*values(effect), effect_words(effect, report)] for effect in effects_in(report)]
     return TableEntry([*names, "in words"], rows)
 
 

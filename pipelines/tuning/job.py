@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import optuna
@@ -129,8 +129,11 @@ class Job:
 
         Raises UserError for what cannot be a study, before anything is spent.
         """
-        objectives = [self.metric.name if name == SCORE else name for name in self.objectives]
-        measured = ["accuracy", "f1"] if self.metric.default else [self.metric.name]
+        renamed = {SCORE: self.metric.name}
+        objectives = [renamed.get(name, name) for name in self.objectives]
+        measured = [self.metric.name]
+        if self.metric.default:
+            measured = ["accuracy", "f1"]
         names = [*measured, *(name for name in DIRECTIONS if DIRECTIONS[name] == "minimize")]
         for name in objectives:
             if name not in names or objectives.count(name) > 1:
@@ -162,11 +165,8 @@ class Job:
             raise UserError(
                 "a strategy network learns from right and wrong answers: tune it without a metric"
             )
-        if (
-            quality == ["f1"]
-            and self.metric.default
-            and any(question.kind != "span" for question in (*self.train, *validation))
-        ):
+        all_spans = all(question.kind == "span" for question in (*self.train, *validation))
+        if quality == ["f1"] and self.metric.default and not all_spans:
             raise UserError(
                 "f1 is for short answers (kind span): take accuracy for these questions"
             )
@@ -175,10 +175,10 @@ class Job:
         _, default = self.space.default()
         # Refused now where an agent has no LM.
         lms_of(default, self.lm)
-        small = [name for name in objectives if name not in quality]
         check_learning(self.space, self.train)
         # Pruning, the winner and the plots take the first objective for the one to be made large.
-        ordered = replace(self, objectives=[*quality, *small])
+        objectives.sort(key=lambda name: name not in measured)
+        ordered = replace(self, objectives=objectives)
         ordered._check_optuna(workers)
         return ordered
 
@@ -211,7 +211,7 @@ class Job:
         """Raise OtherRun for a study that was made for something else: other directions, another
         metric, or parameters of our names with other values.
         """
-        wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
+        wanted = self._directions
         has = [direction.name.lower() for direction in study.directions]
         if has != wanted:
             raise OtherRun(
@@ -236,13 +236,21 @@ class Job:
                     f"the study {self.study!r} has other values for {name} ({known[name]}): choose "
                     "another --study"
                 ) from None
-            return values.choices[0] if isinstance(values, CategoricalDistribution) else values.low
+            if isinstance(values, CategoricalDistribution):
+                return values.choices[0]
+            return values.low
 
         self.space.point(first)
 
     @property
+    def _directions(self) -> list[Literal["maximize", "minimize"]]:
+        return [DIRECTIONS.get(name, "maximize") for name in self.objectives]
+
+    @property
     def sampler_name(self) -> str:
-        return self.sampler if isinstance(self.sampler, str) else type(self.sampler).__name__
+        if isinstance(self.sampler, str):
+            return self.sampler
+        return type(self.sampler).__name__
 
     @property
     def questions(self) -> tuple[list[Question], list[Question]]:
@@ -252,8 +260,9 @@ class Job:
         # One order for all settings: a pruned one has answered the same questions as its rivals.
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
-        learns = self.space.trains or self.space.compiles
-        learnt, scored = halves(asked) if learns else ([], asked)
+        if not (self.space.trains or self.space.compiles):
+            return asked, []
+        learnt, scored = halves(asked)
         return scored, learnt
 
     def prompts(self, learnt: list[Question]) -> CompiledPrompts:
@@ -278,7 +287,9 @@ class Job:
         """
         if self.budget is None:
             return None
-        held = self.budget.part(share) if share < 1 else self.budget
+        held = self.budget
+        if share < 1:
+            held = held.part(share)
         # For its check alone: the account that counts is the one that sees all workers.
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, folder=self.folder)
@@ -295,13 +306,15 @@ class Job:
             books = books_of(self.folder)
             books.mkdir(parents=True, exist_ok=True)
             with locked(books / "study.lock"):  # two that made the tables would clash
-                kept = None if self.own is not None else open_storage(self.storage, self.folder)
-                study = self.own or optuna.create_study(
-                    storage=kept,
-                    study_name=self.study,
-                    directions=[DIRECTIONS.get(name, "maximize") for name in self.objectives],
-                    load_if_exists=True,
-                )
+                kept, study = None, self.own
+                if study is None:
+                    kept = open_storage(self.storage, self.folder)
+                    study = optuna.create_study(
+                        storage=kept,
+                        study_name=self.study,
+                        directions=self._directions,
+                        load_if_exists=True,
+                    )
         except StorageInternalError as problem:
             raise UserError(
                 f"the storage {safe_url(self.storage)} holds something else than Optuna's studies "
@@ -344,18 +357,22 @@ class Job:
         """(number of trials, parameters of those that are not drawn): the grid's, or the default
         and its compilations as the first.
         """
-        point = self.space.point
-        cells = grid(point) if self.sampler == "grid" else self.space.first()
-        cells = cells[: self.trials]
-        number = len(cells) if self.sampler == "grid" else self.trials
+        point, number = self.space.point, self.trials
+        if self.sampler == "grid":
+            cells = grid(point)[:number]
+            number = len(cells)
+        else:
+            cells = self.space.first()[:number]
         return number, {place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)}
 
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     """What every LM that some agent may have is billed as."""
-    by_agent = [choices for branch in space.branches for choices in branch.lms.values()]
-    own = [made_lm(wanted, space.make_lm) for choices in by_agent for wanted in choices]
-    return [billed_as(each) for each in (own if lm is None else [lm, *own])]
+    lms = [lm]
+    for branch in space.branches:
+        for choices in branch.lms.values():
+            lms += [made_lm(wanted, space.make_lm) for wanted in choices]
+    return [billed_as(each) for each in lms if each is not None]
 
 
 def _lm_name(lm: Any) -> Any:

@@ -85,7 +85,9 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
 
     def draw(_: str, values: Any) -> Any:
         choices = options(values)
-        return coded(dice.choice(choices)) if choices else dice.uniform(values.low, values.high)
+        if choices:
+            return coded(dice.choice(choices))
+        return dice.uniform(values.low, values.high)
 
     turns: dict[str, tuple[int, int]] = {}
     for _ in range(TRIED):
@@ -99,9 +101,12 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
         key = key_of({"": branch.label, **own})
         if key not in turns:
             program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
-            training = 0 if branch.learning is None else program.training_turns()
+            training = 0
+            if branch.learning is not None:
+                training = program.training_turns()
             turns[key] = program.most_turns(), training
-    return max(most for most, _ in turns.values()), max(most for _, most in turns.values())
+    asked, trained = zip(*turns.values(), strict=True)
+    return max(asked), max(trained)
 
 
 def learning_calls(folder: Path) -> int:
@@ -181,9 +186,10 @@ def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, 
     """The parameters of the program that is compiled for these: at the largest number of rounds,
     and with the recorded run's ties where other ties are replayed.
     """
-    replays = branch.protocol.replays if branch.protocol else None
-    if replays is None:
+    protocol = branch.protocol
+    if protocol is None or protocol.replays is None:
         return dict(parameters)
+    replays = protocol.replays
     most = largest(branch, replays)
     if replays.tell([], parameters) is None:  # it takes calls of its own, such as a judge's
         return {**parameters, **most}
@@ -194,7 +200,7 @@ def largest(branch: Branch, replays: Replays) -> dict[str, object]:
     """The largest number that each parameter can be that replays are free to change."""
     most: dict[str, object] = {}
     for name in replays.free:
-        values = options(branch.space[name].values) if name in branch.space else None
+        values = branch.choices(name)
         if values and all(isinstance(value, int) for value in values):
             most[name] = max(values)
     return most

@@ -70,13 +70,14 @@ class StudyPlan:
         """The most calls of one compilation, of the first program."""
         branch, (_, learnt) = self.job.space.branches[0], self.job.questions
         _, default = self.job.space.default()
-        works = [
-            self.job.prompts(learnt).plan(default, Recipe(optimizer, preset)).work
-            for optimizer in branch.choices(OPTIMIZER)
-            for preset in branch.choices(PRESET)
-            if optimizer != NOT_COMPILED
-        ]
-        return max((work["optimizer_calls"] for work in works), default=0)
+        most = 0
+        for optimizer in branch.choices(OPTIMIZER):
+            if optimizer == NOT_COMPILED:
+                continue
+            for preset in branch.choices(PRESET):
+                plan = self.job.prompts(learnt).plan(default, Recipe(optimizer, preset))
+                most = max(most, plan.work["optimizer_calls"])
+        return most
 
     @property
     def most_calls(self) -> int:
@@ -93,14 +94,19 @@ class StudyPlan:
         cost = self.estimate.cost_usd
         if cost is None:
             return None
-        # a training asks as the trial does, for as much a call
-        turns = (self.estimate.calls or (0, 0))[1]
-        times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
+        _, turns = self.estimate.calls or (0, 0)
+        each = 1.0
+        if turns:
+            # A training asks as the trial does, for as much a call.
+            each += self.most_training / turns
+        times = each * self.job.trials
         return cost[0] * times, cost[1] * times
 
     def to_dict(self) -> dict[str, object]:
         names = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency")
-        training = {"most_training_calls": self.most_training} if self.job.space.trains else {}
+        training = dict[str, int]()
+        if self.job.space.trains:
+            training["most_training_calls"] = self.most_training
         if self.job.space.compiles:
             training["most_compiling_calls"] = self.most_compiling
         return {
@@ -134,10 +140,10 @@ class StudyPlan:
             most = f"at most {self.most_compiling:,} calls per structure"
             lines.insert(1, f"{len(learnt):,} more to compile prompts on: {most}")
         if self.request.budget:
-            held = "" if is_local(job.storage) else "; machines that join have budgets of their own"
-            lines.append(
-                f"budget: {self.request.budget}, a fifth of it kept for the validation{held}"
-            )
+            line = f"budget: {self.request.budget}, a fifth of it kept for the validation"
+            if not is_local(job.storage):
+                line += "; machines that join have budgets of their own"
+            lines.append(line)
         return lines
 
 
@@ -165,13 +171,9 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
             compiled_by=request.compile,
             make_lm=seating.make,
         )
-    lm = lm_given(None) if EVERY not in seating.seated else seating.make(seating.seated[EVERY])
+    lm = seating.make(seating.seated[EVERY]) if EVERY in seating.seated else lm_given(None)
     _check_prices(seating, space, lm)
-    how: Any = {
-        "columns": request.column_names(),
-        "kind": request.kind,
-        "show": request.show,
-    }
+    how = request.reading()
     train = data.listed(
         request.train, "train", split=request.train_split, limit=request.train_limit, **how
     )
@@ -189,7 +191,11 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     if validation and not others:
         raise UserError("all validation questions are training questions, too: hold others out")
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
-    own = None if isinstance(request.study, str) else request.study
+    own, study = request.study, str(request.study)
+    if isinstance(own, optuna.Study):
+        study = own.study_name
+    elif isinstance(own, str):
+        own = None
     job = Job(
         space=space,
         train=train,
@@ -197,7 +203,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         metric=metric_given(metric_asked(request, request.metric), judge_lm),
         objectives=split_items(request.objectives),
         folder=folder_at(request.out) or Path(),
-        study=own.study_name if isinstance(own, optuna.Study) else str(request.study),
+        study=study,
         own=own,
         budget=Budget.of(request.budget),
         callbacks=list(request.callbacks),
@@ -221,13 +227,16 @@ def _seats(seating: Seating) -> dict[str, object]:
         name, own = names.get(seat, names.get(EVERY)), seating.chosen_for(seat)
         if seat in bases:
             own["api_base"] = bases[seat]
-        seats[seat] = {"name": name, **own} if own else name
+        seats[seat] = name
+        if own:
+            seats[seat] = {"name": name, **own}
     return seats
 
 
 def _check_prices(seating: Seating, space: TuneSpace, lm: Any) -> None:
-    used = [*([lm.model] if lm is not None else [])]
-    used += [str(value) for branch in space.branches for value in branch.lms.values()]
+    used = [str(value) for branch in space.branches for value in branch.lms.values()]
+    if lm is not None:
+        used.append(lm.model)
     for name in parse_prices(seating.asked("price")):
         if not any(name in each for each in used):
             raise Unused(
@@ -240,9 +249,10 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
     sampler, pruner, own = request.sampler, request.pruner, request.study
     if isinstance(own, optuna.Study):
         # The request's default is nobody's wish: only another sampler contradicts the study's.
-        default = TuneRequest.sampler
+        if sampler == TuneRequest.sampler:
+            sampler = None
         for what, asked, has in (
-            ("sampler", None if sampler == default else sampler, own.sampler),
+            ("sampler", sampler, own.sampler),
             ("pruner", pruner, own.pruner),
         ):
             if asked not in (None, has):
@@ -258,17 +268,21 @@ def _settings(request: TuneRequest) -> StudySettings:
     """What the study notes of how it was asked for."""
     loaded_from = data.origin_of(request.validation)
     settings: dict[str, object] = {"command": "tune", "loaded_from": loaded_from}
-    for name, source, split, limit in (
-        ("data", request.train, "split", "limit"),
-        ("validation", request.validation, "validation_split", "validation_limit"),
-    ):
-        if isinstance(source, str | Path):
-            part = "train" if name == "data" else "validation"
-            settings |= {name: str(source), split: getattr(request, f"{part}_split")}
-            settings[limit] = getattr(request, f"{part}_limit")
+    if isinstance(request.train, str | Path):
+        settings |= {
+            "data": str(request.train),
+            "split": request.train_split,
+            "limit": request.train_limit,
+        }
+    if isinstance(request.validation, str | Path):
+        settings |= {
+            "validation": str(request.validation),
+            **request.named("validation_split", "validation_limit"),
+        }
     if request.columns or request.kind:
         settings |= {"columns": pairs_text(request.columns), "kind": request.kind}
     if isinstance(request.space, str | Path):
         settings |= {"space": str(request.space), "sets": pairs_text(request.sets)}
-    settings |= {"budget": str(request.budget)} if request.budget else {}
+    if request.budget:
+        settings["budget"] = str(request.budget)
     return StudySettings.of({**settings, **(request.settings or {})})

@@ -82,12 +82,15 @@ class ReadyProgram:
         Raises UserError for parameters that its prompts do not fit.
         """
         described = self.program.describe()
-        other = {name: value for name, value in parameters.items() if described.get(name) != value}
-        # A mapping, such as the sampling, is given in part: the rest stays as it was.
-        changed = {
-            name: {**(described.get(name) or {}), **value} if isinstance(value, Mapping) else value
-            for name, value in other.items()
-        }
+        changed = dict[str, object]()
+        for name, value in parameters.items():
+            before = described.get(name)
+            if value == before:
+                continue
+            # A mapping, such as the sampling, is given in part: the rest stays as it was.
+            if isinstance(value, Mapping):
+                value = {**(before or {}), **value}
+            changed[name] = value
         if not changed:
             same: Program = self.program.deepcopy()
             return same

@@ -32,7 +32,9 @@ def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
 
 def _entry(trial: FrozenTrial, objectives: Sequence[str]) -> TrialEntry:
     noted = trial.user_attrs
-    state = "told" if "told_by" in noted else trial.state.name.lower()
+    state = trial.state.name.lower()
+    if "told_by" in noted:
+        state = "told"
     if trial.state == TrialState.FAIL:
         state = "failed" if "failed" in noted else "given back"
     said = {name: noted[name] for name in NOTED if noted.get(name) is not None}
@@ -127,7 +129,9 @@ def _change(effect: Effect) -> str:
 
 
 def _value(value: object) -> str:
-    return ",".join(map(str, value if isinstance(value, list) else [value]))
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
@@ -135,13 +139,12 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
     then the one with the fewest calls, then the earliest. With one objective it is the winner
     alone.
     """
-    first = {trial.number: trial.values[0] for trial in _best_trials(study)}
+    sign = 1
     if study.directions[0] == StudyDirection.MAXIMIZE:
-        first = {number: -value for number, value in first.items()}
-    front = sorted(
-        (entry for entry in table if entry.trial in first and entry.scores),
-        key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial),
-    )
+        sign = -1
+    first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
+    front = [entry for entry in table if entry.trial in first and entry.scores]
+    front.sort(key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial))
     if len(study.directions) == 1:
         front = front[:1]
     # A setting that was drawn twice is listed once.

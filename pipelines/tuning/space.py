@@ -92,7 +92,9 @@ class Branch:
 
     def choices(self, name: str) -> list[Any]:
         """The values of a parameter, none where it does not vary."""
-        return options(self.space[name].values) or [] if name in self.space else []
+        if name not in self.space:
+            return []
+        return options(self.space[name].values) or []
 
     @property
     def protocol(self) -> Protocol | None:
@@ -106,11 +108,10 @@ class Branch:
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
-        own = {
-            name: value
-            for name, value in setting.items()
-            if name in self.space and name not in (OPTIMIZER, PRESET)
-        }
+        own = dict[str, Any]()
+        for name, value in setting.items():
+            if name in self.space and name not in (OPTIMIZER, PRESET):
+                own[name] = value
         parameters = constructed(self.space, own)
         for name, value in self.fixed.items():
             if isinstance(value, Mapping):
@@ -146,9 +147,12 @@ class Branch:
 
     def to_dict(self) -> dict[str, object]:
         """As JSON, for reports and to tell spaces apart."""
+        spec: object = self.spec
+        if self.ready is not None:
+            spec = hashes(self.ready.program)
         return {
             "label": self.label,
-            "spec": self.spec if self.ready is None else hashes(self.ready.program),
+            "spec": spec,
             "fixed": self.fixed,
             "space": {name: _shown(parameter) for name, parameter in self.space.items()},
             "lms": self.lms,
@@ -184,7 +188,8 @@ class TuneSpace:
             branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
-        setting |= {prefix + name: value for name, value in own.items()}
+        for name, value in own.items():
+            setting[prefix + name] = value
         if not branch.lms:
             return setting
         program = branch.build(branch.parameters(own), {}, self.make_lm)
@@ -201,7 +206,9 @@ class TuneSpace:
         return next(branch for branch in self.branches if branch.label == label)
 
     def prefix(self, branch: Branch) -> str:
-        return f"{branch.label}/" if len(self.branches) > 1 else ""
+        if len(self.branches) == 1:
+            return ""
+        return f"{branch.label}/"
 
     def whole(
         self, branch: Branch, own: Mapping[str, object], lms: Mapping[str, object], program: Program
@@ -275,10 +282,14 @@ class TuneSpace:
         """
         default, _ = self.default()
         branch = self.branches[0]
+        if default is None:
+            if not branch.compiles:
+                return []
+            default = self.point(_first_value)
         if not branch.compiles:
-            return [] if default is None else [default]
+            return [default]
         name, preset = self.prefix(branch) + OPTIMIZER, self.prefix(branch) + PRESET
-        plain = dict(self.point(_first_value) if default is None else default)
+        plain = dict(default)
         plain.pop(name, None)
         plain.pop(preset, None)
         settings = []
@@ -300,7 +311,8 @@ class TuneSpace:
                     parameters = branch.parameters(draw_setting(branch.space, draw))
                     program = branch.build(parameters, {}, self.make_lm)
                 except UserError as problem:
-                    problem.args = (f"{where}: {name and f'{name}: '}{problem}",)
+                    at = f"{where}: {name}" if name else where
+                    problem.args = (f"{at}: {problem}",)
                     raise
                 unseated -= {seat for seat in unseated if program.has_seat(seat)}
             for seat, choices in branch.lms.items():
@@ -358,7 +370,9 @@ def _as_json(value: Any) -> str:
 
 def made_lm(wanted: Any, make_lm: MakeLM) -> Any:
     """The LM of a seat, by name or by the arguments of `lm`."""
-    return make_lm(**wanted) if isinstance(wanted, Mapping) else make_lm(wanted)
+    if isinstance(wanted, Mapping):
+        return make_lm(**wanted)
+    return make_lm(wanted)
 
 
 def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
@@ -369,7 +383,9 @@ def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
     for name, parameter in space.items():
         values = options(parameter.values)
         # A range is tried at both ends; what is drawn among another's values has no list here.
-        count = 2 if parameter.among or not values else len(values)
+        count = 2
+        if values and not parameter.among:
+            count = len(values)
         for place in range(0, count, max(1, count // CHECKED)):
             yield name, partial(_tried, space, name, place)
     yield "", partial(_tried, space, "", -1)
@@ -386,8 +402,11 @@ def _tried(space: Space, name: str, place: int, key: str, values: Distribution) 
         return coded(allowed[place % len(allowed)])
     when = space[name].when if name in space else None
     if when is not None and when.parameter == key:
-        return coded(next((value for value in allowed if when.holds({key: value})), allowed[0]))
-    return coded(allowed[-1 if place < 0 else 0])
+        fitting = (value for value in allowed if when.holds({key: value}))
+        return coded(next(fitting, allowed[0]))
+    if place < 0:
+        return coded(allowed[-1])
+    return coded(allowed[0])
 
 
 def _first_value(_: str, values: Distribution) -> Any:

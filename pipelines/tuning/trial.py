@@ -126,7 +126,8 @@ class Scorer:
             if others or replays.tell([], parameters) is not None:
                 rows = self._rows(program, questions)
                 outcomes = replays.tell(rows, parameters)
-                own_rows = None if outcomes is None else _replayed(rows, outcomes, self.job.metric)
+                if outcomes is not None:
+                    own_rows = _replayed(rows, outcomes, self.job.metric)
                 for full, changed in others.values():
                     with suppress(UserError):  # the recorded run is too short for this one
                         answers = replays.tell(rows, changed) or []
@@ -158,7 +159,9 @@ class Scorer:
         """What a recorded run answers beside its own setting; a metric of the user's own may want
         to see more of a prediction than its answer.
         """
-        return branch.protocol.replays if branch.protocol and self.job.metric.builtin else None
+        if branch.protocol is None or not self.job.metric.builtin:
+            return None
+        return branch.protocol.replays
 
     def program(self, setting: Setting) -> Program:
         """The program of a setting, fitted where it has something to fit."""
@@ -174,7 +177,9 @@ class Scorer:
     def default(self) -> Program:
         """The first program of the space as it is without tuning, trained where it has to be."""
         _, program = self.space.default()
-        return self._networks.trained(program) if self.space.branches[0].trains else program
+        if self.space.branches[0].trains:
+            return self._networks.trained(program)
+        return program
 
     def _siblings(
         self, branch: Branch, own: Setting, replays: Replays
@@ -200,10 +205,12 @@ class Scorer:
     ) -> Program:
         """The program of these parameters, trained or with compiled prompts where it has to be."""
         program = branch.build(parameters, lms, self.space.make_lm)
-        if recipe is None:
-            return self._networks.trained(program) if branch.trains else program
-        structure = branch.build(structure_of(branch, parameters), lms, self.space.make_lm)
-        return self._prompts.applied(program, structure, recipe)
+        if recipe is not None:
+            structure = branch.build(structure_of(branch, parameters), lms, self.space.make_lm)
+            return self._prompts.applied(program, structure, recipe)
+        if branch.trains:
+            return self._networks.trained(program)
+        return program
 
     def _folder(self, program: Program) -> Path:
         what = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
@@ -213,8 +220,12 @@ class Scorer:
         f1 = self.job.metric.default and "f1" in self.objectives
         why, scores = common_error(rows), list[float | None]()
         for row in rows:
-            score = float(row.f1 or 0.0) if f1 else score_in(row)
-            scores.append(None if row.error else score)
+            if row.error:
+                scores.append(None)
+            elif f1:
+                scores.append(float(row.f1 or 0.0))
+            else:
+                scores.append(score_in(row))
         took = {}
         for name in (*self.objectives[1:], "calls"):
             took[name] = tuple(_took(row, name) for row in rows)
@@ -247,9 +258,10 @@ class Scorer:
             run = Run(folder, manifest, Books(), None)
             sheet = held.enter_context(AnswerSheet.opened(plan, run, prices=True))
             if sheet.waiting:
-                held.enter_context(
-                    open_books(records=[books_of(self.job.folder)] if self.shares else [])
-                )
+                records = list[Path]()
+                if self.shares:
+                    records.append(books_of(self.job.folder))
+                held.enter_context(open_books(records=records))
                 with sheet.asking():
                     sheet.ask()
                 if sheet.stopped:

@@ -20,6 +20,7 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...modules.statistics.effects import Effect
+from ...modules.statistics.statistics import Difference
 from ..base.budget import BudgetSpent, Unanswered, only_shows
 from ..base.display import displayed
 from ..base.html import ShownResult
@@ -35,6 +36,7 @@ from ..base.run_files import (
 )
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
+from ..comparison.pairs import Pair
 from ..comparison.verdict import UNDECIDED, A, B
 from ..data import questions as data
 from ..evaluation.earlier import Evaluation
@@ -70,7 +72,7 @@ from .request import TuneRequest
 from .storage import safe_url
 from .trial import Scorer
 from .worker import work
-from .workers import INTERRUPTED, in_processes
+from .workers import INTERRUPTED, Ended, in_processes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,10 +94,14 @@ class StudyProgress:
 
 
 def tuning_line(state: StudyProgress) -> ProgressLine:
-    best = [] if state.best is None else [f"best {state.best:.1%}"]
-    replayed = [f"{state.replayed:,} replayed"] if state.replayed else []
-    parts = [f"{state.done:,}/{state.total:,}", *best, f"{state.pruned:,} stopped early", *replayed]
-    return ProgressLine("tune", [*parts, f"{state.calls:,} calls"], state.done, state.total)
+    parts = [f"{state.done:,}/{state.total:,}"]
+    if state.best is not None:
+        parts.append(f"best {state.best:.1%}")
+    parts.append(f"{state.pruned:,} stopped early")
+    if state.replayed:
+        parts.append(f"{state.replayed:,} replayed")
+    parts.append(f"{state.calls:,} calls")
+    return ProgressLine("tune", parts, state.done, state.total)
 
 
 @dataclass
@@ -125,7 +131,9 @@ class Study(ShownResult):
     @property
     def stopped(self) -> str | None:
         """Why it ended early, or has no winner; None where neither is so."""
-        return self.report.stopped or (self.report.verdict if self.empty else None)
+        if self.empty:
+            return self.report.stopped or self.report.verdict
+        return self.report.stopped
 
     @property
     def paused(self) -> bool:
@@ -143,7 +151,9 @@ class Study(ShownResult):
         if quiet or self.empty:
             return {name: line for name, line in lines.items() if name in SHOWN_ALWAYS}
         lines["saved in"] = f"{self.folder / WINNER}"
-        return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
+        if self.run_id:
+            lines["look at it"] = "folkmoot ui"
+        return lines
 
     def to_dict(self) -> dict[str, object]:
         """The report without the table of trials and the space, which `study.json` has;
@@ -251,15 +261,20 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         def watch(_: Any = None) -> None:
             table = entries(study, job.objectives)
             state = _progress(study, table, job, total)
-            best = {} if state.best is None else {job.objectives[0]: state.best}
+            best = dict[str, float]()
+            if state.best is not None:
+                best[job.objectives[0]] = state.best
             tracking.show(state.done, best)
             tell(state)
 
         try:
             watch()
-            ended = in_processes(request.workers, work, job, watch) if request.workers > 1 else []
-            if wrong := next((outcome.problem for outcome in ended if outcome.problem), None):
-                raise UserError(wrong)
+            ended = list[Ended]()
+            if request.workers > 1:
+                ended = in_processes(request.workers, work, job, watch)
+            for outcome in ended:
+                if outcome.problem:
+                    raise UserError(outcome.problem)
             early = next((outcome for outcome in ended if outcome.stopped), None)
             if early is None:
                 work(job, watch)  # all of it, or the trials that processes left when they died
@@ -271,14 +286,22 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
             if not totals(folder).calls:  # none has ever answered: rather a wrong name or address
                 raise
             stopped = paused(down)
-        except (KeyboardInterrupt, UserError) as met:
-            stopped, problem = INTERRUPTED if isinstance(met, KeyboardInterrupt) else str(met), met
+        except KeyboardInterrupt as met:
+            stopped, problem = INTERRUPTED, met
+        except UserError as met:
+            stopped, problem = str(met), met
         with crew.asking():
             crew.sweep()
-        spent = str(job.budget) if short and job.budget is not None else None
+        spent: str | None = None
+        if short and job.budget is not None:
+            spent = str(job.budget)
+        # A budget that is spent is the search's share of it: the winner's evaluation has its own.
         go_on = stopped is None or short
         result = _finish(job, study, validation, stopped, go_on, keep, spent)
-        tracking.end(partial(show, result) if show is not None and problem is None else None)
+        if show is not None and problem is None:
+            tracking.end(partial(show, result))
+        else:
+            tracking.end()
         result.run_id = tracking.run_id
         if problem is not None:
             raise problem
@@ -309,8 +332,10 @@ def _finished(plan: StudyPlan) -> Study | None:
 
 def study_in(folder: Path | None) -> Study | None:
     """The study that a folder holds, as its report says; None where it has none."""
-    report = None if folder is None else read_object(folder / STUDY)
-    if folder is None or report is None or "best" not in report:
+    if folder is None:
+        return None
+    report = read_object(folder / STUDY)
+    if report is None or "best" not in report:
         return None
     return Study(folder, str(report.get("study")), StudyReport.of(report), None)
 
@@ -354,26 +379,29 @@ def _finish(
                     spent = str(job.budget)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
-    learns = job.space.trains or job.space.compiles
-    learning = learning_calls(job.folder) if learns else 0
+    questions, learning = {"train": len(job.train)}, 0
+    if job.space.trains or job.space.compiles:
+        # Networks and prompts learn from one half of the training questions.
+        questions["scored"] = len(scorer.questions)
+        learning = learning_calls(job.folder)
+    questions["validation"] = len(validation)
+    best, verdict = None, why_no_winner(table)
+    if front:
+        best, verdict = front[0], conclusion(validated, job.objectives[0])
     report = StudyReport(
         study=job.study,
         storage=safe_url(job.storage),
         objectives=job.objectives,
         sampler=job.sampler_name,
         seed=job.seed,
-        questions={
-            "train": len(job.train),
-            **({"scored": len(scorer.questions)} if learns else {}),
-            "validation": len(validation),
-        },
+        questions=questions,
         trials=counts(table),
         calls=calls_of(table, searched, learning),
         paid=made.without(lost).to_dict(),
-        best=front[0] if front else None,
+        best=best,
         front=front,
         validation=validated,
-        verdict=conclusion(validated, job.objectives[0]) if front else why_no_winner(table),
+        verdict=verdict,
         stopped=stopped,
         spent=spent,
         space=job.space.to_dict(),
@@ -381,7 +409,7 @@ def _finish(
         versions=dict(versions()),
         table=table,
         lost=lost.to_dict(),
-        effects=[asdict(effect) for effect in effects_of(study, table)],
+        effects=list(map(asdict, effects_of(study, table))),
     )
     # As it is read from disk, so that a result is the same now and later.
     document = as_json(report)
@@ -429,7 +457,9 @@ def _validated(
     Raises BudgetSpent and Unanswered.
     """
     same = hashes(default) == hashes(winner) and lms_of(default, job.lm) == lms_of(winner, job.lm)
-    programs = {"winner": winner} if same else {"winner": winner, "default": default}
+    programs = {"winner": winner}
+    if not same:
+        programs["default"] = default
     evaluations = []
     for name, program in programs.items():
         named = {"run_name": None, "label": f"{name} on validation"}
@@ -457,11 +487,15 @@ def _validated(
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default
-        difference = pair.f1 if spans and pair.f1 is not None else pair
+        difference: Pair | Difference = pair
         outcome = pair.outcome
-        if difference is not pair:  # F1 has no test of its own: its interval decides
-            not_worse = A if difference.low > 0 else UNDECIDED
-            outcome = B if difference.high < 0 else not_worse
+        if spans and pair.f1 is not None:
+            # F1 has no test of its own: its interval decides.
+            difference, outcome = pair.f1, UNDECIDED
+            if difference.high < 0:
+                outcome = B
+            elif difference.low > 0:
+                outcome = A
         ends = ScoreFields(value=difference.difference, low=difference.low, high=difference.high)
         found = {"difference": ends, "p": pair.p, "outcome": outcome, "unread": pair.cause}
         judged = judged.but(**{name: value for name, value in found.items() if value is not None})
@@ -479,7 +513,9 @@ def _validation_folder(
     earlier = read_object(place / MANIFEST) or {}
     # The folder of another run would be refused.
     differs = any(earlier.get(what, value) != value for what, value in mine.items())
-    return place.with_name(f"{name}-{digest_name(mine)[:8]}") if differs else place
+    if differs:
+        return place.with_name(f"{name}-{digest_name(mine)[:8]}")
+    return place
 
 
 def _held_out(settings: StudySettings) -> RunSettings:
@@ -496,14 +532,17 @@ def _held_out(settings: StudySettings) -> RunSettings:
 def _progress(
     study: optuna.Study, table: Sequence[TrialEntry], job: Job, total: int
 ) -> StudyProgress:
-    states, best = counts(table), best_of(study, table)
+    states, front = counts(table), best_of(study, table)
+    best = None
+    if front:
+        best = front[0].value(job.objectives[0])
     return StudyProgress(
         total=total,
         done=states["complete"] + states["pruned"] + states["failed"],
         pruned=states["pruned"],
         replayed=states["told"],
         calls=totals(job.folder).calls,
-        best=best[0].value(job.objectives[0]) if best else None,
+        best=best,
     )
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 
 import optuna
 from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
@@ -55,13 +57,15 @@ class StudyWorker:
         # Optuna's GridSampler gives trials their points itself, and takes none that are queued.
         self._grids = isinstance(job.sampler, GridSampler)
         self.home, self._own, self._callbacks = job.home, job.own is not None, job.callbacks
+        # Optuna prunes trials of one objective alone.
         self._prunes = job.pruner is not None and len(job.objectives) == 1
         self._stops = False
         self._sampler = SeededSampler(job.sampler, job.seed)
         # Where nothing has come of a study, the cause may be gone by the next attempt.
         earlier = trials_tuned(self.study)[: job.earlier]
-        hopeful = any(trial.state in DONE for trial in earlier)
-        self._forgiven = [] if hopeful else [trial.number for trial in earlier]
+        self._forgiven = list[int]()
+        if not any(trial.state in DONE for trial in earlier):
+            self._forgiven = [trial.number for trial in earlier]
         self.scorer.asks_again = bool(self._forgiven)
         if job.own is None and job.pruner is not None:
             self.study.pruner = job.pruner
@@ -93,7 +97,7 @@ class StudyWorker:
     def _queued(self) -> bool:
         """Whether a trial is queued: one that was, one that is given back, or the next place."""
         places = places_of(self.study)
-        if any(trial.state == TrialState.WAITING for tried in places.values() for trial in tried):
+        if any(trial.state == TrialState.WAITING for trial in chain(*places.values())):
             return True
         if self._crew.requeue(places, self.trials, self._forgiven):
             return True
@@ -181,12 +185,10 @@ class StudyWorker:
             trial.set_user_attr(PLACE, max(places, default=-1) + 1)  # one that the user has queued
         self._crew.claim(trial)
         # Two machines may have queued the same place: the earlier trial has it.
-        if any(
-            earlier.number < trial.number and earlier.state != TrialState.FAIL
-            for earlier in places.get(trial.user_attrs[PLACE], ())
-        ):
-            trial.set_user_attr("stopped", True)
-            raise _FailedTrialError
+        for rival in places.get(trial.user_attrs[PLACE], ()):
+            if rival.number < trial.number and rival.state != TrialState.FAIL:
+                trial.set_user_attr("stopped", True)
+                raise _FailedTrialError
         setting = suggested(trial, self.scorer.space.point)
         trial.set_user_attr("setting", setting)
         return setting
@@ -199,9 +201,9 @@ class StudyWorker:
         Returns its values by objective, and other settings that the same run answers. Raises
         TrialPruned.
         """
-        finished = self._finished()
-        key, objectives = key_of(setting), self.scorer.objectives
-        same = next((each for each in finished if key_of(each.user_attrs["setting"]) == key), None)
+        finished, objectives = self._finished(), self.scorer.objectives
+        tried = _by_key(finished)
+        same = tried.get(key_of(setting))
         if same is not None:
             for name in ("scores", "took", "questions"):
                 trial.set_user_attr(name, same.user_attrs[name])
@@ -211,7 +213,6 @@ class StudyWorker:
             return list(same.values or ()), []
         # A setting may be drawn twice: its first trial has every answer.
         planned = rungs(len(self.scorer.questions))
-        scored_already = {key_of(each.user_attrs["setting"]) for each in finished}
         family = self.scorer.family(setting)
         family_finished = family is not None and any(
             each.state == TrialState.COMPLETE
@@ -219,12 +220,16 @@ class StudyWorker:
             for each in finished
         )
         for number in planned:
-            own, others = self.scorer.measured(setting, number, scored_already)
-            if number == planned[0] and (network := self.scorer.network_of(setting)):
-                trial.set_user_attr("training", network)
+            own, others = self.scorer.measured(setting, number, tried)
+            if number == planned[0]:
+                network = self.scorer.network_of(setting)
+                if network:
+                    trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
-                    price = "give the LM's --price, or " if name == "cost" else ""
+                    price = ""
+                    if name == "cost":
+                        price = "give the LM's --price, or "
                     raise UserError(
                         f"the {name} of the calls is not known: {price}take another objective, "
                         "such as calls"
@@ -244,8 +249,10 @@ class StudyWorker:
                     raise TrialPruned
                 continue
             # One run answers them all: it goes on as long as one of them may still win.
-            rivals = [(each, self._rival(finished, each, number)) for each in (own, *others)]
-            if all(_is_lost(each, rival, planned, family_finished) for each, rival in rivals):
+            if all(
+                _is_lost(each, self._rival(finished, each, number), planned, family_finished)
+                for each in (own, *others)
+            ):
                 _note(trial, own)
                 raise TrialPruned
         values = {name: own.mean(name) for name in objectives}
@@ -276,14 +283,16 @@ class StudyWorker:
                 continue
             if best is None or trial.values[0] > best.values[0]:
                 best = trial
-        return None if best is None else scores_of(best)[:number]
+        if best is None:
+            return None
+        return scores_of(best)[:number]
 
     # Other settings that a run answers --------------------------------------------------------
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
         # Another worker may have tried the same setting meanwhile.
-        finished = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
+        finished = _by_key(self._finished())
         for scored in others:
             if key_of(scored.setting) in finished:
                 continue
@@ -302,17 +311,20 @@ class StudyWorker:
         A folder on another machine completes its own trials.
         """
         finished = self._finished()
+        replayed = Counter(trial.user_attrs.get("told_by") for trial in finished)
         for trial in finished:
             attrs = trial.user_attrs
-            replayed = sum(
-                each.user_attrs.get("told_by") == attrs.get(PLACE, -1) for each in finished
-            )
-            if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
-                settings = {key_of(each.user_attrs["setting"]) for each in finished}
+            added = replayed[attrs.get(PLACE, -1)]
+            if added < attrs.get("tells", 0) and attrs.get("home") == self.home:
                 _, others = self.scorer.measured(
-                    attrs["setting"], len(self.scorer.questions), settings
+                    attrs["setting"], len(self.scorer.questions), _by_key(finished)
                 )
                 self._add_replayed(attrs[PLACE], others)
+
+
+def _by_key(trials: Sequence[FrozenTrial]) -> dict[str, FrozenTrial]:
+    """Trials by the keys of their settings, of one that was tried twice the first."""
+    return {key_of(trial.user_attrs["setting"]): trial for trial in reversed(trials)}
 
 
 def _is_lost(

@@ -90,7 +90,9 @@ def space_of(
     optimizers = [NOT_COMPILED, *split_items(compiled_by)] if compiled_by else None
     branches: list[Branch] = []
     for entry in entries:
-        fields = dict(entry) if isinstance(entry, Mapping) else {PROGRAM: entry}
+        if not isinstance(entry, Mapping):
+            entry = {PROGRAM: entry}
+        fields = dict(entry)
         source, program = file, fields.get(PROGRAM)
         if isinstance(program, str | Path) and _is_file(program):
             source = str(program)
@@ -146,7 +148,7 @@ def _branch(
         )
     compiling = _compilation(where, fields.pop("compile", None))
     lms = _lm_choices(where, seated) | _lm_choices(where, fields.pop("lms", None))
-    name, *parts = (part.strip() for part in str(spec).split(":", 2))
+    name, *parts = map(str.strip, str(spec).split(":", 2))
     protocol = PROTOCOLS.find(name) if isinstance(spec, str) else None
     if protocol is None and isinstance(spec, str):
         own_class = PROTOCOLS.spec(spec)
@@ -173,8 +175,10 @@ def _branch(
         if warning is not None:
             warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
     own_roles = values.pop("own_roles", None)
-    named = values.keys() & protocol.space.keys()
-    declared = settled(protocol.space, named) if named else protocol.space
+    declared = protocol.space
+    named = values.keys() & declared.keys()
+    if named:
+        declared = settled(declared, named)
     if own_roles is not None:
         names = [name for name in roles(own_roles, make_lm=make_lm) if name not in SEATS]
         declared = _with_roles(declared, names)
@@ -305,19 +309,20 @@ def _values(
             "{of: [a, b, c], least: 1, most: 2}"
         )
     if isinstance(value, list):
-        are_lists, takes_one = (
-            {isinstance(item, list) for item in value},
-            takes_list(protocol, name),
-        )
-        if True in are_lists or not takes_one:
-            mixed = takes_one and False in are_lists
+        takes_one = takes_list(protocol, name)
+        given_lists = sum(isinstance(item, list) for item in value)
+        # A list without lists in it is one value of a parameter that takes a list.
+        if given_lists or not takes_one:
+            mixed = takes_one and given_lists < len(value)
             if not value or mixed or any(value.count(item) > 1 for item in value):
                 raise UserError(
                     f"{where} is {value!r}: give different values to choose from, of a parameter "
                     "that is a list itself a list of lists"
                 )
             return choice(*value)
-    return choice(value) if declared is not None else None
+    if declared is None:
+        return None
+    return choice(value)
 
 
 def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> Declaration:
@@ -326,8 +331,9 @@ def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> 
     if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
         raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
     # Where the declared lists have their items in one order, or an item twice, so do these.
-    values = [] if declared is None else options(declared.values) or []
-    own = [each for each in values if isinstance(each, list)]
+    own = list[list[Any]]()
+    if declared is not None:
+        own = [each for each in options(declared.values) or () if isinstance(each, list)]
     repeated = any(len(order) > len({*order}) for order in own)
     ordered = declared is None or any(order[::-1] in own for order in own if len({*order}) > 1)
     if not 1 <= least <= most or (most > len(items) and not repeated):
@@ -344,11 +350,11 @@ def _range(where: str, **value: Any) -> Distribution:
     try:
         with warnings.catch_warnings():  # Optuna warns where the last step is not the upper end
             warnings.simplefilter("ignore")
-            values: IntDistribution | FloatDistribution = (
-                IntDistribution(low, high, step=1 if step is None else step)
-                if whole
-                else FloatDistribution(low, high, step=step)
-            )
+            values: IntDistribution | FloatDistribution
+            if whole:
+                values = IntDistribution(low, high, step=1 if step is None else step)
+            else:
+                values = FloatDistribution(low, high, step=step)
     except (TypeError, ValueError):
         raise UserError(
             f"{where}: a range goes from the smaller to the larger number in steps above 0, not "

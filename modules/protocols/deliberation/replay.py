@@ -56,7 +56,9 @@ def replay(
         raise UserError(
             "this result holds no dialogue: replay needs a recorded run of Deliberation"
         )
-    limit = recorded if max_rounds is None else checked_whole("max_rounds", max_rounds)
+    limit = recorded
+    if max_rounds is not None:
+        limit = checked_whole("max_rounds", max_rounds)
     for number in range(1, min(limit, recorded) + 1):
         latest = [turn.answer for turn in spoken if turn.round == number]
         if all_agree(latest, kind):
@@ -70,7 +72,8 @@ def replay(
     kept = [turn for turn in spoken if turn.round <= limit]
     agents = list(dict.fromkeys(turn.agent for turn in spoken))
     recorded_rule = verdicts[-1].agent if verdicts else "judge"
-    rule, question = chosen(tie_break or recorded_rule, agents, seed), str(result.get("id", ""))
+    rule = chosen(tie_break or recorded_rule, agents, seed)
+    question = str(result.get("id", ""))
     verdicts = [turn for turn in verdicts if turn.agent == rule.name]
     judged, heard = None, kept
     if rule.asks_lm:

@@ -168,5 +168,7 @@ def _written() -> list[str]:
     forms = []
     for name in TIE_BREAKS.names():
         found = TIE_BREAKS.find(name)
-        forms.append(f"{name}:ROLE" if found and found.names_agent else name)
+        if found and found.names_agent:
+            name += ":ROLE"
+        forms.append(name)
     return forms

@@ -93,13 +93,18 @@ class RouterCalibration(_Strict):
     @property
     def share(self) -> float:
         """The share of the questions that are answered, 0 to 1."""
-        return sum(stage.kept for stage in self.stages.values()) / self.questions
+        return self._kept / self.questions
 
     @property
     def error(self) -> float | None:
         """The share of wrong answers among those that stand, or None."""
-        kept = sum(stage.kept for stage in self.stages.values())
-        return sum(stage.errors for stage in self.stages.values()) / kept if kept else None
+        if not self._kept:
+            return None
+        return sum(stage.errors for stage in self.stages.values()) / self._kept
+
+    @property
+    def _kept(self) -> int:
+        return sum(stage.kept for stage in self.stages.values())
 
     @property
     def bound(self) -> float | None:
@@ -230,7 +235,9 @@ def calibrated(
     if not isinstance(lm, dspy.BaseLM | None):
         raise UserError(f"lm is {str(lm)[:80]!r}: give an LM, such as fm.lm('openai/gpt-4o-mini')")
     checked_whole("concurrency", concurrency)
-    weights = {} if weights_from is None else _accuracies(weights_from, questions)
+    weights: dict[str, float] = {}
+    if weights_from is not None:
+        weights = _accuracies(weights_from, questions)
     stages: dict[Literal["cheap", "team"], Stage] = {}
     left, bill = list(questions), Usage()
     watched: list[float] = []
@@ -254,7 +261,9 @@ def calibrated(
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
-        never = share_never(scores, right, max_error, confidence_each) if left else 1.0
+        never = 1.0
+        if left:
+            never = share_never(scores, right, max_error, confidence_each)
         stages[name] = Stage(
             asked=asked_of(part, lm),
             threshold=threshold,
@@ -352,19 +361,21 @@ def _answers(
     """The program's answers to the questions, recorded or asked for now, in their order."""
     if rows is None:
         return run_sync(_ask, program, questions, concurrency)
-    by_id = {
-        row.id: row
-        for row in map(ResultRow.of, rows)
-        if row.error is None and row.correct is not None and not row.repeat
-    }
+    by_id = {}
+    for row in map(ResultRow.of, rows):
+        if row.error is None and row.correct is not None and not row.repeat:
+            by_id[row.id] = row
     missing = [question.id for question in questions if question.id not in by_id]
     if missing:
         raise UserError(
             f"the rows of {name} have no answer to {len(missing)} of the questions, such as "
             f"{missing[0]}: evaluate it on all of them"
         )
-    own = [by_id[question.id] for question in questions]
-    return [PartAnswer(row.answer, bool(row.correct), row.transcript, taken(row)) for row in own]
+    answers = []
+    for question in questions:
+        row = by_id[question.id]
+        answers.append(PartAnswer(row.answer, bool(row.correct), row.transcript, taken(row)))
+    return answers
 
 
 async def _ask(

@@ -130,7 +130,9 @@ class SupervisedTeam(
         self.workers: list[TeamWorker] = []
         for name, role_name, sample in seated(cast, self.roles):
             role = cast[role_name]
-            place = role.place(environment) if role.tools else environment
+            place = environment
+            if role.tools:
+                place = role.place(environment)
             told = acting_as(role)
             self.workers.append(TeamWorker(name, role_name, told, place, max_steps, sample, limits))
         self.names = [worker.name for worker in self.workers]
@@ -176,7 +178,9 @@ class SupervisedTeam(
             if last and all(turn.answer is None for turn in latest.values()):
                 break
             # The last word can only accept: nobody is sent back any more.
-            seat = self.last_word if last or self.supervisor is None else self.supervisor
+            seat = self.last_word
+            if self.supervisor is not None and not last:
+                seat = self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
@@ -349,9 +353,13 @@ def read_decision(
         return None
     (worker,) = named
     if decision == ACCEPT:
-        return None if answers[worker] is None else SupervisorDecision(True, worker, "")
+        if answers[worker] is None:
+            return None
+        return SupervisorDecision(True, worker, "")
     suggestion = cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS)
-    return SupervisorDecision(False, worker, suggestion) if suggestion else None
+    if not suggestion:
+        return None
+    return SupervisorDecision(False, worker, suggestion)
 
 
 def _names(text: str, worker: str) -> bool:

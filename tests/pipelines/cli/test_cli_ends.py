@@ -38,6 +38,43 @@ def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path:
     assert [row["error"] for row in rows_of(tmp_path / "out")] == [None] * 10
 
 
+HELD_OUT = ("--train", "t.jsonl", "--validation", "v.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("words", "budget", "code", "first"),
+    [
+        (("evaluate", "single:simple", "--data", "v.jsonl"), 5, 1, "Budget 5 calls spent"),
+        (
+            ("compile", "single:simple", *HELD_OUT, "--optimizer", "bootstrap_rs"),
+            30,
+            1,
+            "Budget 30 calls spent",
+        ),
+        (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 24 calls spent"),
+        # A contest whose money is gone has a program to take.
+        (("try", "v.jsonl", "--only", "panel"), 90, 0, "of 90 calls pays for no more questions"),
+    ],
+)
+def test_what_a_budget_ends_says_so_and_is_no_success(
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    budget: int,
+    code: int,
+    first: str,
+) -> None:
+    write(tmp_path / "t.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(16)))
+    write(tmp_path / "v.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(20, 60)))
+    how = [*lm(scripted), "--no-track", "--out", "out", "--budget", f"{budget} calls"]
+    for _ in range(2):  # the second shows what is stored
+        ended = folkmoot(*words, *how)
+        assert ended.exit_code == code, ended.output
+        shown = ended.stdout if words[0] == "try" else ended.stdout.splitlines()[0]
+        assert first in shown
+        assert len(scripted.bodies) <= budget
+
+
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:
     source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(40)))
     with ScriptedServer(delay=0.05) as server:

@@ -126,7 +126,7 @@ def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten:
         evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot").exit_code
         == 0
     )
-    assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 0
+    assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 1
     # as MLflow does
     shutil.copytree(home / "runs" / "one", home / "runs" / "1" / f"{1:032x}" / "artifacts")
     (home / "runs" / "torn").mkdir()
