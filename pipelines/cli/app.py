@@ -106,7 +106,7 @@ class Defaulted(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **how: Any) -> Any:
         """Run a command; what typer refuses is one line, as every other error is."""
         try:
-            code = super().main(*args, standalone_mode=False, **how)
+            code = super().main(*args, **{**how, "standalone_mode": False})
         except TyperException as problem:
             if "\n" in problem.message:  # the help, where no command is named
                 problem.show()  # type: ignore[attr-defined]

@@ -130,8 +130,13 @@ def settings_of(study: Any) -> list[Any]:
 
 
 def without_numbers(study: Any, name: str) -> Any:
-    """A part of a report without Optuna's numbers of trials, which count those given back."""
+    """A part of a report without Optuna's numbers of trials, which count those given back, and
+    without its clock.
+    """
     text = json.dumps(getattr(study.report, name))
     return json.loads(
-        text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"}
+        text,
+        object_hook=lambda found: {
+            key: value for key, value in found.items() if key not in ("trial", "began", "ended")
+        },
     )
