@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, combinations, groupby, pairwise
+from itertools import combinations, groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -61,11 +61,12 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.usage(row)
     report = figures.report()
     if questions := report["questions"]:
-        # A dialogue that ended earlier also stands resolved in all later rounds.
-        resolved = accumulate(consensus[round] for round in range(1, longest + 1))
-        report["resolved_by_round"] = {
-            str(round): n / questions for round, n in enumerate(resolved, 1)
-        }
+        resolved, by_round = 0, dict[str, float]()
+        for round in range(1, longest + 1):
+            # A dialogue that ended earlier also stands resolved in all later rounds.
+            resolved += consensus[round]
+            by_round[str(round)] = resolved / questions
+        report["resolved_by_round"] = by_round
         rounds = by_number(consensus, 1, longest)
         report["first_consensus_round"] = {**rounds, "never": consensus[0]}
         for way in report["decided_by"].values():

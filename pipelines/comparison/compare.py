@@ -143,9 +143,8 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
             names, runs = with_matches(names, runs)
         first = _place(request.baseline, names, folders, 0)
         named = dict(zip(names, runs, strict=True))
-    order = list(named)
-    order.insert(0, order.pop(first))
-    return ComparisonPlan(request, {name: named[name] for name in order}, match)
+    reference = list(named)[first]
+    return ComparisonPlan(request, {reference: named.pop(reference), **named}, match)
 
 
 def carry_out_comparison(

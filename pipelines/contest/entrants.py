@@ -262,10 +262,11 @@ def field_of(
 
 def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
     """A causal and a supervised team, whose workers look things up in Wikipedia."""
-    return [
-        Entrant(name, program_of(spec, sets, make_lm=make_lm), lm, team=True)
-        for name, (spec, sets) in _PAPERS.items()
-    ]
+    entrants = []
+    for name, (spec, sets) in _PAPERS.items():
+        program = program_of(spec, sets, make_lm=make_lm)
+        entrants.append(Entrant(name, program, lm, team=True))
+    return entrants
 
 
 def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:

@@ -66,9 +66,12 @@ def cheapest_survivors(race: Race) -> list[Entrant]:
     watch = race.watch
     if watch is None:
         return []
-    left = sorted(watch.racing, key=lambda place: (watch.prices[place], place))
-    entrants = [race.lanes[race.order[place]].entrant for place in left]
-    return [entrant for entrant in entrants if not entrant.program.foreign][:SURVIVORS]
+    entrants = []
+    for place in sorted(watch.racing, key=lambda place: (watch.prices[place], place)):
+        entrant = race.watched[place].entrant
+        if not entrant.program.foreign:
+            entrants.append(entrant)
+    return entrants[:SURVIVORS]
 
 
 def _made(

@@ -154,7 +154,10 @@ class Contest(ContestResult, ShownResult):
             lines = [*table, *lines]
         if improved := self.result.get("improved"):
             lines.append(improved)
-        failures = [f"{row.name} {row.failures}" for row in self.asked if row.failures]
+        failures = []
+        for row in self.asked:
+            if row.failures:
+                failures.append(f"{row.name} {row.failures}")
         if failures:
             what = "Failed answers are left out, unreadable ones are wrong"
             lines.append(f"{what}: {'; '.join(failures)}.")

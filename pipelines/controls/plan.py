@@ -131,8 +131,10 @@ class ControlsPlan:
         names: dict[str, list[str]] = {}
         for name, why in self.missing.items():
             names.setdefault(why, []).append(name)
-        apart = [f"{', '.join(arms)}: not asked, since {why}" for why, arms in names.items()]
-        return [*self.notes, *apart]
+        remarks = list(self.notes)
+        for why, arms in names.items():
+            remarks.append(f"{', '.join(arms)}: not asked, since {why}")
+        return remarks
 
     def lines(self) -> list[str]:
         """Describe the calls of each arm, their cost, and what the questions can show."""

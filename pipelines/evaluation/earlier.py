@@ -175,7 +175,8 @@ class Evaluation:
         """Draw the score, also for each group of questions, with intervals, as PNG or SVG."""
         scores = {"all questions": self.summary.main}
         for name, groups in self.summary.groups.items():
-            scores |= {f"{name} {value}": score for value, score in groups.items()}
+            for value, score in groups.items():
+                scores[f"{name} {value}"] = score
         ends = {
             name: (score["value"], score["low"], score["high"]) for name, score in scores.items()
         }
