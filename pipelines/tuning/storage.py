@@ -67,7 +67,8 @@ def _database(url: str) -> BaseStorage:
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
         if set("@/?") & {*rest.rpartition("@")[0]}:
             raise UserError(
-                f"--storage {safe_url(url)!r} has an @, / or ? in its password: write %40, %2F, %3F"
+                f"--storage {safe_url(url)!r} is an address with an @, / or ? in its password: "
+                "write %40, %2F or %3F"
             )
         if not rest.startswith("/"):  # which is a socket of this machine
             read_address(url, (scheme,), f"--storage as {_FORMS}")
