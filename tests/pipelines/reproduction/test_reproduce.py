@@ -569,7 +569,7 @@ def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServ
     done = reproduce(
         scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
     )
-    assert done.exit_code == 0
+    assert done.exit_code == 1
     assert len(scripted.bodies) == 6
     found = json.loads(done.stdout)
     assert "6" in found["stopped"]
