@@ -134,8 +134,8 @@ app = typer.Typer(
     cls=Defaulted,
     help="Find out whether a team of language-model agents beats one agent, and at what price.",
     epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20\n\n"
-    "Exit codes: 0 done, 1 ended early or no result, 2 wrong input, 3 a verdict that --fail-if names, "
-    "130 interrupted.",
+    "Exit codes: 0 done, 1 ended early or no result, 2 wrong input, 3 a verdict that --fail-if "
+    "names, 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,  # an error, too, is shown without rich
     pretty_exceptions_enable=False,
