@@ -155,7 +155,10 @@ def test_two_commands_at_one_folder_end_alike(planted: ScriptedServer, tmp_path:
         ("mysql://me:s3cret-canary@127.0.0.1:1/db", "needs the package pymysql|cannot be used"),
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
         ("u:s3cret-canary@h/x", r"--storage '…@h/x' is not a URL"),
-        ("postgresql://me:s3cret-canary@s3cret-canary/x@h/db", "'postgresql://h/db' is an address with an @"),
+        (
+            "postgresql://me:s3cret-canary@s3cret-canary/x@h/db",
+            "'postgresql://h/db' is an address with an @",
+        ),
         ("postgresql://me:x?s3cret-canary@h/db", "'postgresql://h/db' is an address with an @"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
