@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -56,7 +57,7 @@ def safe_url(url: str | None) -> str:
 
 
 def _database(url: str) -> BaseStorage:
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
     scheme, colon, rest = url.partition("://")
     if not colon:
@@ -74,13 +75,19 @@ def _database(url: str) -> BaseStorage:
             read_address(url, (scheme,), f"--storage as {_FORMS}")
         # Between two uses a trial may ask LMs for an hour, and servers close what lies idle.
         engine = {"pool_pre_ping": True, "connect_args": {"connect_timeout": int(READY_SECONDS)}}
+    opened = partial(
+        RDBStorage,
+        f"{_DRIVERS.get(scheme, scheme)}://{rest}",
+        engine_kwargs=engine,
+        heartbeat_interval=recovery.BEAT_SECONDS,
+        grace_period=recovery.GRACE_SECONDS,
+    )
     try:
-        return RDBStorage(
-            f"{_DRIVERS.get(scheme, scheme)}://{rest}",
-            engine_kwargs=engine,
-            heartbeat_interval=recovery.BEAT_SECONDS,
-            grace_period=recovery.GRACE_SECONDS,
-        )
+        try:
+            return opened()
+        except (IntegrityError, ProgrammingError):
+            # Another machine was making the tables of a new database: they are there now.
+            return opened()
     except ImportError as problem:
         raise _missing(problem, url) from None
     except (SQLAlchemyError, ValueError, OSError, RuntimeError, TypeError) as problem:
