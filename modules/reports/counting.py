@@ -31,7 +31,7 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
 
 def whole(value: Any) -> int:
     """A whole number above 0, or 0 for anything else."""
-    # Python takes True for 1, which in a row is no number.
+    # Python counts True as 1, which in a row is no number.
     if not isinstance(value, int) or isinstance(value, bool):
         return 0
     return max(0, value)

@@ -113,9 +113,9 @@ def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
 def no_protocol(spec: str) -> UserError:
     """The error for a spec that names no program."""
     names, (name, colon, _) = written(), spec.partition(":")
-    place = "module" if colon else "file"
+    source = "module" if colon else "file"
     return UserError(
-        f"there is no program or {place} {name!r}{did_you_mean(name, names)}: the programs are "
+        f"there is no program or {source} {name!r}{did_you_mean(name, names)}: the programs are "
         f"{', '.join(names)}, or name module:Program, a YAML file or a folder"
     )
 

@@ -15,12 +15,14 @@ class seldom_collected:  # noqa: N801
 
     With MLflow imported, a whole look takes half a second, in which every call in flight stands
     still. Blocks nest and overlap, in threads too: the first one begins this, and the last one ends
-    it. A collector that the user has switched off, or made look even less often, stays so.
+    it. A collector that the user has switched off, or made look even less often, stays so, as does
+    what the user sets meanwhile.
     """
 
     _lock = threading.Lock()
     _blocks: ClassVar[int] = 0
     _before: ClassVar[tuple[int, int, int]]
+    _set: ClassVar[tuple[int, int, int]]
 
     def __enter__(self) -> None:
         kind = type(self)
@@ -29,11 +31,12 @@ class seldom_collected:  # noqa: N801
                 kind._before = first, second, third = gc.get_threshold()
                 if first:  # 0 means that it is off
                     gc.set_threshold(max(first, SELDOM), second, third)
+                kind._set = gc.get_threshold()
             kind._blocks += 1
 
     def __exit__(self, *_: object) -> None:
         kind = type(self)
         with self._lock:
             kind._blocks -= 1
-            if not kind._blocks:
+            if not kind._blocks and gc.get_threshold() == kind._set:
                 gc.set_threshold(*kind._before)

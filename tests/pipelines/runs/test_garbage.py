@@ -30,3 +30,9 @@ def test_blocks_that_overlap_share_what_the_last_one_takes_back(
     assert gc.get_threshold()[0] == inside
     second.__exit__()
     assert gc.get_threshold()[0] == usual
+
+
+def test_what_the_user_sets_meanwhile_stays(thresholds: None) -> None:
+    with seldom_collected():
+        gc.set_threshold(900, 5, 5)
+    assert gc.get_threshold() == (900, 5, 5)
