@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -98,16 +98,15 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
         # W in the directions of attention, for sources and for targets.
         ways = torch.cat([self.att_src, self.att_dst], dim=1)
         ways = torch.einsum("akhc,abhcf->kabhf", ways, weight)
-        scores = [
-            torch.einsum("abnf,abhf->abnh", ends, way)
-            for ends, way in zip((nodes, targets), ways, strict=True)
-        ]
         sources, heads = nodes[..., 0].numel(), weight.shape[2]
+        scores = list[Tensor]()
+        for ends, way in zip((nodes, targets), ways, strict=True):
+            scores.append(torch.einsum("abnf,abhf->abnh", ends, way).reshape(-1, heads))
         read = self.propagate(
             edges.ends,
             size=(sources, agents * batch * count),
             x=(nodes.reshape(sources, 1, -1), None),
-            score=tuple(scored.reshape(-1, heads) for scored in scores),
+            score=tuple(scores),
             trust=self._edge_scale()[edges.agent] * edges.trust[:, None],
         )
         read = read.view(agents, batch, count, heads, -1)
@@ -198,16 +197,30 @@ class Policies(nn.Module):
         """
         try:
             with torch.device("meta"):
-                sizes = {name: part.shape for name, part in cls(config, n).state_dict().items()}
+                sizes = shapes_of(cls(config, n).state_dict())
         except (RuntimeError, OverflowError, TypeError):  # a size that no tensor has
             sizes = {}
-        if sizes != {name: part.shape for name, part in weights.items()}:
-            raise UserError("its policies are of another shape or number than its settings say")
-        if not all(bool(torch.isfinite(part).all()) for part in weights.values()):
-            raise UserError("its policies hold numbers that are not finite")
+        check_weights(weights, sizes == shapes_of(weights))
         policies = cls(config, n)
         policies.load_state_dict(weights)
         return policies
+
+
+def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: part.shape for name, part in weights.items()}
+
+
+def finite(parts: Iterable[Tensor]) -> bool:
+    """Whether no number of the tensors is infinite or NaN."""
+    return all(bool(torch.isfinite(part).all()) for part in parts)
+
+
+def check_weights(weights: Mapping[str, Tensor], fit: bool) -> None:
+    """Raise UserError unless weights `fit` the settings of their policies, and are finite."""
+    if not fit:
+        raise UserError("its policies are of another shape or number than its settings say")
+    if not finite(weights.values()):
+        raise UserError("its policies hold numbers that are not finite")
 
 
 def clip_gradients(policies: nn.Module, most: float) -> None:

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..base.errors import UserError
 from .config import NetworkConfig
-from .policy import AgentGraph, Policies
+from .policy import AgentGraph, Policies, check_weights, shapes_of
 
 CERTAIN = 1e-3
 """How near a chance may come to 0 and 1, so that its log-odds are finite."""
@@ -47,11 +46,7 @@ class Rival(nn.Module):
             for letter, size in zip(self.shapes.get(name, ""), part.shape, strict=False):
                 sizes.setdefault(letter, size)
         shapes = {name: tuple(map(sizes.get, letters)) for name, letters in self.shapes.items()}
-        given = {name: part.shape for name, part in tensors.items()}
-        if shapes != given or sizes["A"] not in (1, self.n):
-            raise UserError("its policies are of another shape or number than its settings say")
-        if not all(bool(torch.isfinite(part).all()) for part in tensors.values()):
-            raise UserError("its policies hold numbers that are not finite")
+        check_weights(tensors, shapes == shapes_of(tensors) and sizes["A"] in (1, self.n))
         for name, part in tensors.items():
             self.register_parameter(name, nn.Parameter(part.float(), requires_grad=False))
 

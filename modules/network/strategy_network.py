@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ class StrategyNetwork(Program):
                     f"strategies names {name!r}, which the network does not choose among: its "
                     f"strategies are {', '.join(config.strategies)}"
                 )
-        self.ties = Ties.of(tie_break, [f"agent.{i}" for i in range(config.agents)], seed)
+        self.ties = Ties.of(tie_break, _agent_names(config.agents), seed)
         self.samples, self.sampling = samples, dict(sampling or {})
         self.members = {
             name: self._member(name, stands_for.get(name, name)) for name in config.strategies
@@ -193,8 +194,8 @@ class StrategyNetwork(Program):
         config, counted = self.state.config, list[SeatTurns]()
         for i in range(config.top or config.agents):
             options = [_turns(self._of(i, name)) for name in config.strategies]
-            fewest = [sum(low for _, low, _ in turns) for turns in options]
-            most = [sum(high for _, _, high in turns) for turns in options]
+            fewest = [sum(map(itemgetter(1), turns)) for turns in options]
+            most = [sum(map(itemgetter(2), turns)) for turns in options]
             cheapest, dearest = fewest.index(min(fewest)), most.index(max(most))
             for s, turns in enumerate(options):
                 for seat, low, high in turns:
@@ -220,7 +221,7 @@ class StrategyNetwork(Program):
             turns.append(Turn(f"agent.{i}", 1, answer, str(said), usage=usage, details=details))
             if answer is not None:  # equal answers as the first of them was spelled
                 answers[i] = spelled.setdefault(answer_key(answer, task.kind), answer)
-        voters = [f"agent.{i}" for i in range(len(answers))]
+        voters = _agent_names(len(answers))
         decide_tie = self.ties.decider(ASKER.get().question, voters, weights.tolist())
         outcome = weighted_consensus(answers, weights, decide_tie)
         return prediction_of(
@@ -335,6 +336,10 @@ class StrategyNetwork(Program):
         if len(self.own_prompts) == config.agents:  # nobody asks the shared ones any more
             for name in config.strategies:
                 self.members.pop(name, None)
+
+
+def _agent_names(agents: int) -> list[str]:
+    return list(map("agent.{}".format, range(agents)))
 
 
 def _turns(member: Program) -> list[SeatTurns]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import only
 from ...modules.network.config import NetworkConfig
 from ...modules.network.rewards import ConsensusBonus
 from ...modules.network.settings import Positive, Size, Whole
@@ -103,14 +104,10 @@ def configured(
     if preset not in PRESETS:
         raise UserError(f"there is no preset {preset!r}: choose one of {', '.join(PRESETS)}.")
     merged = {**PRESETS[preset], **settings}
-    network, training = (
-        {field.name for field in fields(kind)} for kind in (NetworkConfig, TrainingSettings)
-    )
+    network, training = NetworkConfig.__dataclass_fields__, TrainingSettings.__dataclass_fields__
+    known = network | training
     for name in merged:
-        if name not in network | training:
-            choices = ", ".join(sorted(network | training))
+        if name not in known:
+            choices = ", ".join(sorted(known))
             raise UserError(f"there is no setting {name!r}: choose among {choices}.")
-    return (
-        NetworkConfig(**{name: value for name, value in merged.items() if name in network}),
-        TrainingSettings(**{name: value for name, value in merged.items() if name in training}),
-    )
+    return NetworkConfig(**only(merged, network)), TrainingSettings(**only(merged, training))

@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict
 
 import dspy
 
+from ...modules.base.keyed import without_none
 from ...modules.protocols.nearest import NearestDemos
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
@@ -184,11 +185,12 @@ def demos_of(predictor: Any) -> list[dict[str, object]]:
     """
     signature = predictor.signature
     last = list(signature.output_fields)[-1]
-    fields = [name for name in signature.fields if name != "correction"]
     shown = []
     for demo in predictor.demos:
         if demo.get(last) is not None:
-            shown.append({name: demo[name] for name in fields if demo.get(name) is not None})
+            # A correction is about one unreadable reply, and no demonstration shows it.
+            own = {name: demo.get(name) for name in signature.fields if name != "correction"}
+            shown.append(without_none(own))
     return shown
 
 

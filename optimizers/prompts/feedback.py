@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...modules.base.fence import cut, disarm, one_line
+from ...modules.base.keyed import without, without_none
 from ...modules.reading.answers import golds_of, score
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
@@ -109,12 +110,13 @@ class _Account:
         """Each agent's answers in order; nothing for a single agent, whose answer is in the
         outcome.
         """
-        agents = list(dict.fromkeys(turn.agent for turn in self.spoken))
-        if len(agents) < 2 and len(self.spoken) < 2:
+        if len(self.spoken) < 2:
             return
-        for agent in agents:
-            own = [turn.answer for turn in self.spoken if turn.agent == agent]
-            yield words.SAID.format(agent=agent, answers=", then ".join(map(self._judged, own)))
+        answers: dict[str, list[str]] = {}
+        for turn in self.spoken:
+            answers.setdefault(turn.agent, []).append(self._judged(turn.answer))
+        for agent, own in answers.items():
+            yield words.SAID.format(agent=agent, answers=", then ".join(own))
         if not any(self.right(turn.answer) for turn in self.spoken):
             yield words.NOBODY
 
@@ -129,11 +131,9 @@ class _Account:
             if agent not in DECIDERS and not turn.examined and None not in (before, answer):
                 was, now = self.right(before), self.right(answer)
                 if was != now:
-                    others = [
-                        name
-                        for name, held in latest.items()
-                        if name != agent and self._same(held, answer)
-                    ]
+                    # An agent is not swayed by what it said itself.
+                    heard = without(latest, [agent])
+                    others = [name for name, held in heard.items() if self._same(held, answer)]
                     by = words.AFTER.format(others=_names(others)) if others else ""
                     turned = words.WON_OVER if now else words.MISLED
                     yield turned.format(
@@ -192,9 +192,7 @@ class _Account:
             if knew:
                 yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
-            against = [
-                name for name, theirs in heard.items() if theirs is not None and name not in knew
-            ]
+            against = list(without(without_none(heard), knew))
             if against:
                 yield words.FOUND.format(agent=agent, answer=shown, others=_names(against))
         elif knew:

@@ -17,17 +17,10 @@ from ...modules.base.errors import UserError
 from ...modules.base.space import Distribution, coded
 from .points import Draw, Setting, grid_settings, parameter_name
 
-DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
-    "accuracy": "maximize",
-    "f1": "maximize",
-    "cost": "minimize",
-    "latency": "minimize",
-    "calls": "minimize",
-    "tokens": "minimize",
-}
-"""Objective → Optuna's name of its direction; any other objective is a metric's name, and is
-maximized.
-"""
+DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = dict.fromkeys(
+    ("cost", "latency", "calls", "tokens"), "minimize"
+)
+"""Objective → Optuna's name of its direction; any other objective is a score, and is maximized."""
 
 SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
 STARTUP = 10  # trials drawn at random before the sampler's model is used

@@ -192,9 +192,7 @@ class Attempt:
             self.progress(state)
 
         request = self.plan.request
-        named = dict[str, object]()
-        if phase == AFTER:
-            named = request.named("optimizer", "preset")
+        named = request.named("optimizer", "preset") if phase == AFTER else dict[str, object]()
         named |= {
             "command": "compile",
             "run_name": None,
@@ -261,9 +259,7 @@ class Attempt:
 
         self._pay_from(self._share)
         with self._within():
-            routed = dict[str, list[Question]]()
-            if number > 1:
-                routed = taught.routed(learn)
+            routed = taught.routed(learn) if number > 1 else dict[str, list[Question]]()
             for place, (name, part) in enumerate(self.plan.parts.items()):
                 member, own = taught.members[name], routed.get(name, [])
                 if len(own) < FEWEST_ROUTED:
@@ -418,20 +414,14 @@ class Attempt:
     def _show(self) -> None:
         candidates = self.candidates
         first = candidates[candidates.first]
-        scores = [
-            candidates.selected(candidate).score
-            for candidate in candidates
-            if candidate.scores and candidates.complete(candidate)
-        ]
-        first_score: float | None = None
-        if first.scores:
-            first_score = candidates.selected(first).score
-        best = max(scores, default=None)
-        self.progress(
-            Compiling(
-                "optimize", len(candidates), candidates.scorings, best, first_score, self.usage
-            )
-        )
+        scores = list[float]()
+        for candidate in candidates:
+            # A score on some of the questions may be high by chance.
+            if candidate.scores and candidates.complete(candidate):
+                scores.append(candidates.selected(candidate).score)
+        given = candidates.selected(first).score if first.scores else None
+        best, tried = max(scores, default=None), len(candidates)
+        self.progress(Compiling("optimize", tried, candidates.scorings, best, given, self.usage))
 
     def finish(self, show: Callable[[Compilation], None] | None = None) -> Program:
         """Save the best program and all there is to say of it, and log the end; the program is
@@ -445,7 +435,8 @@ class Attempt:
             self.stopped = "interrupted"
         elif self.problem is not None:
             self.stopped = said_by(self.problem)
-        selected = [each for each in candidates if candidates.selected(each).scores]
+        # The given program is no attempt at a better one.
+        others = [each for each in candidates if each.name != first.name]
         answered = 0
         if self.before is not None:
             answered = self.before.summary.counts.rows
@@ -453,7 +444,7 @@ class Attempt:
             pair,
             kept,
             len(self.plan.validation),
-            tried=sum(candidate.name != first.name for candidate in selected),
+            tried=sum(bool(candidates.selected(each).scores) for each in others),
             answered=answered,
             stopped=self.stopped is not None,
             failed=self._failed(),

@@ -73,9 +73,9 @@ def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     chosen = str(((document.get("result") or {}).get("selection") or {}).get("candidate"))
     given = next(iter(prompts.values()), [])
     change = unified_diff(given, prompts.get(chosen, given), "before", "after", lineterm="", n=1)
-    table = [
-        [*(row.get(name) for name in COLUMNS), _changed(given, row["prompts"])] for row in rows
-    ]
+    table = []
+    for row in rows:
+        table.append([*map(row.get, COLUMNS), _changed(given, row["prompts"])])
     return {
         "PROMPTS.diff": "\n".join(change) or "The prompts are those that were given.",
         "candidates.json": TableEntry([*COLUMNS, "changed"], table),

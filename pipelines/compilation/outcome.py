@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import only, without
 from ...modules.reading.grading import ACCURACY
 from ..base.html import ShownResult
 from ..base.journal import read_object
@@ -82,8 +83,7 @@ class Compilation(ShownResult):
         return self.mlflow_run_id
 
     def to_dict(self) -> dict[str, object]:
-        values = {key: value for key, value in vars(self).items() if key not in ("keep", "folder")}
-        return {"out": str(self.folder), **values}
+        return {"out": str(self.folder), **without(vars(self), ("keep", "folder"))}
 
     @property
     def paused(self) -> bool:
@@ -213,7 +213,6 @@ def compilation_in(folder: Path | None) -> Compilation | None:
     result = (read_object(folder / COMPILE) or {}).get("result")
     if not isinstance(result, dict):
         return None
-    names = {part.name for part in fields(Compilation)}
-    values = {name: value for name, value in result.items() if name in names}
-    values["folder"] = folder  # where it is now, whatever the file calls it
-    return Compilation(**values)
+    # Its `out` is no field: the folder is where it is now, whatever the file calls it.
+    known = only(result, Compilation.__dataclass_fields__)
+    return Compilation(**{**known, "folder": folder})

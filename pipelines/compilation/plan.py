@@ -282,9 +282,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     for questions in (train, validation):
         check_metric(metric, questions)
     # DSPy's optimizers hand examples to a module of the user's by the names of its own inputs.
-    asked = train
-    if isinstance(program, Foreign):
-        asked = list(map(program.example, train))
+    asked = list(map(program.example, train)) if isinstance(program, Foreign) else train
     learning = learning_of(program)
     learns = chosen.learns or learning is not None
     learn, select = split(asked, learns, request.preset, request.seed)
@@ -400,8 +398,12 @@ def _settings(
         "split": validation,
         "train_split": train,
     }
-    noted_as = {
-        **{name: str(source) for name, source in sources.items() if isinstance(source, str | Path)},
+    noted_as = dict[str, object]()
+    for name, source in sources.items():
+        # Questions and programs that are objects have no name.
+        if isinstance(source, str | Path):
+            noted_as[name] = str(source)
+    noted_as |= {
         "limit": request.validation_limit,
         "train_limit": request.train_limit,
         "sets": pairs_text(request.sets or ()),

@@ -10,6 +10,7 @@ import dspy
 import yaml
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without
 from ...modules.protocols.strategies import MOST_PARTS
 from ...modules.reading.answers import score
 from ...modules.reading.question import INPUTS, Question
@@ -70,7 +71,7 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
         if solved:
             parts = parts_of(fields["parts"], MOST_PARTS)
             content["parts"] = [list(pair) for pair in zip(parts, solved, strict=False)]
-    content["fields"] = {name: fields[name] for name in fields if name not in ("answer", "parts")}
+    content["fields"] = without(fields, ("answer", "parts"))
     text = yaml.safe_dump(
         {name: value for name, value in content.items() if value},
         allow_unicode=True,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -87,11 +88,9 @@ class Controls(ShownResult):
     def sentence(self) -> str:
         if self.total is None:
             return "no question is finished"
-        steps, name, unit = self.steps, "talk", "in score"
-        if "content" in steps:
-            name = "content"
-        if self.rate:
-            unit = "points"
+        steps = self.steps
+        name = "content" if "content" in steps else "talk"
+        unit = "points" if self.rate else "in score"
         return (
             f"of {signed(self.total.value, self.rate)} {unit}, "
             f"{signed(steps['sampling'].value, self.rate)} are {self.names['sampling']}; "
@@ -119,12 +118,8 @@ class Controls(ShownResult):
         return [*table, "", *self.notes, PATH_NOTE, self._capital]
 
     def _line(self, name: str, score: float, part: Estimate | None = None) -> str:
-        score_text = f"{score:.3g}"
-        if self.rate:
-            score_text = f"{score:.1%}"
-        gain = ""
-        if part:
-            gain = signed_interval(*part, is_rate=self.rate)
+        score_text = f"{score:.1%}" if self.rate else f"{score:.3g}"
+        gain = signed_interval(*part, is_rate=self.rate) if part else ""
         return f"{name:<26}{score_text:>7}  {gain}"
 
     @property
@@ -174,8 +169,11 @@ def controls_in(folder: Path | None) -> Controls | None:
     if not isinstance(result, dict) or not result.get("questions"):
         return None
     try:
-        known = {name: part for name, part in result["parts"].items() if part["value"] is not None}
-        read = {**result, "folder": folder, "parts": known, "arms": {}, "scores": {}}
+        read: dict[str, Any] = {**result, "folder": folder, "parts": {}, "arms": {}, "scores": {}}
+        for name, part in result["parts"].items():
+            # The file names all parts, also those of arms that were not asked.
+            if part["value"] is not None:
+                read["parts"][name] = part
         for name, arm in result["arms"].items():
             read["scores"][name] = arm["score"]
             read["arms"][name] = itemgetter(*Estimate._fields)(arm)
@@ -194,12 +192,14 @@ def measure_gain(
     """
     path = {name: levels[name] for name in LEVELS if levels.get(name)}
     shared = set(path["team"]).intersection(*path.values())
-    ids = [name for name in path["team"] if name in shared]
+    ids = list(filter(shared.__contains__, path["team"]))
     controls.questions = len(ids)
     if not ids:
         return
-    scores = {level: _scores(by_question, ids) for level, by_question in path.items()}
-    controls.levels = {level: fmean(values) for level, values in scores.items()}
+    scores = dict[str, list[float]]()
+    for level, by_question in path.items():
+        scores[level] = list(map(by_question.__getitem__, ids))
+        controls.levels[level] = fmean(scores[level])
     controls.parts = gain_parts(scores, unit)
     if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
@@ -211,13 +211,12 @@ def measure_gain(
     for name in levels:
         if name in ("first", "vote", "last", "team"):
             continue
-        # An arm may have failed on some of the questions.
-        answered = [question for question in ids if question in levels[name]]
-        if answered:
-            own = _scores(levels[name], answered)
+        # An arm may have failed on some of the questions: it is held against the others alone.
+        own, of_team = list[float](), list[float]()
+        for question in ids:
+            if question in levels[name]:
+                own.append(levels[name][question])
+                of_team.append(path["team"][question])
+        if own:
             controls.scores[name] = fmean(own)
-            controls.arms[name] = gain_part(own, _scores(path["team"], answered), unit)
-
-
-def _scores(by_question: Mapping[str, float], ids: Sequence[str]) -> list[float]:
-    return [by_question[name] for name in ids]
+            controls.arms[name] = gain_part(own, of_team, unit)

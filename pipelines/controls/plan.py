@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError, checked_whole, did_you_mean
+from ...modules.base.keyed import only, without
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SingleAgent
@@ -95,12 +95,17 @@ class ControlsPlan:
 
     @property
     def warnings(self) -> Sequence[str]:
-        warnings = chain.from_iterable(plan.warnings for plan in self.arms.values())
-        return list(dict.fromkeys(warnings))
+        warnings = dict[str, None]()
+        for plan in self.arms.values():
+            # Most arms ask the same LMs, and would warn of the same.
+            warnings |= dict.fromkeys(plan.warnings)
+        return list(warnings)
 
     @property
     def engines(self) -> list[Any]:
-        engines = list(chain.from_iterable(plan.engines for plan in self.arms.values()))
+        engines = list[Any]()
+        for plan in self.arms.values():
+            engines += plan.engines
         if self.match:
             engines += [billed_as(arm.lm) for arm in self.match.arms]
         return engines
@@ -146,9 +151,7 @@ class ControlsPlan:
             agents += f"; {counted(left, 'row')} without a whole dialogue left out"
         asked = list[str]()
         for name, most in self.calls.items():
-            calls = "unknown"
-            if most is not None:
-                calls = counted(most, "call")
+            calls = counted(most, "call") if most is not None else "unknown"
             asked.append(f"{name}: {ARMS[name]}; at most {calls}")
         cost = "no call"
         if asked:
@@ -223,7 +226,8 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     except LookupError as problem:
         acts = next(iter(run.rows))["kind"] in PICKED and SELF_CONSISTENT in wanted
         plan = ControlsPlan(request, run, dialogues_in(run.rows, acts=acts), metric, out)
-        plan.missing = {name: str(problem) for name in wanted if name != FIRST}
+        # `first` is only what the other arms go on from.
+        plan.missing = without(dict.fromkeys(wanted, str(problem)), [FIRST])
         if acts:  # its fair opponent needs no agent of it
             plan.questions = questions_of(run, request.questions)
             plan.match = _match(plan, lms_of_run(run, seating, "a control"))
@@ -323,7 +327,7 @@ def _team(
     for used in map(lm_identity, lms.values()):
         if used and not any(same_lm(used, other) for other in seats.values()):
             raise UserError(f"{used.endpoint} is not an LM of {run.folder}: give the LM of the run")
-    team = program_of_run(run, seating, {seat: lm for seat, lm in lms.items() if seat != EVERY})
+    team = program_of_run(run, seating, without(lms, [EVERY]))
     if team.foreign:
         raise LookupError("its program is your own code, not a protocol")
     return dict(lms), team
@@ -359,7 +363,7 @@ def _evaluation(
         EvaluateRequest(
             program,
             questions,
-            lm={seat: lm for seat, lm in lms.items() if seat in seats},
+            lm=only(lms, seats),
             metric=plan.metric,
             out=plan.out / "arms" / name,
             parent=ABOVE,

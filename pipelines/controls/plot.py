@@ -23,10 +23,9 @@ def waterfall_plot(
     axes.bar(["one first\nanswer"], [level], color=GREY)
     lowest = level
     for name, part in steps.items():
-        value, low, high = (scale * end for end in part)
-        label, color = name.replace("_", "\n"), ORANGE
-        if value >= 0:
-            color = BLUE
+        value, low, high = map(units.drawn, part)
+        label = name.replace("_", "\n")
+        color = BLUE if value >= 0 else ORANGE
         axes.bar([label], [value], bottom=level, color=color, alpha=0.6)
         axes.plot([label, label], [level + low, level + high], color="black")
         lowest, level = min(lowest, level + low), level + value

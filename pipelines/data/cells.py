@@ -9,12 +9,13 @@ import re
 import string
 import tokenize
 import unicodedata
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without_none
 from ...modules.reading.mentions import BOXED
 from ...modules.reading.question import choices_by_label
 from .aliases import naming_all, squeezed
@@ -45,7 +46,7 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
     if isinstance(value, dict):
         members = {key: plain_value(member, column, padded=padded) for key, member in value.items()}
         if padded:
-            members = without_gaps(members)
+            members = without_none(members)
         return members
     if isinstance(value, list | tuple):
         return [plain_value(member, column, padded=padded) for member in value]
@@ -121,16 +122,6 @@ def as_list(value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return list(value)
     return [value]
-
-
-def without_gaps(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that have a value."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def without(cells: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
-    """The cells of all other columns."""
-    return {name: cell for name, cell in cells.items() if name not in names}
 
 
 def labelled_texts(cell: str) -> dict[str, str]:
@@ -210,14 +201,14 @@ def options_in(choices: Any, answer: Any = None) -> Any:
             "text": [choice[text] for choice in choices],
         }
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
-        choices = without_gaps(choices)
+        choices = without_none(choices)
     if isinstance(choices, list):
         # Tables pad the options of a row to those of the longest one.
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
         labelled = dict(zip(string.ascii_uppercase, choices, strict=False))
         if None in choices:  # the others keep their places
-            return choices_by_label(without_gaps(labelled))
+            return choices_by_label(without_none(labelled))
         if len(choices) <= len(string.ascii_uppercase):  # more are refused, by their number
             return choices_by_label(without_labels(labelled))
     return choices_by_label(choices)

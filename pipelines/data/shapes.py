@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without
 from ...modules.reading.mentions import BOXED
 from .aliases import CONTAINERS, columns_of, squeezed
-from .cells import OPTION_TEXTS, as_list, separated, without
+from .cells import OPTION_TEXTS, as_list, separated
 from .tables import CHAT_TURNS
 
 _RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
@@ -129,11 +130,8 @@ def log_amount(value: object, what: str, where: str) -> float | None:
     text = log_text(value)
     if text is None:
         return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
+    number = number_in(text)
+    if number is None or number < 0:
         raise log_fault(where, f"{what!r} is {_shown(value)}; give a number of at least 0, or none")
     return number
 
@@ -208,7 +206,7 @@ def lettered(choices: object) -> dict[str, str] | None:
     # A text is a sequence of letters, too; beyond 26 options there are no letters left.
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not 2 <= len(choices) <= 26:
         return None
-    return {chr(ord("A") + place): log_text(text) or "" for place, text in enumerate(choices)}
+    return dict(zip(ascii_uppercase, [log_text(text) or "" for text in choices], strict=False))
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

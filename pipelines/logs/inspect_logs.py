@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ class _Packed:
                 raw, where = self.member(name)
                 part = log_list(json_value(raw, where), "attachments", where)
                 first = log_count(Path(name).stem, "attachments", where) or 0
-                texts |= {str(at): text for at, text in enumerate(part, first)}
+                texts |= zip(map(str, count(first)), part, strict=False)
 
 
 def task_of(path: Path) -> tuple[tuple[str, ...], str] | None:
@@ -276,9 +277,7 @@ def _own_usage(
 
 def _graded(value: object, scorer: object, where: str) -> float:
     """A score as Inspect's own metrics count it."""
-    grade = value
-    if isinstance(value, str):
-        grade = _GRADES.get(value, value)
+    grade = _GRADES.get(value, value) if isinstance(value, str) else value
     if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
         shown = shortened(repr(value), 60)
         raise log_fault(

@@ -77,9 +77,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
         labelled = isinstance(choices, dict) and all(isinstance(v, str) for v in choices.values())
         if not labelled:
             choices = lettered(choices)
-        repository = None
-        if acts:
-            repository = repository_of(str(cells["question_id"]))
+        repository = repository_of(str(cells["question_id"])) if acts else None
         yield LogAnswer(
             where,
             log_name(cells["question_id"], "question_id", where),

@@ -55,7 +55,7 @@ def swe_bench_report(path: Path) -> Iterator[LogAnswer]:
     """
     resolved, tasks = _verdicts(json_document(path), str(path))
     for task in tasks:
-        yield _outcome(str(path), task, entrant_of(path), task in resolved)
+        yield task_outcome(str(path), task, entrant_of(path), task in resolved)
 
 
 def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], list[str]]:
@@ -115,7 +115,7 @@ def _details(details: Mapping[str, object], agent: str, where: str) -> Iterator[
             yield log_left_out(f"{where}, {task}", "without a score")
             continue
         resolved = right(found["resolved"], "resolved", f"{where}, {task}")
-        yield _outcome(where, task, agent, resolved, cost, calls)
+        yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls)
 
 
 def is_predictions(document: Mapping[str, object]) -> bool:
@@ -146,7 +146,7 @@ def mini_swe_agent(path: Path) -> Iterator[LogAnswer]:
         cost = log_amount(used.get("instance_cost"), "instance_cost", where)
         calls = log_count(used.get("api_calls"), "api_calls", where)
         ended = log_text(info.get("exit_status"))
-        yield _outcome(where, task, agent, resolved, cost, calls, ended)
+        yield task_outcome(where, task, agent, resolved, cost=cost, calls=calls, text=ended)
 
 
 def _report_beside(path: Path) -> tuple[set[str], list[str]] | None:
@@ -172,24 +172,8 @@ def _trajectory(folder: Path, task: str) -> Mapping[str, Any]:
     return {}
 
 
-def _outcome(
-    where: str,
-    task: str,
-    agent: str,
-    resolved: bool,
-    cost: float | None = None,
-    calls: int | None = None,
-    text: str | None = None,
-) -> LogAnswer:
-    return LogAnswer(
-        where,
-        log_name(task, "task", where),
-        log_name(agent, "agent", where),
-        None,
-        resolved,
-        cost=cost,
-        calls=calls,
-        text=text,
-        cluster=repository_of(task),
-        outcome=True,
-    )
+def task_outcome(where: str, task: Any, agent: str, solved: bool | None, **more: Any) -> LogAnswer:
+    """What became of a task; tasks of one repository are a cluster."""
+    name, who = log_name(task, "task", where), log_name(agent, "agent", where)
+    cluster = repository_of(name)
+    return LogAnswer(where, name, who, None, solved, outcome=True, cluster=cluster, **more)

@@ -64,9 +64,7 @@ def terminal_bench(path: Path) -> Iterator[LogAnswer]:
     about = read_object(path.parent / "run_metadata.json") or {}
     named = [log_text(about.get(name)) for name in ("agent_name", "model_name")]
     agent = " ".join(filter(None, named)) or entrant_of(path)
-    values = document.get("results")
-    if "is_resolved" in document:
-        values = [document]
+    values = [document] if "is_resolved" in document else document.get("results")
     results = [
         (f"{path}, result {number}", log_object(value, "results", str(path)))
         for number, value in enumerate(log_list(values, "results", str(path)), start=1)

@@ -25,7 +25,7 @@ from .answers import (
     number_in,
     right,
 )
-from .swe_bench import repository_of
+from .swe_bench import task_outcome
 
 GRADED = {"name": "score", "rate": False}
 _NAMES = (
@@ -52,9 +52,7 @@ def wide(path: Path) -> Iterator[LogAnswer]:
             agents = row.get("agents")
             continue
         dataset = log_text(row.get("dataset"))
-        names = agents
-        if isinstance(agents, Mapping):
-            names = agents.get(dataset)
+        names = agents.get(dataset) if isinstance(agents, Mapping) else agents
         answers = log_list(row.get("answers"), "answers", where)
         if not isinstance(names, list) or len(names) != len(answers):
             raise log_fault(
@@ -190,7 +188,7 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
             if most > 1 or number.is_integer():
                 yield from _trials(where, agent, task, int(number), max(1, int(most)))
             else:
-                yield _task(where, agent, task, None, score=number, metric=GRADED)
+                yield task_outcome(where, task, agent, None, score=number, metric=GRADED)
 
 
 def _figure(text: str) -> float | None:
@@ -205,12 +203,5 @@ def _trials(
     if solved is None or tried is None or solved > tried:
         raise log_fault(where, f"{successes} successes of {trials} trials of {task!r}; correct it")
     for trial in range(tried):
-        yield _task(where, agent, task, trial < solved, repeat=trial)
-
-
-def _task(where: str, agent: str, task: Any, solved: bool | None, **more: Any) -> LogAnswer:
-    name = log_name(task, "task", where)
-    if solved is not None:
-        more["score"] = float(solved)
-    cluster = repository_of(name)
-    return LogAnswer(where, name, agent, None, solved, outcome=True, cluster=cluster, **more)
+        right = trial < solved
+        yield task_outcome(where, task, agent, right, repeat=trial, score=float(right))

@@ -43,8 +43,8 @@ def _intervals(values: Mapping[str, Ends], rate: bool) -> tuple[Any, Any]:
     figure, [axes] = new_figure(7, 1.2 + 0.4 * len(values))
     # The first name is drawn at the bottom, and a reader begins at the top.
     for name, ends in reversed([*values.items()]):
-        value, low, high = (Units.of(rate).scale * end for end in ends)
-        axes.plot([low, high], [name, name], color=BLUE)
+        value, *interval = map(Units.of(rate).drawn, ends)
+        axes.plot(interval, [name, name], color=BLUE)
         axes.plot([value], [name], color=BLUE, marker="o")
     axes.margins(y=0.5 / len(values))
     return figure, axes
@@ -68,15 +68,16 @@ def price_plot(
     if not priced:
         return False
     figure, [axes] = new_figure(8, 5)
-    units, points = Units.of(rate), []
+    units, points, best = Units.of(rate), [], []
     for name, price in priced.items():
-        value, low, high = (units.scale * end for end in scores[name])
-        axes.plot([price, price], [low, high], color=GREY)
+        value, *interval = map(units.drawn, scores[name])
+        axes.plot([price, price], interval, color=GREY)
         axes.plot([price], [value], color=BLUE, marker="o")
         points.append((price, value, name, BLUE))
-    best = sorted((price, value) for price, value, name, _ in points if name in front)
+        if name in front:
+            best.append((price, value))
     if best:
-        axes.plot(*zip(*best, strict=True), color=BLUE, alpha=0.5)
+        axes.plot(*zip(*sorted(best), strict=True), color=BLUE, alpha=0.5)
     # On a linear axis, one dear program would push all others together.
     if max(priced.values()) > 10 * min(priced.values()) > 0:
         axes.set_xscale("log")

@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 from ...modules.reading.answers import golds_of, same_answer
@@ -36,13 +36,13 @@ def _interest(row: ResultRow) -> tuple[int, bool, int]:
     kind, turns = row.kind, answering(row.transcript)
     answers = [turn.answer for turn in turns]
     argued = any(not same_answer(said, then, kind) for said, then in pairwise(answers))
-    had_it = not row.correct and any(
-        same_answer(answer, gold, kind) for answer in answers for gold in golds_of(row.gold)
-    )
+    pairs = product(answers, golds_of(row.gold))
+    had_it = not row.correct and any(same_answer(said, gold, kind) for said, gold in pairs)
     held: dict[str, set[str | None]] = {}
     for turn in turns:
         held.setdefault(turn.agent, set()).add(turn.answer)
-    changes = sum(len(own) - 1 for own in held.values())
+    # What an agent said first is no change of mind.
+    changes = sum(map(len, held.values())) - len(held)
     return argued + (not row.correct), had_it, changes
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isnan, nan
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ...modules.reports.counting import CHANGES
 from .figure import BLUE, GREY, ORANGE, new_figure, saved, two_axes
@@ -25,10 +28,8 @@ def deliberation_plot(report: Mapping[str, Any], path: Path) -> bool:
         xlabel="round of first consensus", ylabel="questions", title="When the agents agreed"
     )
 
-    accuracies = {
-        name: (role["accuracy_first"], role["accuracy_last"])
-        for name, role in report["role"].items()
-    }
+    ends = itemgetter("accuracy_first", "accuracy_last")
+    accuracies = {name: ends(role) for name, role in report["role"].items()}
     _bars_in_pairs(roles, accuracies, {"first answer": GREY, "last answer": BLUE})
     group = report["accuracy_excluding_errors"]
     roles.axhline(group, color=ORANGE, linestyle="--", label=f"the group: {group:.0%}")
@@ -50,17 +51,16 @@ def agreement_plot(report: Mapping[str, Any], path: Path) -> bool:
         return False
     size = 3 + 0.5 * len(names)
     figure, [axes] = new_figure(size, 0.8 * size)
-    # A report has each pair once, in one of two orders.
-    grid = [
-        [shares.get(f"{name}-{other}", shares.get(f"{other}-{name}", nan)) for other in names]
-        for name in names
-    ]
+    grid = np.full((len(names), len(names)), np.nan)
+    for (row, name), (column, other) in product(enumerate(names), repeat=2):
+        # A report has each pair once, in one of two orders.
+        share = shares.get(f"{name}-{other}", shares.get(f"{other}-{name}"))
+        if share is not None:
+            grid[row, column] = share
+            # Black cannot be read on a dark cell.
+            colour = "white" if share > 0.6 else "black"
+            axes.text(column, row, f"{share:.0%}", ha="center", va="center", color=colour)
     image = axes.imshow(grid, vmin=0, vmax=1, cmap="Blues")
-    for row, values in enumerate(grid):
-        for column, share in enumerate(values):
-            if not isnan(share):
-                colour = "white" if share > 0.6 else "black"
-                axes.text(column, row, f"{share:.0%}", ha="center", va="center", color=colour)
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes.set_yticks(range(len(names)), names)
     axes.set(title="Who agreed with whom")
@@ -100,11 +100,10 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
     if not report.get("worker") or not report.get("best_worker"):
         return False
     figure, (bars, curve) = two_axes()
-    scores = {
-        f"{name} alone": (alone["em"], alone["f1"]) for name, alone in report["worker"].items()
-    }
+    both = itemgetter("em", "f1")
+    scores = {f"{name} alone": both(alone) for name, alone in report["worker"].items()}
     scores["the team"] = (report["em_excluding_errors"], report["f1_excluding_errors"])
-    scores["best worker\nin hindsight"] = (report["best_worker"]["em"], report["best_worker"]["f1"])
+    scores["best worker\nin hindsight"] = both(report["best_worker"])
     _bars_in_pairs(bars, scores, {"EM": BLUE, "F1": ORANGE})
     bars.tick_params(axis="x", labelsize=8)
     bars.set(ylabel="score", ylim=(0, 1.05), title="Workers, team, and best worker")
@@ -113,7 +112,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
     points = report.get("first_attempts") or {}
     steps = list(map(int, points))
     for key, label, colour in (("em", "EM", BLUE), ("f1", "F1", ORANGE), ("ended", "ended", GREY)):
-        shares = [point[key] for point in points.values()]
+        shares = list(map(itemgetter(key), points.values()))
         curve.plot(steps, shares, marker="o", color=colour, label=label)
     curve.set(
         xlabel="steps",
@@ -133,8 +132,9 @@ def _bars_in_pairs(
 ) -> None:
     """Two bars side by side for each group, coloured by what they are."""
     for place, (label, colour) in enumerate(colours.items()):
-        at = [group + 0.4 * place - 0.2 for group in range(len(groups))]
-        heights = [pair[place] for pair in groups.values()]
+        # Half a bar to the left and right of the group's place, where its name stands.
+        at = np.arange(len(groups)) + 0.4 * place - 0.2
+        heights = list(map(itemgetter(place), groups.values()))
         bars = axes.bar(at, heights, width=0.4, color=colour, label=label)
         axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
     axes.set_xticks(range(len(groups)), list(groups))

@@ -22,6 +22,9 @@ class Units(NamedTuple):
     def of(cls, rate: bool) -> Units:
         return cls(100, "points", "right answers in %") if rate else cls(1, "score", "score")
 
+    def drawn(self, score: float) -> float:
+        return self.scale * score
+
 
 def new_figure(
     width: float, height: float, *, rows: int = 1, columns: int = 1, dpi: int = 120

@@ -107,8 +107,8 @@ class Between:
     @property
     def words(self) -> str:
         """The published difference, and the measured one."""
-        ends = (end / 100 for end in (self.measured, self.low, self.high))
-        return f"published {self.published:+.1f}, measured {signed_interval(*ends)}"
+        measured = signed_interval(self.measured / 100, self.low / 100, self.high / 100)
+        return f"published {self.published:+.1f}, measured {measured}"
 
 
 def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
@@ -129,13 +129,11 @@ def differences(table: Table, runs: Mapping[str, Evaluation]) -> list[Between]:
             # A network's consensus stands against one LM's accuracy.
             instead = rival.published.get("accuracy") if figure == "consensus" else None
             published = row.published.get(figure), rival.published.get(figure, instead)
-            gap: Any = pair
-            if figure == "f1":
-                gap = pair.f1
+            gap: Any = pair.f1 if figure == "f1" else pair
             if None not in published and gap is not None:
                 said: Any = published[0] - published[1]  # type: ignore[operator]
-                value, low, high = (100 * end for end in (gap.difference, gap.low, gap.high))
-                found.append(Between(row.id, rival.id, figure, said, value, low, high, pair.n))
+                ends = 100 * gap.difference, 100 * gap.low, 100 * gap.high
+                found.append(Between(row.id, rival.id, figure, said, *ends, pair.n))
     return found
 
 

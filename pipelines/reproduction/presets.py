@@ -116,9 +116,7 @@ def select(spec: str | None) -> tuple[Table, list[Row]]:
     paper, table_id, wanted = (*(spec or "").strip("/").split("/", 2), "", "")[:3]
     name = f"{paper}/{table_id}"
     if name not in tables():
-        wrong = ""
-        if spec:
-            wrong = f"; {spec} is none{did_you_mean(name, tables())}"
+        wrong = f"; {spec} is none{did_you_mean(name, tables())}" if spec else ""
         raise UserError(
             f"name a table, such as {next(iter(tables()))}{wrong}: folkmoot reproduce --list shows "
             "all"

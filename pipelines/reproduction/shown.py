@@ -67,9 +67,10 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
 
 def _cells(line: Line) -> list[str]:
     lost = list[str]()
-    if line.counts is not None:
-        counts = [(name, getattr(line.counts, name)) for name in LOST]
-        lost = [f"{number:,} {name}" for name, number in counts if number]
+    for name in LOST:
+        number = getattr(line.counts, name, 0)  # a row that was not run has no counts
+        if number:
+            lost.append(f"{number:,} {name}")
     return [
         _number(line.published, ".2f"),
         line.words,
@@ -112,13 +113,12 @@ def _list_tables(found: list[Table]) -> None:
 def _list_rows(table: Table, rows: list[Row]) -> None:
     shown = Shown("row", "published", "program", "LMs", "questions")
     for row in rows:
-        published = [
-            f"{name} {_number(value, '.2f') or '–'}" for name, value in row.published.items()
-        ]
-        lms = [
-            f"{model} ({models()[model]['name'] or 'name one with --lm'})"
-            for model in dict.fromkeys(row.models.values())
-        ]
+        published, lms = list[str](), list[str]()
+        for name, value in row.published.items():
+            published.append(f"{name} {_number(value, '.2f') or '–'}")
+        # One model may be that of several agents.
+        for model in dict.fromkeys(row.models.values()):
+            lms.append(f"{model} ({models()[model]['name'] or 'name one with --lm'})")
         shown.add_row(row.id, ", ".join(published), _program(row), ", ".join(lms), _questions(row))
     console().print(shown)
     show_lines([*table.notes, *(f"{row.id}: {row.note}" for row in rows if row.note)])

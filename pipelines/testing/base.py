@@ -221,11 +221,11 @@ def nothing_left_running(when: str) -> Iterator[None]:
 
 
 def _running() -> set[Task[Any] | threading.Thread]:
-    async def tasks() -> set[Task[Any]]:
-        return {task for task in all_tasks() if task is not current_task()}
+    async def tasks() -> set[Task[Any] | threading.Thread]:
+        return {*all_tasks()} - {current_task()}
 
-    on_loop = run_sync(tasks)  # first: it starts the loop's thread, which then stays
-    return {
-        *on_loop,
-        *(thread for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREADS)),
-    }
+    running = run_sync(tasks)  # first: it starts the loop's thread, which then stays
+    for thread in threading.enumerate():
+        if not thread.name.startswith(IDLE_THREADS):
+            running.add(thread)
+    return running

@@ -95,9 +95,7 @@ class Learning(Contract):
             "saved and loaded, the program sends other requests: keep state in predictors"
         )
         check_same(rows[0], rows[1], "before and after saving")
-        shown = [len(body["messages"]) > 2 for body in server.bodies]
-        # System and user alone are two; a demonstration adds a question and its answer.
-        assert any(shown), "demonstrations are in no call"
+        assert _shows_demonstrations(server), "demonstrations are in no call"
 
     def test_it_is_found_and_loaded_by_its_name(self) -> None:
         """A saved folder names the protocol; its settings make an equal program. A protocol that
@@ -160,8 +158,8 @@ class Learning(Contract):
                 check_rows(
                     list(self.run(server, program=twin, questions=[question]).rows), [question]
                 )
-                strays = [body["model"] for body in server.bodies if body["model"] == "test"]
-                assert not strays, f"{way} asks the LM of the run, not those of its agents"
+                asked = {body["model"] for body in server.bodies}
+                assert "test" not in asked, f"{way} asks the LM of the run, not those of its agents"
 
     def test_an_optimizer_can_teach_it(self) -> None:
         """DSPy's BootstrapFewShot gives every predictor demonstrations, which are then shown."""
@@ -172,9 +170,11 @@ class Learning(Contract):
         with ScriptedServer(agreeing(questions)) as server:
             with dspy.context(lm=model(server)):
                 compiled = optimizer.compile(program, trainset=questions)
-            taught = [demo for predictor in compiled.predictors() for demo in predictor.demos]
+            taught = list[Any]()
             for name, predictor in compiled.named_predictors():
                 assert predictor.demos, f"the optimizer gave {name} no demonstrations"
+                taught += predictor.demos
+            # DSPy marks in this way what it did not take from the labels.
             assert any(demo.get("augmented") for demo in taught), (
                 "the optimizer made no demonstration of the program's own answers: ask through "
                 "Seat.ask"
@@ -182,13 +182,19 @@ class Learning(Contract):
             server.requests.clear()
             rows = list(self.run(server, program=compiled).rows)
         check_rows(rows, questions)
-        shown = [len(body["messages"]) > 2 for body in server.bodies]
-        assert any(shown), "the optimizer's demonstrations are in no call"
+        assert _shows_demonstrations(server), "the optimizer's demonstrations are in no call"
+
+
+def _shows_demonstrations(server: ScriptedServer) -> bool:
+    """Whether a request has more than a system's and a user's message: a demonstration adds a
+    question and its answer.
+    """
+    return any(len(body["messages"]) > 2 for body in server.bodies)
 
 
 def _demonstrate(program: Program, questions: Sequence[Question], k: int) -> None:
     for predictor in program.predictors():
-        predictor.demos = [dspy.Example(question) for question in questions[:k]]
+        predictor.demos = list(map(dspy.Example, questions[:k]))
 
 
 def _instruct(program: Program) -> dict[str, str]:

@@ -11,11 +11,10 @@ from typing import Any
 
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
-from .server import Reply, wanted_fields
+from .server import Reply, filled, wanted_fields
 
 Body = dict[str, Any]
 Pick = Callable[[Question, Body], str | None]
-TEXT = "because it fits"
 
 
 def sample_questions() -> list[Question]:
@@ -69,6 +68,7 @@ def wrong(question: Question) -> str:
     """A readable answer that is not the right one."""
     right = gold(question)
     if question.choices:
+        # Two labels may stand for one text, so that another label alone would not be wrong.
         return next(
             label for label, text in question.choices.items() if text != question.choices[right]
         )
@@ -90,15 +90,6 @@ def loosely(answer: str, question: Question) -> str:
 def text_of(body: Body) -> str:
     """The last message of a request, after any demonstrations."""
     return str(body["messages"][-1]["content"])
-
-
-def filled(body: Body, answer: str, text: str = TEXT) -> str:
-    """A reply with every field that the request wants: `answer` in that of this name, `text` in
-    open ones.
-    """
-    fields = wanted_fields(body) or {"answer": {}}
-    values = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}
-    return json.dumps(values | ({"answer": answer} if "answer" in fields else {}))
 
 
 def digest(body: Body) -> int:
@@ -127,7 +118,8 @@ def saying(questions: Sequence[Question], pick: Pick) -> Reply:
     """
 
     def reply(body: Body) -> str:
-        asked = [question for question in questions if question.question in text_of(body)]
+        text = text_of(body)
+        asked = [question for question in questions if question.question in text]
         if not asked:
             return filled(body, [*_answer_options(body), "7"][0])
         # the text of one question may stand within another's

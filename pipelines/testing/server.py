@@ -14,6 +14,8 @@ from aiohttp import web
 
 Reply = Callable[[dict[str, object]], "str | tuple[int, dict[str, str], Any]"]
 
+TEXT = "because it fits"
+
 
 def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The schema of each field that a request wants; none where it says nothing of its reply."""
@@ -21,12 +23,15 @@ def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return dict(schema.get("properties", {}))
 
 
-def first_option(body: dict[str, object]) -> str:
-    """A reply that fits the schema of the request: first enum value, or a short text."""
+def filled(body: dict[str, Any], answer: str | None = None, text: str = TEXT) -> str:
+    """A reply with every field that the request wants: its first option, or `text` where it is
+    open; `answer` in the field of that name, unless it is None.
+    """
     fields = wanted_fields(body) or {"answer": {}}
-    return json.dumps(
-        {name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()}
-    )
+    values = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}
+    if answer is not None and "answer" in values:
+        values["answer"] = answer
+    return json.dumps(values)
 
 
 class LoopbackServer:
@@ -77,9 +82,7 @@ class ScriptedServer(LoopbackServer):
     `prompt_tokens` and `completion_tokens` are the billed totals: one token per word.
     """
 
-    def __init__(
-        self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0
-    ) -> None:
+    def __init__(self, reply: Reply = filled, delay: float | Callable[[], float] = 0.0) -> None:
         paths = ("/v1/chat/completions", "/v1/embeddings")
         super().__init__(*(web.post(path, self._complete) for path in paths))
         self.reply = reply

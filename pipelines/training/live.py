@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import dspy
 
@@ -18,7 +17,6 @@ from ...optimizers.policy.known_answers import TrainingQuestion
 from ...optimizers.policy.settings import STANDING, TrainingSettings
 from ..base.budget import Unanswered
 from ..base.run_files import books_of
-from ..data.embeddings import Embedder
 from ..data.questions import fingerprint
 from ..evaluation.answering import lms_in
 from ..lms.foreign import metering
@@ -65,16 +63,15 @@ def live(
         **training_about("live", state.config, training, preset, options or {}, data),
         "data_fingerprint": fingerprint(questions),
         "questions": len(questions),
-        "agents": [f"agent.{i}" for i in range(state.config.agents)],
+        "agents": list(map("agent.{}".format, range(state.config.agents))),
         "strategies": list(state.config.strategies),
         "lms": lms_of(network, lm),
         "wording": network.wording() or None,
     }
+    asked = list[TrainingQuestion]()
     vectors = network.embed([question.question for question in questions])
-    asked = [
-        TrainingQuestion(question.id, vector, _group(question))
-        for question, vector in zip(questions, vectors, strict=True)
-    ]
+    for question, vector in zip(questions, vectors, strict=True):
+        asked.append(TrainingQuestion(question.id, vector, _group(question)))
     with training_folder(
         Path(out), about, tracking=tracking, parent=parent, lm=lm or dspy.settings.lm
     ) as (folder, tracked):
@@ -104,13 +101,6 @@ def check_live(training: TrainingSettings) -> None:
         )
 
 
-def fresh_network(config: Any, **options: Any) -> StrategyNetwork:
-    """An untrained network with these settings and their embedding model; the options are those of
-    `StrategyNetwork`.
-    """
-    return StrategyNetwork.untrained(config, Embedder(config.embedding), **options)
-
-
 def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:
     """Ask the network's agents; a call that fails for good ends the training, since its answer is
     neither right nor wrong.
@@ -133,6 +123,7 @@ def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked
 
 
 def _group(question: Question) -> str | None:
-    return next(
-        (str(question.meta[name]) for name in GROUPS if question.meta.get(name) is not None), None
-    )
+    for name in GROUPS:
+        if question.meta.get(name) is not None:
+            return str(question.meta[name])
+    return None

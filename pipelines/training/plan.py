@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import only
 from ...modules.network.selector import Embed, StrategySelector, model_name
 from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
@@ -200,9 +201,7 @@ def _replay(
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for training by asking: leave it out, or the outcomes")
     table = outcomes_in(request.outcomes)
-    tested: Outcomes | None = None
-    if request.test is not None:
-        tested = outcomes_in(request.test)
+    tested = outcomes_in(request.test) if request.test is not None else None
     warnings = list[str]()
     if network is None:
         table = with_strategies(table, options.get("strategies"))
@@ -302,9 +301,7 @@ def _new_network(
     from ...modules.network.state import NetworkState
 
     strategies = options.get("strategies")
-    stands_for = dict[str, object]()
-    if isinstance(strategies, Mapping):
-        stands_for = dict(strategies)
+    stands_for = dict(strategies) if isinstance(strategies, Mapping) else dict[str, object]()
     if stands_for:
         options["strategies"] = list(stands_for)
     embed, model, warnings = _embedder(request.embedding, options)
@@ -328,8 +325,7 @@ def _new_network(
 
 
 def _of_training(options: Mapping[str, object]) -> dict[str, object]:
-    names = {field.name for field in fields(TrainingSettings)}
-    return {name: value for name, value in options.items() if name in names}
+    return only(options, TrainingSettings.__dataclass_fields__)
 
 
 def _embedder(

@@ -138,14 +138,15 @@ def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], li
     figure, axes = new_figure(size * columns, size * rows, rows=rows, columns=columns)
     for left in axes[len(places) :]:
         left.axis("off")
-    return figure, axes, [moments[place] for place in places]
+    return figure, axes, list(map(moments.__getitem__, places))
 
 
 def smoothed(values: Sequence[float]) -> list[float]:
     """The mean of each value and up to 19 before it."""
-    return [
-        float(np.mean(values[max(0, end - _SMOOTH) : end])) for end in range(1, len(values) + 1)
-    ]
+    means = []
+    for end in range(1, len(values) + 1):
+        means.append(float(np.mean(values[max(0, end - _SMOOTH) : end])))
+    return means
 
 
 def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> None:
@@ -218,9 +219,8 @@ def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]], title: str) -> 
 
 
 def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
-    n = len(adjacency)
-    angles = [2 * math.pi * i / n for i in range(n)]
-    points = [(math.cos(angle), math.sin(angle)) for angle in angles]
+    angles = 2 * math.pi * np.arange(len(adjacency)) / len(adjacency)
+    points = list(zip(np.cos(angles), np.sin(angles), strict=True))
     # Each pair once, whichever of the two listens to the other.
     for i, j in np.argwhere(np.triu(adjacency | adjacency.T, 1)):
         xs, ys = zip(points[i], points[j], strict=True)

@@ -7,6 +7,7 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,6 @@ def train_by_replay(
     options: Mapping[str, object] | None = None,
     data: str | None = None,
     tracking: bool = True,
-    parent: str | None = None,
     progress: Progress | None = None,
 ) -> Trained:
     """Train a network in place on recorded answers, and save it in `out`.
@@ -119,7 +119,7 @@ def train_by_replay(
         test: outcomes to score the trained network on.
         preset, options: the origin of the settings.
         data: the name of the training data in the tracking store.
-        tracking, parent: whether to log a run, and its parent run.
+        tracking: whether to log a run.
         progress: called after every batch with its figures.
 
     Raises UserError for the folder of another training.
@@ -147,17 +147,17 @@ def train_by_replay(
         "lms": {},
         "fixed": Fixed.of(outcomes.correct, outcomes.present, outcomes.groups).to_dict(),
     }
-    questions = [
-        TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
-    ]
+    about_each = zip(outcomes.ids, vectors, outcomes.groups, strict=True)
+    questions = list(map(TrainingQuestion._make, about_each))
     scores = None
     # A network with the user's own embeddings, or one that cannot be asked, is not logged as a
     # model.
     named = isinstance(getattr(network.embed, "source", None), Embedder)
     asked = named and not isinstance(network, RecordedNetwork)
-    with training_folder(
-        out, about, tracking=tracking, parent=parent, model=asked, lm=dspy.settings.lm
-    ) as (folder, tracked):
+    with training_folder(out, about, tracking=tracking, model=asked, lm=dspy.settings.lm) as (
+        folder,
+        tracked,
+    ):
         log = learn(folder, network.state, questions, answer, training, tracked, progress)
         rivals = {}
         # With one strategy there is nothing to choose, with or without a graph.
@@ -253,11 +253,9 @@ def check_apart(train: Outcomes, test: Outcomes) -> None:
     """
     learnt = set(zip(train.ids, train.questions, strict=True))
     # Questions are compared by text, since folkmoot itself makes the ids of runs.
-    same = [
-        text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt
-    ]
+    same = list(filter(learnt.__contains__, zip(test.ids, test.questions, strict=True)))
     if same:
-        first = textwrap.shorten(same[0], 80, placeholder=" …")
+        first = textwrap.shorten(same[0][1], 80, placeholder=" …")
         raise UserError(
             f"{len(same)} of {counted(len(test), 'test question')} are training questions (the "
             f"first is {first!r}): test on others"
@@ -275,7 +273,7 @@ def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArr
 
 def fingerprint_of(outcomes: Outcomes) -> str:
     """A digest of all training data."""
-    names = [getattr(outcomes, n) for n in ("ids", "questions", "groups", "agents", "strategies")]
+    names = attrgetter("ids", "questions", "groups", "agents", "strategies")(outcomes)
     digest = hashlib.sha256(json.dumps(names).encode())
     for values in (outcomes.answers, outcomes.correct, outcomes.present):
         digest.update(np.ascontiguousarray(values).tobytes())
@@ -288,7 +286,7 @@ def with_strategies(outcomes: Outcomes, wanted: object) -> Outcomes:
         return outcomes
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | Mapping):
         raise UserError(f"strategies is {wanted!r}: give a list such as [cot, self_ask]")
-    return outcomes.only([str(name) for name in wanted])
+    return outcomes.only(list(map(str, wanted)))
 
 
 def fitted(outcomes: Outcomes, settings: Mapping[str, object]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypedDict, cast
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 import numpy as np
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without_none
 from ...modules.network.config import NetworkConfig
 from ...modules.network.strategy_network import StrategyNetwork
 from ...optimizers.policy.known_answers import Answer, TrainingQuestion
@@ -25,7 +27,7 @@ from ..runs.manifest import RunFolder, made_with
 from ..tracking.context import Untracked
 from ..tracking.live import Tracking
 from .card import ABOUT
-from .plots import graphs_plot, rewards_plot, strategies_plot, trust_plot
+from .plots import Moment, graphs_plot, rewards_plot, strategies_plot, trust_plot
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -177,11 +179,11 @@ def learn(
     write_json(folder / LOG, log.to_dict())
     plots = folder / "plots"
     plots.mkdir(exist_ok=True)
-    names = [f"agent {i}" for i in range(state.config.agents)]
-    moments = [
-        (int(at["questions"]), np.asarray(at["adjacency"], dtype=bool), np.asarray(at["trust"]))
-        for at in log.graphs
-    ]
+    names = list(map("agent {}".format, range(state.config.agents)))
+    moments = list[Moment]()
+    for at in log.graphs:
+        graph = np.asarray(at["adjacency"], dtype=bool)
+        moments.append((int(at["questions"]), graph, np.asarray(at["trust"])))
     trust_plot(moments, names, plots / "trust.png")
     graphs_plot(moments, plots / "graphs.png")
     rewards_plot(log.steps, plots / "rewards.png")
@@ -231,7 +233,7 @@ def training_about(
         "network": config.to_dict(),
         "training": training.to_dict(),
         "preset": preset,
-        "given": {name: value for name, value in options.items() if value is not None},
+        "given": without_none(options),
         "data": data,
         "versions": made["versions"],
         "git_commit": made["git_commit"],
@@ -255,11 +257,8 @@ def recent(log: TrainingLog) -> dict[str, float]:
     last = log.steps[-LAST:]
     if not last:
         return {}
-    return {
-        "reward": fmean(step["reward"] for step in last),
-        "individual": fmean(step["individual"] for step in last),
-        "consensus": fmean(step["consensus"] for step in last),
-        "trust": fmean(step["trust"] for step in last),
-        # A total so far, where the others are figures of a batch.
-        "edges_changed": last[-1]["edges_changed"],
-    }
+    means = dict[str, float]()
+    for figure in ("reward", "individual", "consensus", "trust"):
+        means[figure] = fmean(map(itemgetter(figure), last))
+    # A total so far, where the others are figures of a batch.
+    return {**means, "edges_changed": last[-1]["edges_changed"]}

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without
 from ...modules.base.saved_file import Described
 from ...modules.network import space
 from ...modules.network.config import NetworkConfig
@@ -94,14 +95,13 @@ class Untrained(StrategyNetwork):
         parent: str | None,
     ) -> None:
         """Train the network by asking LMs, and save it; see `live`."""
-        settings = self.describe()
         live(
             self.fresh(),
             questions,
             self.learning,
             folder,
             lm=lm,
-            options={name: value for name, value in settings.items() if name != "program"},
+            options=without(self.describe(), ["program"]),
             cache=cache,
             tracking=tracking,
             parent=parent,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.keyed import without_none
 from ...modules.statistics.effects import Effect
 from ..base.cards import (
     Card,
@@ -149,7 +149,7 @@ def _table(report: StudyReport) -> TableEntry:
 
 
 def _effects(report: StudyReport) -> TableEntry:
-    names = [each.name for each in fields(Effect)]
+    names = list(Effect.__dataclass_fields__)
     values = attrgetter(*names)
     rows = [[*values(effect), effect_words(effect, report)] for effect in effects_in(report)]
     return TableEntry([*names, "in words"], rows)
@@ -161,7 +161,7 @@ def _trials(report: StudyReport, home: str | None) -> Iterator[Card]:
     for entry in report.table:
         if entry.state not in ENDED or entry.home != home:
             continue
-        setting = {k: value for k, value in (entry.setting or {}).items() if value is not None}
+        setting = without_none(entry.setting or {})
         state = "" if entry.state == "complete" else f" ({entry.state})"
         name = f"trial {entry.trial}{state} · {setting_words(setting)}"
         card = Card(name, name=name, kind="trial", state=ENDED[entry.state])

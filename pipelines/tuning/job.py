@@ -131,10 +131,8 @@ class Job:
         """
         renamed = {SCORE: self.metric.name}
         objectives = [renamed.get(name, name) for name in self.objectives]
-        measured = [self.metric.name]
-        if self.metric.default:
-            measured = ["accuracy", "f1"]
-        names = [*measured, *(name for name in DIRECTIONS if DIRECTIONS[name] == "minimize")]
+        measured = ["accuracy", "f1"] if self.metric.default else [self.metric.name]
+        names = [*measured, *DIRECTIONS]
         for name in objectives:
             if name not in names or objectives.count(name) > 1:
                 raise UserError(
@@ -287,9 +285,7 @@ class Job:
         """
         if self.budget is None:
             return None
-        held = self.budget
-        if share < 1:
-            held = held.part(share)
+        held = self.budget.part(share) if share < 1 else self.budget
         # For its check alone: the account that counts is the one that sees all workers.
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, folder=self.folder)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
+from ...modules.base.keyed import only, without
 from ...modules.base.saved_file import FILE, read_document
 from ...modules.base.space import coded
 from ...modules.protocols.declaration import Replays
@@ -95,15 +96,12 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
         branch, own, _ = space.own(setting)
         if branch.learning is not None:
             # Building a program takes long, and most settings do not change what it asks.
-            asks = branch.learning.of_turns
-            own = {name: value for name, value in own.items() if name in asks}
+            own = only(own, branch.learning.of_turns)
         # Programs of several branches may have parameters of one name.
         key = key_of({"": branch.label, **own})
         if key not in turns:
             program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
-            training = 0
-            if branch.learning is not None:
-                training = program.training_turns()
+            training = program.training_turns() if branch.learning is not None else 0
             turns[key] = program.most_turns(), training
     asked, trained = zip(*turns.values(), strict=True)
     return max(asked), max(trained)
@@ -259,8 +257,7 @@ class CompiledPrompts:
         self._compile(structure, recipe, folder)
         if isinstance(program, Foreign):
             state = read_document(folder / PROGRAM, STATE)
-            own = {name: value for name, value in state.items() if name != "metadata"}
-            program.module.load_state(own)
+            program.module.load_state(without(state, ["metadata"]))
             return program
         before, now = structure.describe(), program.describe()
         changed = {name: now[name] for name in now if before.get(name) != now[name]}

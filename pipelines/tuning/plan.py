@@ -227,9 +227,7 @@ def _seats(seating: Seating) -> dict[str, object]:
         name, own = names.get(seat, names.get(EVERY)), seating.chosen_for(seat)
         if seat in bases:
             own["api_base"] = bases[seat]
-        seats[seat] = name
-        if own:
-            seats[seat] = {"name": name, **own}
+        seats[seat] = {"name": name, **own} if own else name
     return seats
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError
+from ...modules.base.keyed import without_none
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import known
@@ -33,7 +34,7 @@ def rebuilt(
     return saved_program(
         folder,
         sets=changed,
-        lms={name: own for name, own in lms.items() if own is not None},
+        lms=without_none(lms),
         environment=places or None,
         make_lm=make_lm,
     )

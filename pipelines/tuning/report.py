@@ -80,7 +80,8 @@ def effects_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[Effect]
     tried, most = [], 1.0
     for entry in table:
         if entry.state in SCORED and entry.scores and entry.setting is not None:
-            unit = next(name for name in ("cost", "tokens", "calls") if name in entry.scores)
+            # Calls are counted in any case, price and tokens only as objectives.
+            unit = next(filter(entry.scores.__contains__, ("cost", "tokens", "calls")))
             scores = scores_of(trials[entry.trial])
             tried.append(Tried(entry.setting, scores, entry.value(unit)))
             most = max([most, *map(abs, _known(scores))])  # a metric of the user's may exceed 1
@@ -112,13 +113,16 @@ def effect_lines(report: StudyReport) -> list[str]:
     """
     found = effects_in(report)
     measured = [effect for effect in found if effect.difference is not None]
-    largest: dict[str, Effect] = {}
+    largest, confounded = dict[str, Effect](), dict[str, None]()
     for effect in sorted(measured, key=lambda effect: -abs(effect.difference or 0.0)):
         largest.setdefault(effect.choice, effect)
     lines = [effect_words(effect, report) for effect in [*largest.values()][:MOST_EFFECTS]]
     if len(measured) > len(lines):
         lines.append(f"{len(measured) - len(lines):,} more in study.effects")
-    confounded = dict.fromkeys(effect.choice for effect in found if effect.choice not in largest)
+    for effect in found:
+        # A choice with one measured value is not confounded, whatever its others are.
+        if effect.choice not in largest:
+            confounded[effect.choice] = None
     if confounded:
         lines.append(f"confounded, never changed alone: {', '.join(confounded)}")
     return lines
@@ -139,9 +143,7 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
     then the one with the fewest calls, then the earliest. With one objective it is the winner
     alone.
     """
-    sign = 1
-    if study.directions[0] == StudyDirection.MAXIMIZE:
-        sign = -1
+    sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
     first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
     front = [entry for entry in table if entry.trial in first and entry.scores]
     front.sort(key=lambda entry: (first[entry.trial], entry.value("calls"), entry.trial))

@@ -147,9 +147,7 @@ class Branch:
 
     def to_dict(self) -> dict[str, object]:
         """As JSON, for reports and to tell spaces apart."""
-        spec: object = self.spec
-        if self.ready is not None:
-            spec = hashes(self.ready.program)
+        spec = hashes(self.ready.program) if self.ready is not None else self.spec
         return {
             "label": self.label,
             "spec": spec,
@@ -383,9 +381,7 @@ def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
     for name, parameter in space.items():
         values = options(parameter.values)
         # A range is tried at both ends; what is drawn among another's values has no list here.
-        count = 2
-        if values and not parameter.among:
-            count = len(values)
+        count = len(values) if values and not parameter.among else 2
         for place in range(0, count, max(1, count // CHECKED)):
             yield name, partial(_tried, space, name, place)
     yield "", partial(_tried, space, "", -1)

@@ -303,11 +303,12 @@ def _took(row: ResultRow, objective: str) -> float:
         return float(row.seconds or 0.0)
     if objective == "calls":
         return float(len(row["worth"]))
-    if objective == "tokens":
-        each = [plus(prompt, completion) for prompt, completion, _ in row["worth"]]
-    else:
-        each = [cost for *_, cost in row["worth"]]
-    return float(sum(math.nan if cost is None else cost for cost in each))
+    each = list[float]()
+    for prompt, completion, cost in row["worth"]:
+        taken = plus(prompt, completion) if objective == "tokens" else cost
+        # One call without a price makes the whole question's unknown.
+        each.append(math.nan if taken is None else taken)
+    return float(sum(each))
 
 
 def _is_free(branch: Branch, name: str, replays: Replays) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import optuna
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
+from ...modules.base.keyed import only, without, without_none
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
@@ -149,7 +150,7 @@ class Study(ShownResult):
         """The result, a line per figure, and where the winner is."""
         lines = study_lines(self.report)
         if quiet or self.empty:
-            return {name: line for name, line in lines.items() if name in SHOWN_ALWAYS}
+            return only(lines, SHOWN_ALWAYS)
         lines["saved in"] = f"{self.folder / WINNER}"
         if self.run_id:
             lines["look at it"] = "folkmoot ui"
@@ -159,8 +160,7 @@ class Study(ShownResult):
         """The report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
-        without = ("table", "space", "versions")
-        kept = {name: value for name, value in self.report.items() if name not in without}
+        kept = without(self.report, ("table", "space", "versions"))
         calls = {
             "calls_made": self.report.paid["calls"],
             "calls_saved": self.report.calls["saved"],
@@ -189,8 +189,7 @@ class Study(ShownResult):
         """
         import pandas as pd
 
-        names = [each.name for each in fields(Effect)]
-        return pd.DataFrame(self.report.effects, columns=names)
+        return pd.DataFrame(self.report.effects, columns=list(Effect.__dataclass_fields__))
 
     def plot(self, path: str | Path) -> Path:
         """Draw how the study went, as PNG or SVG; as `.html` all trials, interactively, with
@@ -292,9 +291,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
             stopped, problem = str(met), met
         with crew.asking():
             crew.sweep()
-        spent: str | None = None
-        if short and job.budget is not None:
-            spent = str(job.budget)
+        spent = str(job.budget) if short and job.budget is not None else None
         # A budget that is spent is the search's share of it: the winner's evaluation has its own.
         go_on = stopped is None or short
         result = _finish(job, study, validation, stopped, go_on, keep, spent)
@@ -498,7 +495,7 @@ def _validated(
                 outcome = A
         ends = ScoreFields(value=difference.difference, low=difference.low, high=difference.high)
         found = {"difference": ends, "p": pair.p, "outcome": outcome, "unread": pair.cause}
-        judged = judged.but(**{name: value for name, value in found.items() if value is not None})
+        judged = judged.but(**without_none(found))
     return judged, evaluations
 
 
@@ -533,9 +530,7 @@ def _progress(
     study: optuna.Study, table: Sequence[TrialEntry], job: Job, total: int
 ) -> StudyProgress:
     states, front = counts(table), best_of(study, table)
-    best = None
-    if front:
-        best = front[0].value(job.objectives[0])
+    best = front[0].value(job.objectives[0]) if front else None
     return StudyProgress(
         total=total,
         done=states["complete"] + states["pruned"] + states["failed"],

@@ -227,9 +227,7 @@ class StudyWorker:
                     trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
-                    price = ""
-                    if name == "cost":
-                        price = "give the LM's --price, or "
+                    price = "give the LM's --price, or " if name == "cost" else ""
                     raise UserError(
                         f"the {name} of the calls is not known: {price}take another objective, "
                         "such as calls"
