@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping
 from functools import cache
 from operator import is_, itemgetter, methodcaller
-from typing import Any, Self, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 Reader = Callable[[Any], Any]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -15,12 +26,12 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def only(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+def only(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
     """The values of these names, in their own order."""
     return {name: value for name, value in values.items() if name in names}
 
 
-def without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+def without(values: Mapping[K, V], names: Container[K]) -> dict[K, V]:
     """The values of all other names."""
     return {name: value for name, value in values.items() if name not in names}
 

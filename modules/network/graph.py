@@ -88,6 +88,7 @@ def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
             edges[i, j] = edges[j, i] = True
     edges = _within(edges, mutual, limits)
     for i in range(n):
+        # In turn: a swap changes the degrees that the next agent finds.
         _swap(edges, mutual, i, limits)
     return edges
 

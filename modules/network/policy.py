@@ -85,6 +85,7 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
             glorot(getattr(self, f"att_{name}"))
         if config.trust_edges:
             self.lin_edge = _weight(agents, heads * hidden, 1)
+        # Averaged heads have the width of one.
         self.bias = nn.Parameter(torch.zeros(agents, heads * hidden if concat else hidden))
 
     def forward(self, nodes: Tensor, weight: Tensor, edges: Edges, targets: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ class Rival(nn.Module):
         super().__init__()
         self.n = config.agents
         sizes = {"1": 1, "S": len(config.strategies), "D": width}
+        # Nothing is known yet: no question, and one agent that stands for all.
         if tensors is None:
             sizes |= {"M": 0, "A": 1}
             tensors = {

@@ -32,6 +32,7 @@ class CheckedFields:
             try:
                 adapter.validate_python(value)
             except ValidationError as problem:
+                # One sentence for one value: the first rule that it breaks.
                 rule = problem.errors()[0]["msg"]
                 raise UserError(f"{name} is {value!r}: {rule[0].lower()}{rule[1:]}") from None
 

@@ -155,6 +155,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         chosen: list[int | None] = drawn.strategies.tolist()
         if self.config.top is None or self.config.top >= self.config.agents:
             return chosen
+        # The heaviest with what they have just chosen: weights may depend on the strategy.
         weights = self.weights(vector, chosen)
         asked = np.argsort(-weights, kind="stable")[: self.config.top]
         return [s if i in asked else None for i, s in enumerate(chosen)]
@@ -173,6 +174,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
             weights = np.ones(n)
         else:
             by_strategy = self.vote.at(self.checked(vector[None])[0])
+            # Any place will do for an agent that is not asked: its weight is taken away below.
             weights = by_strategy[np.arange(n), [s or 0 for s in strategies]]
         return np.where(asked, weights, 0.0)
 
@@ -232,6 +234,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
             tensors = base64.b64decode(state["tensors"], validate=True)
         except (KeyError, TypeError, ValueError):
             raise UserError("the state holds no network: load what was saved with one.") from None
+        # Made whole before anything is changed, so that a refused state leaves this one as it was.
         other = NetworkState.of(state, tensors, "the state of the network")
         if other.shape != self.shape:
             raise UserError(

@@ -180,6 +180,7 @@ class StrategyNetwork(Program):
         prompt_layout: str | None = None,
     ) -> None:
         prompts = prompts_given(prompts) if prompts is not None else None
+        # An agent that is worded or given an LM by itself can no longer share its prompts.
         self._separate(self._agents_in(prompts or ()))
         super().word(prompts, prompt_layout)
 
@@ -221,6 +222,7 @@ class StrategyNetwork(Program):
             turns.append(Turn(f"agent.{i}", 1, answer, str(said), usage=usage, details=details))
             if answer is not None:  # equal answers as the first of them was spelled
                 answers[i] = spelled.setdefault(answer_key(answer, task.kind), answer)
+        # All agents, since answers and weights have a place for each, asked or not.
         voters = _agent_names(len(answers))
         decide_tie = self.ties.decider(ASKER.get().question, voters, weights.tolist())
         outcome = weighted_consensus(answers, weights, decide_tie)
@@ -281,6 +283,7 @@ class StrategyNetwork(Program):
         # Agents with LMs of their own need no other sample, and share the record of a single
         # agent's calls.
         copies = [_lm_of(self._of(j, name)) is own for j in range(self.state.config.agents)]
+        # Copies at temperature 0 would all say the same.
         unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
         heat = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
         context: Any = nullcontext()

@@ -68,6 +68,7 @@ class StrategyTracker:
         at least `similar`, weighted by that cosine; equal cosines in the order stored. A strategy
         that was not tried on any of them is neutral, 0.5.
         """
+        # Both have length 1, so that their product is the cosine.
         cosines = self.questions @ _unit(question)
         nearest = np.argsort(-cosines, kind="stable")[: self.settings.top_k]
         nearest = nearest[cosines[nearest] >= self.settings.similar]

@@ -58,6 +58,7 @@ def update_trust(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
     one right -delta_d; neither -delta_p; then clipped to 0.1 to 0.95. A symmetric matrix stays
     symmetric and the diagonal is 0.
     """
+    # One right and one wrong is what is neither of these two.
     both = correct[:, None] & correct[None, :]
     neither = ~correct[:, None] & ~correct[None, :]
     loss = np.where(neither, rates.delta_p, rates.delta_d)

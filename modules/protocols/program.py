@@ -425,6 +425,11 @@ async def solved_by(program: Program, task: Task) -> dspy.Prediction:
     )
 
 
+def lms_by_seat(program: Program) -> dict[str, Any]:
+    """The LM of each agent; None for an agent without one of its own."""
+    return {name: seat.predict.lm for name, seat in program.seats().items()}
+
+
 def prediction_of(
     task: Task,
     answer: str | None,

@@ -122,6 +122,7 @@ class PolicyTraining:
         order = self._random(_ORDER, epoch).permutation(self.chosen)
         batch = order[place * self.settings.batch : (place + 1) * self.settings.batch]
         group = self.state.group()
+        # Taken before the batch is played, which changes tracker and trust.
         bias = torch.from_numpy(self.state.bias(self.vectors[batch])).float()
         scores = self._scores(batch, group, bias)
         self._check_bounds(scores)
@@ -152,6 +153,7 @@ class PolicyTraining:
             then = AgentGraph(*(learned[name] for name in AgentGraph._fields))
             scores = self._scores(learned["question"].numpy(), then, learned["bias"])
         loss = self._learn(scores, learned)
+        # A baseline is for rewards of single choices: full information has none.
         if not self.settings.full_information:
             self.total_reward = self.total_reward + signal.sum(axis=0)
             self.answered += len(signal)

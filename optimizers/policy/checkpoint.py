@@ -42,6 +42,7 @@ def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None
     """Write a checkpoint of the training `identity`, atomically. The file holds the tensors of
     network, optimizer and buffer, and the rest as JSON.
     """
+    # Adam's moments: without them a resumed training would take other steps.
     moments = training.optimizer.state_dict()["state"]
     tensors = {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
     for number, parts in moments.items():
@@ -76,6 +77,7 @@ def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> b
         raise UserError(
             f"the checkpoint {path} cannot be read ({problem}): delete it to start again."
         ) from None
+    # Checked before anything is restored: a refused checkpoint changes nothing.
     if progress["identity"] != identity:
         raise UserError(
             f"{path} is a checkpoint of another training (other settings, questions or "

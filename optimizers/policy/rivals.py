@@ -44,6 +44,7 @@ def fit_rival(state: NetworkState, vectors: npt.NDArray[np.floating], known: Kno
     config = state.config
     asked = known.codes != UNKNOWN
     right = known.correct & asked
+    # Copies of one LM differ by chance alone, so that what any of them did counts for all.
     if config.alike:
         asked, right = asked.any(axis=1, keepdims=True), right.any(axis=1, keepdims=True)
     tables = (torch.from_numpy(table).float() for table in (right, asked))

@@ -105,6 +105,7 @@ def configured(
         raise UserError(f"there is no preset {preset!r}: choose one of {', '.join(PRESETS)}.")
     merged = {**PRESETS[preset], **settings}
     network, training = NetworkConfig.__dataclass_fields__, TrainingSettings.__dataclass_fields__
+    # No name is in both, so that a setting says by itself what it is of.
     known = network | training
     for name in merged:
         if name not in known:

@@ -125,6 +125,7 @@ def _held_out(
         raise UserError(
             "epochs 'auto' needs at least 2 training questions: give a number of epochs."
         )
+    # Drawn apart from all else, so that choosing the epochs changes no other draw.
     order = np.random.default_rng([state.config.seed, _FOLDS]).permutation(len(vectors))
     folds = [np.sort(order[place::count]) for place in range(count)]
     rests = [np.setdiff1d(order, fold) for fold in folds]

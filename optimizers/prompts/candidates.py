@@ -171,6 +171,7 @@ def prompts_of(program: Program) -> dict[str, PromptFields]:
         if predictor.fields:
             by_predictor[name]["thresholds"] = predictor.fields
     if isinstance(program, NearestDemos):
+        # Which of them a question is shown is not known before it is asked.
         for name, prompts in by_predictor.items():
             inner = name.removeprefix("program.")
             prompts["demos"] = [

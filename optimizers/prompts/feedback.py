@@ -170,6 +170,7 @@ class _Account:
             elif turn.step is None:
                 heard[agent] = turn.answer
         answer, knew = self.prediction.get("answer"), self._knew(heard)
+        # Where somebody decides, what that one made of the answers was said above.
         voted = not decider and len(heard) > 1 and answer is not None
         if voted and knew and not self.right(answer):
             yield words.OUTVOTED.format(
@@ -183,6 +184,7 @@ class _Account:
     def _verdict(self, turn: TurnFields, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer, shown = turn.agent, turn.answer, self.shown(turn.answer)
         knew = self._knew(heard)
+        # A retry is no decision about the answer: it sends a worker back.
         if turn.step == "retry":
             other = str(turn.worker)
             before, hint = heard.get(other), quoted(turn.suggestion or "", 160)

@@ -27,6 +27,7 @@ def value(question: Question, answer: str | None) -> float:
     """
     if answer is None or question.answer is None:
         return 0.0
+    # Of a phrase that is partly right an optimizer can tell better from worse.
     judged = score(answer, question.gold or "", question.kind, question.choices)
     return float(judged.correct) if judged.f1 is None else float(judged.f1)
 

@@ -168,6 +168,7 @@ def _mipro_work(n: SimpleNamespace, kinds: int = 2) -> tuple[int, int]:
     """
     tried = (6, 12, 18)[n.auto]
     trials = int(max(2 * kinds * n.predictors * log2(tried), 1.5 * tried))
+    # MIPROv2 tries each trial on a sample of 35 questions where there are more than 50.
     runs = (trials + 1) * n.select if n.select <= 50 else trials * 35 + (trials // 5 + 3) * n.select
     return tried * n.learn + runs, 12 + 3 * tried * n.predictors
 
@@ -310,6 +311,7 @@ def knn(bench: Bench) -> list[Student]:
     )
     names = {id(predictor): name for name, predictor in student.program.named_predictors()}
     pool = [_solved(traced, student, names, bench.metric) for traced in solved]
+    # The student keeps its own prompts: of the teacher it has the solved questions alone.
     nearest = bench.student.deepcopy()
     nearest.program = NearestDemos(nearest.program, pool, bench.settings["k"])
     return [nearest]
@@ -361,6 +363,7 @@ def simba(bench: Bench) -> list[Student]:
         prompt_model=bench.proposer.as_lm(),
         num_threads=bench.threads,
     )
+    # SIMBA compares on the questions that it learns from: its best few are compared again.
     best = bench.compiled(made, selecting=False, seed=bench.seed)
     others = [candidate_program["program"] for candidate_program in best.candidate_programs]
     return [best, *others][: 1 + FINALISTS]
@@ -399,6 +402,7 @@ def infer_rules(bench: Bench) -> list[Student]:
     student = bench.student.deepcopy()
     # DSPy changes signature classes in place, which copies of a program share.
     student.own_signatures = True
+    # DSPy would ask the rules of the LM that answers: the prompt LM is set below.
     made = InferRules(
         num_candidates=bench.settings["candidates"],
         num_rules=bench.settings["rules"],

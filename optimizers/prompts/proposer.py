@@ -71,6 +71,7 @@ class Proposer:
         # How many samples of a new request are asked at once, for an optimizer that will ask for at
         # least as many, one after the other.
         self.at_once = 1
+        # By request, in the order of the samples: what was asked ahead waits here.
         self._replies: dict[str, list[str | None]] = {}
         self._given: Counter[str] = Counter()
 
@@ -104,10 +105,11 @@ class Proposer:
 
     def _next(self, asked: Texts, sampling: Mapping[str, object], place: int) -> list[str | None]:
         """The next replies to a request, of which some may be known from an earlier attempt."""
+        # The first request stands for all that the optimizer is going to ask for.
         wanted = 1 if place else self.at_once
         places = range(place, place + wanted)
         keys = [_key(asked, sampling, number) for number in places]
-        texts = [self.kept.get(key) for key in keys]
+        texts = list(map(self.kept.get, keys))
         missing = [number for number, text in enumerate(texts) if text is None]
         if not missing:
             return texts
@@ -141,6 +143,7 @@ class Proposer:
             if can_be_awaited(self.lm):
                 return reply_text(await self.lm.acall(*request, **settings))
             return reply_text(await in_thread(self.lm, *request, **settings))
+        # Our own LMs are asked through their engine, which takes a sample's number.
         system = "\n\n".join(text for role, text in asked if role == "system") or None
         rest = [(role, text) for role, text in asked if role != "system"]
         extra = {"rollout": place} if place else {}
@@ -180,6 +183,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
                 if not all(isinstance(held.get(name), dict) for name in typed):
                     raise
                 return {name: held.get(name) or "" for name in fields}
+            # A field that the reply has left out is empty, which its score then punishes.
             if named := _named(completion, fields):
                 return empty | named
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])

@@ -88,6 +88,7 @@ class CallControl:
         with self._lock:
             if self.problem is None:
                 self.problem = problem
+            # A copy: calls that end now take themselves out of the set.
             tasks = list(self._tasks)
         for task in tasks:
             task.get_loop().call_soon_threadsafe(task.cancel)
@@ -124,11 +125,13 @@ class Student(dspy.Module):  # type: ignore[misc]
         super().__init__()
         self.program = program
         self.control = control
+        # Whether its answers are samples or a teacher's, which are no score of a candidate.
         self.sampled = False
         self.own_signatures = False
 
     def forward(self, **inputs: object) -> dspy.Prediction:
         trace = dspy.settings.trace
+        # What other questions of this thread have left in the trace stays.
         start = len(trace or ())
         try:
             with self.control.working():

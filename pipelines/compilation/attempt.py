@@ -108,6 +108,7 @@ class Attempt:
 
     def run(self) -> None:
         """All three phases; what ends them early is left in `stopped` or `problem`."""
+        # The plan's own program stays as it is: optimizers change what they are given.
         program = _open_copy(self.plan.program)
         with (
             closing(Lines(self.folder / CANDIDATES)) as self._lines,
@@ -125,6 +126,7 @@ class Attempt:
                     f"This ended the compilation in {self.folder}; the best so far is kept."
                 )
                 self.problem = problem
+            # The next attempt scores them: an unfinished row would stand beside the finished one.
             if self.problem is not None:
                 return
             # Candidates that were never scored on all questions are not compared, but kept.
@@ -160,6 +162,7 @@ class Attempt:
             self._learn_together(program, proposals, self.plan.learning)
         if self.problem is not None:
             return
+        # Chosen on selection questions alone: the held-out ones are to judge it.
         best = self.candidates.best()
         # Where the given program is the best, there is nothing to ask again.
         if self.before is None or best.name == self.candidates.first:
@@ -231,6 +234,7 @@ class Attempt:
         self._optimize(program, proposals, _nothing)
         if self.stopped is not None or self.problem is not None:
             return
+        # A strategy's questions follow from its prompts, and its prompts from these questions.
         for number in range(1, MOST_ROUNDS + 1):
             best = self.candidates.best()
             try:
@@ -280,6 +284,7 @@ class Attempt:
                     self.stopped = made.stopped
                 elif made.stopped is not None:
                     self._ended_by(BudgetSpent(made.stopped))
+                # A strategy that is half compiled would be held against others that are whole.
                 if self.stopped is not None:
                     return None
                 pairs = zip(member.predictors(), compiled.predictors(), strict=True)
@@ -309,6 +314,7 @@ class Attempt:
         control = CallControl(self._within)
         student = Student(program.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
+        # A metric speaks of agents, DSPy of predictors.
         named = student.named_predictors()
         names = {name: seats.get(id(predictor), name) for name, predictor in named}
 

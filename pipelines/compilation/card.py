@@ -68,6 +68,7 @@ def _compiled_run(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     """The change of the prompts, which one wants to see first, and every candidate in a table."""
+    # The first row is that of the given program, which is scored before all others.
     rows = list(records(folder / "candidates.jsonl", ("key", "candidate", "prompts")))
     prompts = {str(row["candidate"]): _lines_of(row["prompts"]) for row in rows}
     chosen = str(((document.get("result") or {}).get("selection") or {}).get("candidate"))

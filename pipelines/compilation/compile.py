@@ -99,6 +99,7 @@ def compile_as_planned(
     `show` gets a result that ended well before it is sent to the tracking store.
     """
     request, about, began = plan.request, plan.about(), time.monotonic()
+    # A finished compilation may only lack its run in the store, which was down.
     stored = _finished(plan)
     if stored is not None:
         done = stored.compilation

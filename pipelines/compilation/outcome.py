@@ -173,6 +173,7 @@ def verdict_on(
     `answered` how many of the `held_out` questions have an answer of the given program. `failed`
     says that too many of its questions failed.
     """
+    # Not known, until something is shown.
     gain = loss = None
     shown: Any = pair
     if kept:

@@ -268,15 +268,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         validation, held_out_split = data.load_part(
             request.validation, "validation", *limits, **how
         )
-    for questions in (train, validation):
-        data.check_ids(questions)
-    train, asked_twice = data.apart(train)
-    validation, known = data.apart(validation, train)
-    if request.validation is not None and not validation:
-        raise UserError("all validation questions are training questions, too: hold others out")
+    needed = request.validation is not None
+    train, validation, warnings = data.held_apart(train, validation, needed)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(metric_asked(request, request.metric), judge_lm)
-    warnings = [said for said in (asked_twice, known) if said is not None]
     warnings += noted(program, [*train, *validation])
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):
@@ -334,6 +329,7 @@ def learning_of(program: Program) -> Trainable | None:
 
 def _teacher(teacher: Any, seating: Seating) -> Any:
     """The teacher as a program, or the LM of that name."""
+    # A name that is neither a file nor a protocol can only be that of an LM.
     named = isinstance(teacher, str | Path)
     if named and not Path(teacher).expanduser().exists() and not PROTOCOLS.spec(str(teacher)):
         return seating.make(teacher)
@@ -434,6 +430,7 @@ def split(
     # An optimizer may show its LM a whole example: what only a metric may see is left out.
     order = [Question(question, meta={}) for question in train]
     random.Random(seed).shuffle(order)
+    # The most is taken after the shuffle, so that it is a sample of all.
     most = MOST_QUESTIONS[preset]
     if not learns:
         return [], order[:most]
@@ -487,8 +484,7 @@ def check_input(
             f"{len(train)}: give more"
         )
     for questions in (train, validation):
-        data.check_labelled(questions)
-        data.check_contexts(questions)
+        data.check_asked(questions)
     return check_train(train, validation)
 
 
@@ -496,6 +492,7 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     """A warning where the LM is shown nothing of what the optimizer changes."""
     if not chosen.instructs:
         return []
+    # An untuned LM is shown questions and answers alone.
     used = [seat.predict.lm or lm for seat in program.seats().values()]
     plain = {each.model for each in used if getattr(profile_of(each), "layout", "") == "plain"}
     if not plain:

@@ -30,6 +30,7 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
+        # By key, so that a resumed attempt writes no row twice.
         self.rows: dict[str, dict[str, Any]] = {}
         for row in records(path, ("key",)):
             self.rows.setdefault(str(row["key"]), row)

@@ -58,6 +58,7 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
             prediction = program_of(method)(**question.inputs())
             steps = list(dspy.settings.trace)
         graded = score(prediction.answer, question.gold or "", question.kind, question.choices)
+        # One wrong method spoils the demonstration of all: they share its fields.
         if not graded.correct:
             raise UserError(
                 f"{method} answers {prediction.answer!r} and not {question.answer!r}: choose "

@@ -80,6 +80,7 @@ class AnsweringAgain(Program):
             turns = await exchange.again(task, recorded, self._hear(name))
         else:
             raise LookupError("there are no first answers to go on from")
+        # Only members of the team have a vote: a judge of the recorded dialogue is left out.
         _, last = self.dialogues.ends(turns)
         vote = vote_among([turn.answer for turn in last], task.kind)
         return prediction_of(task, vote.answer, "majority", turns)

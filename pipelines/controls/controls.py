@@ -113,8 +113,9 @@ def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
                     if plan.request.budget is not None and isinstance(problem, BudgetSpent):
                         controls.stopped = str(problem)
         if name == FIRST and name in arms:  # the other arms go on from these first answers
-            fresh = (row for row in arms[name].rows if row.error is None)
-            plan.dialogues.first = {row.id: unpaid_turns(row) for row in fresh}
+            plan.dialogues.first = {
+                row.id: unpaid_turns(row) for row in arms[name].rows if row.error is None
+            }
         if controls.stopped:
             break
     return arms

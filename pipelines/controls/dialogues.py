@@ -77,6 +77,7 @@ class Dialogues:
         """The dialogue about another question, drawn by the seed, of the same length if there is
         one. Its answers are in words, since a label would mean an option of this question.
         """
+        # Every agent is to be shown as much as it would be of its own question.
         lengths = {row.id: len(row.transcript) for row in self.rows if row.id != name}
         enough = min(len(self.turns[name]), max(lengths.values(), default=0))
         fitting = [other for other, length in lengths.items() if length >= enough]
@@ -165,6 +166,7 @@ def _levels_of_row(
     row: ResultRow,
     checked: Mapping[tuple[str, str], float],
 ) -> dict[str, float]:
+    # Scored as in the run: a metric of the user's may look at all of these.
     names = ("id", "question", "choices", "kind", "meta")
     asked = dspy.Example(answer=row.gold, **{name: row.get(name) for name in names})
 

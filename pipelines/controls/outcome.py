@@ -190,6 +190,7 @@ def measure_gain(
     """Compute the parts over the questions that have all levels of the path, and the team's gain
     over each other arm. An arm of the path without a finished question counts as not asked.
     """
+    # An arm that a budget ended at once has no score at all.
     path = {name: levels[name] for name in LEVELS if levels.get(name)}
     shared = set(path["team"]).intersection(*path.values())
     ids = list(filter(shared.__contains__, path["team"]))

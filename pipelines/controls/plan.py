@@ -239,11 +239,13 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     plan = ControlsPlan(request, run, dialogues, metric, out)
     if hashes(team)["program_hash"] != run.summary.run.program_hash:
         plan.notes.append(CHANGED)
+    # Read last, since a team that cannot answer again is split without any question.
     questions = plan.questions = _questions(run, request)
     for name in wanted:
         hears_nobody = exchange.again is None or (name == "stance" and not exchange.stances)
         if name in AGAIN and hears_nobody:
             plan.missing[name] = "no agent of this team reads the answers of its peers"
+        # Agents that cannot begin afresh go on from their recorded first answers.
         elif name in AGAIN or (name == FIRST and exchange.first is not None):
             arm = AnsweringAgain(name, team, dialogues, **_branch(dialogues, request.seed))
             plan.arms[name] = _evaluation(plan, name, arm, questions, lms)

@@ -284,6 +284,22 @@ def apart(
     return kept, f"{' and '.join(parts)}: each is asked once"
 
 
+def held_apart(
+    train: Sequence[Question], validation: Sequence[Question], needed: bool
+) -> tuple[list[Question], list[Question], list[str]]:
+    """Both without what was asked before, and a sentence for each on what was left out. Raises
+    UserError for two questions of one id, and where validation is `needed` and nothing of it left.
+    """
+    for questions in (train, validation):
+        check_ids(questions)
+    # What stands twice would count twice, and what stands in both would be no test.
+    train, asked_twice = apart(train)
+    others, known = apart(validation, train)
+    if needed and not others:
+        raise UserError("all validation questions are training questions, too: hold others out")
+    return train, others, list(filter(None, (asked_twice, known)))
+
+
 def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
     """A key for each question: its text, and its options and context where others have that text,
     too.

@@ -105,6 +105,7 @@ def log_name_if_any(value: object, what: str, where: str) -> str | None:
 
 def log_text(value: object) -> str | None:
     """A text; of numbers their digits, of anything else its JSON; None for null and blanks."""
+    # NaN is what pandas writes for a gap.
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
@@ -154,6 +155,7 @@ def log_seconds(milliseconds: object, what: str, where: str) -> float | None:
 def log_count(value: object, what: str, where: str) -> int | None:
     """A count, or None. Raises UserError for anything else."""
     number = log_amount(value, what, where)
+    # A column of counts with gaps in it is one of floats.
     return None if number is None else int(number)
 
 
@@ -167,6 +169,7 @@ def log_prompt_tokens(usage: Mapping[str, object], where: str) -> int | None:
         log_count(usage.get(name), name, where) for name in (*counted, *kept)
     )
     cached = (read or 0) + (written or 0)
+    # A total without room for them says that the prompts have them already.
     if asked is None or said is None or total is None or total < asked + said + cached:
         return asked
     return asked + cached
@@ -226,6 +229,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def json_value(raw: bytes, where: str) -> Any:
     """The value of JSON. Raises UserError for bytes that are not JSON."""
     try:
+        # Programs on Windows begin a file with a mark that JSON does not allow.
         return DECODER.decode(raw.decode("utf-8-sig").strip())
     except (ValueError, RecursionError) as problem:
         raise log_fault(

@@ -35,6 +35,7 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
             raise log_fault(
                 where, "'turns' is not a list of turns; give [round, agent, answer] for each"
             )
+        # After the checks above, since a damaged line is a fault also where it has no score.
         if is_unscored(row.get("final_correct")):
             yield log_left_out(where, "without a score")
             continue

@@ -52,12 +52,14 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         evaluation = str(row.get("model_id")), str(row.get("evaluation_name"))
         metadata = dict(log_object(row.get("metadata"), "metadata", where))
         epoch = str(metadata.get("epoch"))
+        # A sample without an epoch has one answer, which is its first.
         repeat = int(epoch) - 1 if _EPOCH.fullmatch(epoch) else 0
         metric = row.get("evaluation_result_id")
         # A hash, since a log may have millions of samples.
         sample = hash((*evaluation, str(row.get("sample_id")), repeat))
         if metrics.setdefault(evaluation, metric) != metric and sample in asked_before:
             continue
+        # A row without a metric is no second scoring of a sample, but another answer.
         if metric is not None:
             asked_before.add(sample)
         asked, output, judged, usage, took = (

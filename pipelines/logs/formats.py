@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,6 +106,10 @@ def known_formats() -> list[Format]:
     return [*others, *_FORMATS]
 
 
+def _endings(formats: Sequence[Format]) -> dict[str, None]:
+    return dict.fromkeys(chain.from_iterable(kind.endings for kind in formats))
+
+
 def format_of(path: Path) -> Format:
     """The format of a file, by its ending and first object. Raises UserError for a file of none."""
     suffix = path.suffix.casefold()
@@ -112,9 +117,9 @@ def format_of(path: Path) -> Format:
     ours = [kind for kind in formats if suffix in kind.endings]
     if not path.is_file():
         raise UserError(f"there is no file {path}: name a log, or a folder of logs")
+    # Files of other packages' kinds have endings of their own: they are named, too.
     if not ours:
-        endings = ", ".join(dict.fromkeys(ending for kind in formats for ending in kind.endings))
-        raise UserError(f"{path} is of no known type: give {endings}")
+        raise UserError(f"{path} is of no known type: give {', '.join(_endings(formats))}")
     first: Mapping[str, object] = {}
     if suffix in _LINES:
         first = next((row for _, row in json_lines(path)), {})
@@ -149,7 +154,8 @@ def logs_in(place: Path) -> list[Path]:
     # Their folders hold much other JSON, such as trajectories and settings.
     if runs := _runs_of_agents(files):
         return runs
-    endings = {ending for kind in known_formats() for ending in kind.endings} - {".json"}
+    # JSON holds anything: it is taken for logs only where there is nothing else.
+    endings = _endings(known_formats()).keys() - {".json"}
     logs = [file for file in files if file.suffix.casefold() in endings]
     logs = [log for log in logs if log.name.startswith("samples_")] or logs
     logs = logs or [file for file in files if file.suffix.casefold() == ".json"]
@@ -164,5 +170,6 @@ def _runs_of_agents(files: Sequence[Path]) -> list[Path]:
     """
     named = [file for file in files if file.name in _RUN_FILES]
     found = [file for file in named if format_of(file).name in _OF_AGENTS]
+    # `result.json` is what Harbor calls the result of a trial and of a whole job alike.
     whole = {file.parent for file in found if file.name != "result.json"}
     return [file for file in found if not whole.intersection(file.parent.parents)]

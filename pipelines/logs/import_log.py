@@ -16,7 +16,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
-from ...modules.base.keyed import without_none
+from ...modules.base.keyed import only, without_none
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import Kind
 from ...modules.reading.row import CHECK, ResultRow, TurnFields
@@ -98,18 +98,18 @@ def import_log(
     paths = list(dict.fromkeys(path for log in logs for path in logs_in(Path(log).expanduser())))
     if not paths:
         raise UserError("no log is given: name at least one file")
-    paths, formats, older = _newest(paths)
-    if score is not None and not any(kind.scored for kind in formats):
+    read, older = _newest(paths)
+    if score is not None and not any(kind.scored for kind in read.values()):
         raise UserError(f"--score {score} is for logs of Inspect and MLflow: drop it")
     with out_folder(out) as (folder, keep), claimed(folder):
         sources = [
             {"name": path.name, "format": kind.name, "sha256": _digest(path)}
-            for path, kind in zip(paths, formats, strict=True)
+            for path, kind in read.items()
         ]
         result = _earlier_import(folder, sources)
         if result is None:
             try:
-                answers = _answers(paths, formats, score)
+                answers = _answers(read, score)
                 result = _written(folder, answers, sources, older)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
@@ -129,18 +129,16 @@ def import_log(
     )
 
 
-def _answers(
-    paths: Sequence[Path], formats: Sequence[Format], score: str | None
-) -> Iterator[LogAnswer]:
+def _answers(logs: Mapping[Path, Format], score: str | None) -> Iterator[LogAnswer]:
     """The answers of all logs, one at a time, since they may not fit into memory."""
-    for path, kind in zip(paths, formats, strict=True):
+    for path, kind in logs.items():
         if kind.scored:
             yield from kind.read(path, score)
         else:
             yield from kind.read(path)
 
 
-def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
+def _newest(paths: Sequence[Path]) -> tuple[dict[Path, Format], int]:
     """The logs with their formats, without those that a newer one of the same task replaces, and
     the number of these.
     """
@@ -151,9 +149,8 @@ def _newest(paths: Sequence[Path]) -> tuple[list[Path], list[Format], int]:
         task, made = (len(paths) > 1 and kind.task(path)) or (path, "")
         if task not in newest or made >= newest[task][0]:
             newest[task] = (made, path)
-    kept = {path for _, path in newest.values()}
-    chosen = [path for path in paths if path in kept]
-    return chosen, [formats[path] for path in chosen], len(formats) - len(chosen)
+    kept = only(formats, {path for _, path in newest.values()})
+    return kept, len(formats) - len(kept)
 
 
 def _earlier_import(folder: Path, sources: Sequence[Mapping[str, object]]) -> dict[str, Any] | None:
@@ -233,6 +230,7 @@ class _Run:
             self._flush()
 
     def _flush(self) -> None:
+        # Rows are held back, so that the file need not be opened for each.
         # Closed again at once: a log may name hundreds of agents.
         with (self.folder / RESULTS).open("ab") as file:
             file.write(self._lines)
@@ -273,6 +271,7 @@ def _written(
     stage.mkdir()
     runs: dict[tuple[str, str | None], _Run] = {}
     questions: dict[str, tuple[int, int]] = {}
+    # An agent of such a name would overwrite what the import itself writes.
     taken = {IMPORT, OUTCOMES, _STAGE}
     first_task: str | None = None
     total = 0
@@ -324,6 +323,7 @@ def _written(
         "agents": {run.name: run.folder.name for run in runs.values()},
         "answers": total,
         "questions": len(questions),
+        # `+` leaves out what was counted 0 times.
         "left_out": dict(+left_out),
         "read_as": read_as,
         "sources": list(sources),
@@ -338,6 +338,7 @@ def _written(
 def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
     """The name of a run's folder, which differs from those taken on any file system."""
     name = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
+    # Two names may become one here: the digest below tells them apart.
     # File systems limit a name's bytes, and the cut may split a letter.
     name = name.encode()[:100].decode(errors="ignore") or "agent"
     # Windows and macOS take A and a for the same folder.
@@ -365,16 +366,15 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
             alone = alone.but(strategy=answered.strategy)
         turns = [alone]
     decided_by = CHECK if answered.outcome else None
+    # Where the gold answer is no label, an answer cannot be compared by its label either.
     kind: Kind = "choice"
     choices = answered.choices
     if not choices or answered.gold not in choices:
         kind, choices = "span", None
-    calls = answered.calls or len(answered.turns) or None
     # An answer took a call at least; how many an agent made to act is known from its log alone.
-    if calls is None and not answered.outcome:
-        calls = 1
+    least = None if answered.outcome else 1
     usage = UsageFields(
-        calls=calls,
+        calls=answered.calls or len(answered.turns) or least,
         prompt_tokens=answered.prompt_tokens,
         completion_tokens=answered.completion_tokens,
         cached_calls=0,
@@ -434,9 +434,6 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     tokens = answered.tokens
     if tokens is None and answered.prompt_tokens is not None:
         tokens = answered.prompt_tokens + (answered.completion_tokens or 0)
-    correct = answered.correct
-    if correct is None:
-        correct = answered.score == 1
     optional = {
         "score": answered.score,
         "cost_usd": answered.cost,
@@ -448,7 +445,7 @@ def _task_outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
         "question": row.question,
         "group": answered.group,
         "agent": answered.agent,
-        "correct": correct,
+        "correct": answered.score == 1 if answered.correct is None else answered.correct,
         "trial": row.repeat,
         **without_none(optional),
     }

@@ -193,6 +193,7 @@ def _sample(
         scorer = wanted
     if scorer is None and error is None:
         return log_left_out(where, "without a score")
+    # Of a sample that failed there may be no score at all: then this is empty.
     score = log_object(scores.get(str(scorer)), "scores", where)
     output = log_object(row.get("output"), "output", where)
     reply = text_of(output.get("completion"))
@@ -204,6 +205,7 @@ def _sample(
     # Without an answer of its own a score was given to the reply; N says that there was none.
     if answer is None and graded != NO_ANSWER:
         answer = reply
+    # An answer in words is none of the labels A, B, …: it is kept as it was given.
     if options and answer not in (None, *options):
         options = None
     usages = _own_usage(row, about, where)
@@ -220,6 +222,7 @@ def _sample(
         answer = None
     else:
         value = _graded(graded, scorer, where)
+    # Neither right nor wrong: then the log is one of scores.
     between = value not in (None, 0.0, 1.0)
     return LogAnswer(
         where,
@@ -278,6 +281,7 @@ def _own_usage(
 def _graded(value: object, scorer: object, where: str) -> float:
     """A score as Inspect's own metrics count it."""
     grade = _GRADES.get(value, value) if isinstance(value, str) else value
+    # True and False are numbers, too, and NaN fails every comparison.
     if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
         shown = shortened(repr(value), 60)
         raise log_fault(

@@ -46,6 +46,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
     replies: Counter[tuple[str, str]] = Counter()
     for where, row in json_lines(path):
         filtered = str(row.get("filter") or "none")
+        # Only its reply tells then whether a row is the same answer, filtered in another way.
         if "filter" not in row:
             reply = str(row.get("doc_id")), json.dumps(row.get("resps"))
             replies[reply] += 1
@@ -63,9 +64,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         if options and number.isdigit() and int(number) < len(options):
             target = list(options)[int(number)]
         asked = next((doc[key] for key in _QUESTIONS if isinstance(doc.get(key), str)), None)
-        agent = model
-        if filtered != "none":
-            agent = log_name(f"{model} {filtered}", "filter", where)
+        agent = log_name(f"{model} {filtered}", "filter", where) if filtered != "none" else model
         yield LogAnswer(
             where,
             name,
@@ -112,8 +111,9 @@ def _answered(
     options = lettered(doc.get("choices"))
     if options is None or len(options) != len(scores):
         texts = [_argument(row, place, 1) or str(place) for place in range(len(scores))]
-        options = lettered([text.strip() for text in texts])
+        options = lettered(list(map(str.strip, texts)))
     likeliest = max(range(len(scores)), key=scores.__getitem__)
+    # There is no letter for an option beyond Z: its number stands for it.
     if len(scores) > 26:
         return log_text(likeliest), options
     return chr(ord("A") + likeliest), options
@@ -122,6 +122,7 @@ def _answered(
 def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
     """The prompt (part 0) or the continuation (part 1) of a request; None where none is noted."""
     arguments = row.get("arguments")
+    # Newer versions name what older ones list.
     if isinstance(arguments, Mapping):
         named = [argument for argument in arguments.values() if isinstance(argument, Mapping)]
         arguments = [list(argument.values()) for argument in named]

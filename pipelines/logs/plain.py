@@ -69,6 +69,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
                 raise log_fault(
                     where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
                 )
+        # A task may have a score in place of a verdict, an answer may not.
         unscored = is_unscored(cells["correct"])
         if unscored and (not acts or is_unscored(cells.get("score"))):
             yield log_left_out(where, "without a score")

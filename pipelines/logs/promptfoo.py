@@ -133,6 +133,7 @@ def _test(row: Mapping[str, object], where: str) -> str:
     """The parts that are equal in all repeats of a test."""
     case = log_object(row.get("testCase"), "testCase", where)
     parts: Any = [case.get("vars") or row.get("vars"), case.get("assert")]
+    # Without variables and assertions all tests would look the same.
     if not any(parts):
         parts = row.get("testIdx")
     text = json.dumps(parts, sort_keys=True)

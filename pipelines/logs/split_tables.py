@@ -83,6 +83,7 @@ def split_table(path: Path, scorer: str | None = None) -> Iterator[LogAnswer]:
             return next((_text(row[name]) for name in names if name in row), None)
 
         answer, verdict = first(_ANSWERS), row[score]
+        # Judges of MLflow answer with yes and no.
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"

@@ -67,6 +67,7 @@ def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], lis
         listed = document.get(name)
         if isinstance(listed, list):
             tasks.update(log_name(task, name, where) for task in listed)
+    # A task that stands in both lists cannot be told right or wrong.
     failed = log_list(document.get("unresolved_ids") or [], "unresolved_ids", where)
     if both := resolved.intersection(map(str, failed)):
         raise log_fault(where, f"{min(both)} is resolved and unresolved; make the report again")
@@ -75,6 +76,7 @@ def _verdicts(document: Mapping[str, object], where: str) -> tuple[set[str], lis
 
 def has_details(document: Mapping[str, object]) -> bool:
     first = next(iter(document.values()), None)
+    # Other files, too, may begin with true or false: all values have to be outcomes.
     if isinstance(first, bool):
         return all(isinstance(value, bool) for value in document.values())
     return isinstance(first, Mapping) and "resolved" in first

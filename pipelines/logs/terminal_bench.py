@@ -40,6 +40,7 @@ def entrant_of(path: Path) -> str:
         return path.absolute().parents[1].name
     if path.stem not in ("results", "result", "preds", "eval_results", "per_instance_details"):
         return path.stem.removesuffix(".results")
+    # Folders that a harness names by the time, or by what is in them, say nothing of the agent.
     folder = path.absolute().parent
     while (folder.name in ("results", "runs") or _TIME.fullmatch(folder.name)) and folder.name:
         folder = folder.parent

@@ -137,6 +137,7 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
     between 0 and 1. Whole numbers above 1 are successes of as many trials as the largest.
     """
     rows = [(f"{path}, {row.where}", row.fields) for row in read(path).rows]
+    # All cells are read before the first answer: the largest says what the figures mean.
     name = _agents_column(rows[0][1])
     cells = 0
     figures = []
@@ -151,6 +152,7 @@ def agents_by_task(path: Path) -> Iterator[LogAnswer]:
                 figures.append(number)
     most = max(figures, default=0.0)
     whole = all(map(float.is_integer, figures))
+    # Broken or larger numbers are no counts of trials, and scores end at 1.
     if most > 1 and not (whole and most <= _MOST_TRIALS):
         raise UserError(
             f"{path} has the value {most:g}: write 0 or 1, scores between 0 and 1, or successes "

@@ -41,6 +41,7 @@ def course_plot(
         last = steps.iloc[-1]
         ends.append((last.questions, last.difference, str(name), colour))
     write_names(axes, ends)
+    # Room to the right, where the names stand.
     first, last = axes.get_xlim()
     axes.set(
         xlim=(first, last + 0.5 * (last - first)),

@@ -29,6 +29,7 @@ def most_informative(rows: Iterable[ResultRow], most: int = MOST_DIALOGUES) -> l
     right, then the other disagreements and the other wrong ones; among equals the one with more
     changes of mind. Holds at most `most` rows at a time.
     """
+    # Of a large run most rows are passed over as they are read.
     return heapq.nlargest(most, (row for row in rows if row.transcript), key=_interest)
 
 

@@ -34,6 +34,7 @@ def new_figure(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained", facecolor="white")
+    # The canvas that needs no display, whatever the user has chosen for other figures.
     FigureCanvasAgg(figure)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ def as_optuna(report: StudyReport) -> optuna.Study:
     for setting in settings:
         for name, value in setting.items():
             choices.setdefault(name, {})[value] = None
+    # The first objective is a score in every study.
     study = optuna.create_study(direction="maximize")
     for entry, setting in zip(done, settings, strict=True):
         drawn: dict[str, optuna.distributions.BaseDistribution] = {
@@ -70,48 +71,31 @@ def draw_trials(report: StudyReport, name: str, path: Path) -> bool:
     are too few trials, or for HTML without plotly (`pip install 'folkmoot[plots]'`).
     """
     study = as_optuna(report)
-    varied = {key for trial in study.trials for key in trial.params}
-    if len(study.trials) < 2 or not varied:
+    if len(study.trials) < 2 or not any(trial.params for trial in study.trials):
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Optuna's plots are experimental
         try:
-            return _HTML[name](study, path) if path.suffix == ".html" else _png(study, name, path)
+            return _drawn(study, name, path)
         except (ImportError, RuntimeError, ValueError):
             # No plotly, or nothing that varied apart.
             return False
 
 
-def _evaluator() -> Any:
+def _drawn(study: optuna.Study, name: str, path: Path) -> bool:
+    from optuna import visualization
     from optuna.importance import PedAnovaImportanceEvaluator
 
-    # Optuna would measure it around the best trials alone, of which a study has few.
-    return PedAnovaImportanceEvaluator(evaluate_on_local=False)
-
-
-def _png(study: optuna.Study, name: str, path: Path) -> bool:
-    from optuna.visualization import matplotlib as drawn
-
+    html = path.suffix == ".html"
+    # Both libraries have the same functions.
+    library: Any = visualization if html else visualization.matplotlib
     if name == "importances":
-        axes = drawn.plot_param_importances(study, evaluator=_evaluator())
+        # Optuna would measure it around the best trials alone, of which a study has few.
+        evaluator = PedAnovaImportanceEvaluator(evaluate_on_local=False)
+        figure = library.plot_param_importances(study, evaluator=evaluator)
     else:
-        axes = drawn.plot_parallel_coordinate(study)
-    return saved(axes.figure, path)
-
-
-def _html(draw: Callable[[Any, Any], Any]) -> Callable[[Any, Path], bool]:
-    def write(study: optuna.Study, path: Path) -> bool:
-        from optuna import visualization
-
-        draw(visualization, study).write_html(path)
+        figure = library.plot_parallel_coordinate(study)
+    if html:
+        figure.write_html(path)
         return True
-
-    return write
-
-
-_HTML: dict[str, Callable[[Any, Path], bool]] = {
-    "importances": _html(
-        lambda shown, study: shown.plot_param_importances(study, evaluator=_evaluator())
-    ),
-    "parallel_coordinates": _html(lambda shown, study: shown.plot_parallel_coordinate(study)),
-}
+    return saved(figure.figure, path)

@@ -57,6 +57,7 @@ def front_plot(report: StudyReport, path: Path) -> bool:
         for name, value in ((second, x), (first, y)):
             low, high = scores[name].get("low", value), scores[name].get("high", value)
             ends.append([[max(0.0, value - low)], [max(0.0, high - value)]])
+        # The legend names the front once, not each of its points.
         label = "" if place else "Pareto-optimal, with 95% intervals: none is better in both"
         axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2, label=label)
         axes.annotate(

@@ -61,6 +61,7 @@ class Line:
     def take(self, run: Evaluation) -> None:
         """Set what a run measured, or why it did not."""
         self.counts, self.run = run.summary.counts, str(run.folder)
+        # Several agents may have one LM, which is named once.
         self.lm = ", ".join(dict.fromkeys(lm.name for lm in run.summary.run.lms.values()))
         if run.empty:
             self.why = "every question failed"
@@ -105,6 +106,7 @@ class Reproduction:
         """Whether it ended early without any figure, or all questions of a run failed."""
         if self.stopped is None:
             return False
+        # One run that failed throughout is enough: its row says nothing of the program.
         for line in self.lines:
             if line.counts and line.counts.errors == line.counts.rows:
                 return True

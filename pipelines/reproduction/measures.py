@@ -45,6 +45,7 @@ def measured(figure: str, run: Evaluation) -> ScoreFields | None:
     if figure in _GROUPS:
         field, group = _GROUPS[figure]
         return run.summary.groups.get(field, {}).get(group)
+    # All others are means over rows, which no summary has.
     values = list[float]()
     for row in map(ResultRow.of, run.rows):
         value = _OF_ROW[figure](row)

@@ -86,7 +86,13 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
         # Recorded answers stand in for strategy networks alone.
         wanted = [row for row in wanted if row.training is not None]
         answers = _divided(request, wanted)
-        plan.notes.append(_note_on(*answers))
+        train, test = answers
+        plan.notes.append(
+            f"Measured on recorded answers, without an LM: learned from {len(train)} and tested on "
+            f"{len(test)} questions, which stand for all models and data sets of the table. "
+            f"Agents: {', '.join(train.agents)}; "
+            f"strategies: {', '.join(train.strategies) or 'none'}."
+        )
     for row in wanted:
         run: RunPlan
         if row.training is None:
@@ -118,6 +124,7 @@ def _evaluation(row: Row, request: ReproduceRequest, out: Path, keyless: bool) -
 
 
 def _training(row: Row, request: ReproduceRequest, out: Path) -> TrainRequest:
+    # A training takes a network's settings alone, not the name of its protocol.
     settings, asking = _program(row, request), _asking(row, request)
     del settings["program"]
     # Names of LMs have slashes, and a folder is called by them.
@@ -189,14 +196,6 @@ def _divided(request: ReproduceRequest, networks: Sequence[Row]) -> tuple[Outcom
     return outcomes.take(order[:learnt]), outcomes.take(order[learnt : learnt + tested])
 
 
-def _note_on(train: Outcomes, test: Outcomes) -> str:
-    return (
-        f"Measured on recorded answers, without an LM: learned from {len(train)} and tested on "
-        f"{len(test)} questions, which stand for all models and data sets of the table. Agents: "
-        f"{', '.join(train.agents)}; strategies: {', '.join(train.strategies) or 'none'}."
-    )
-
-
 def _recorded_training(
     row: Row, request: ReproduceRequest, out: Path, train: Outcomes, test: Outcomes
 ) -> TrainRequest:
@@ -204,6 +203,7 @@ def _recorded_training(
     several, with their agents.
     """
     settings = dict(row.program or {})
+    # The outcomes say which strategies there are, whatever the table has.
     for given in ("program", "strategies"):
         settings.pop(given, None)
     if len(train.agents) > 1:

@@ -59,6 +59,7 @@ def reproduced_so_far(plan: ReproductionPlan, stopped: str | None = None) -> Rep
     lines = list[Line]()
     for row in plan.rows:
         folder = plan.folders.get(row.name, plan.out)
+        # A network that was tested on recorded answers leaves its scores, and no run.
         scores = read_object(folder / SCORES)
         for figure, published in row.published.items():
             line = Line(row.id, figure, published, row.note)

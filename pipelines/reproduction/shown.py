@@ -53,6 +53,7 @@ def _show(view: Confirmed, result: Reproduction, plan: ReproductionPlan) -> None
             agree = f"{name.replace('_', ' ')} {counted(len(ids), 'question')}"
             show_lines([f"{agree}: {shorten(', '.join(ids), 60)}"])
     notes = [(line.row, line.note) for line in result.lines]
+    # Where nothing was measured, the table itself says why.
     notes += [(line.row, line.why) for line in result.lines if line.measured is not None]
     # All figures of a row have its note.
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)

@@ -11,7 +11,7 @@ import dspy
 
 from ...modules.base.errors import UserError
 from ...modules.base.saved_file import LM_FILE, MEASURED
-from ...modules.protocols.program import Program
+from ...modules.protocols.program import Program, lms_by_seat
 from ...modules.protocols.saved import hashes, saved_lm
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
@@ -56,7 +56,7 @@ def lms_of(program: Program, lm: object) -> dict[str, LMFields]:
     with.
     """
     identities: dict[str, LMFields] = {}
-    seated = {name: seat.predict.lm for name, seat in program.seats().items()}
+    seated = lms_by_seat(program)
     # A metered program may send names of models that have no LM of their own.
     if lm is not None and (program.metered_parts or not seated):
         seated = {"*": None, **seated}

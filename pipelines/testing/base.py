@@ -150,6 +150,7 @@ def check_usage(usage: UsageFields, parts: Iterable[UsageFields], what: str, of:
     figures: Mapping[str, Any] = usage
     for field, expected in total(map(Usage.of, parts)).to_dict().items():
         value = figures[field]
+        # Prices are added up in another order, and sums of floats depend on it.
         same = value == expected or (None not in (value, expected) and abs(value - expected) < 1e-9)
         assert same, (
             f"{what} has {field} = {value!r}, but {of} come to {expected!r}; every call is in "
@@ -184,6 +185,7 @@ def check_same(
     Of two equal requests in flight one pays for both, so a turn's tokens are a matter of chance;
     with `paid=False` so are those of a question.
     """
+    # Field by field, so that a failure names the one that differs.
     for row, other in zip(rows, others, strict=True):
         for field in row.keys() | other.keys():
             value = _lasting(row.get(field), field, paid)
@@ -209,6 +211,7 @@ def nothing_left_running(when: str) -> Iterator[None]:
     before = _running()
     yield
     end = time.monotonic() + GRACE_SECONDS
+    # Cancelled tasks need a moment to end: what still runs after it is left behind.
     while (left := _running() - before) and time.monotonic() < end:
         time.sleep(0.005)
     names = sorted(

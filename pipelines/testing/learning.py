@@ -54,6 +54,7 @@ class Learning(Contract):
                 f"a call has the instructions of {named}: each has those of one predictor"
             )
             seen.update(named)
+            # A predictor of no seat asks the LM of the run.
             seat = owner.get(id(predictors[named[0]]))
             wanted = lms[seat].model.partition("/")[2] if seat else "test"
             assert body["model"] == wanted, (
@@ -71,6 +72,7 @@ class Learning(Contract):
             described = json.dumps(program.describe())
         except (TypeError, ValueError) as problem:
             raise AssertionError(f"describe() cannot be written as JSON: {problem}") from None
+        # A description that changes by itself would take each run for another program.
         again = json.dumps(self.program().describe())
         assert described == again, (
             f"describe() differs between equal programs: {described} and {again}"
@@ -86,6 +88,7 @@ class Learning(Contract):
             assert len(predictor.demos) == 2, (
                 f"{name} has {len(predictor.demos)} of its 2 demonstrations"
             )
+        # Requests are compared, too: an answer may be the same by chance.
         rows, sent = [], []
         for twin in (program, loaded):
             with ScriptedServer(mixed(questions)) as server:
@@ -105,6 +108,7 @@ class Learning(Contract):
         described = program.describe()
         name = str(described["program"])
         found = None if "class" in described else PROTOCOLS.find(name)
+        # An environment is no part of a saved program: who loads it hands it over.
         places = {place.fingerprint: place for place in environments_in(program)}
         with TemporaryDirectory() as folder:
             program.save(folder)

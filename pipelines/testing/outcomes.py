@@ -124,6 +124,7 @@ class OutcomeTests(Contract):
             assert calls <= most, (
                 f"{name}: agreement took {calls} calls, a dispute at most {most}: stop earlier"
             )
+        # Plans and budgets count with it.
         limit = self.program().most_turns()
         assert most <= limit, (
             f"a question took {most} calls, more than the {limit} that turns() says"
@@ -158,6 +159,7 @@ class OutcomeTests(Contract):
         ]
         for body in server.bodies:
             text = " ".join(text_of(body).split())
+            # Instructions may speak of None themselves.
             for instructions in own:
                 text = text.replace(instructions, "")
             shown = re.search(r".{0,60}\bNone\b", text)
@@ -182,8 +184,7 @@ class OutcomeTests(Contract):
             rows = list(self.run(server, questions=questions, concurrency=1).rows)
         check_rows(rows, questions)
         for body in server.bodies:
-            text = text_of(body)
-            loose = _FENCE.sub("", text)
+            loose = _FENCE.sub("", text_of(body))
             for mark in (CANARY, "<<<"):
                 line = next((line for line in loose.split("\n") if mark in line), None)
                 assert line is None, (

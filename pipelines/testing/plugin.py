@@ -48,6 +48,7 @@ def folkmoot_compare(tmp_path: Path) -> Callable[..., ProgramCheck]:
         from ..evaluation.evaluate import evaluate
 
         programs = {"baseline": baseline, "program": program}
+        # A test leaves no run in the user's store, unless it is told to.
         options = {"tracking": False, "progress": False, **settings}
         runs = [
             evaluate(candidate, questions, out=tmp_path / name, **options)

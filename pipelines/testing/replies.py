@@ -137,6 +137,7 @@ def agreeing(questions: Sequence[Question]) -> Reply:
 
 def disputed(questions: Sequence[Question]) -> Reply:
     """Every other call about a question is right, and every other one is wrong."""
+    # By question, since those of a run are asked at the same time.
     asked: Counter[str] = Counter()
 
     def pick(question: Question, _: Body) -> str:
@@ -155,6 +156,7 @@ def mixed(questions: Sequence[Question]) -> Reply:
     """Right, wrong or (one in eight) unreadable, as the request's body alone decides."""
 
     def pick(question: Question, body: Body) -> str | None:
+        # The same request has the same reply, whatever else is asked at that time.
         draw = digest(body) % 16
         said = gold(question) if draw < 9 else wrong(question)
         return None if draw < 2 else said

@@ -77,6 +77,7 @@ class Runs(Contract):
         questions = self.asked()
         with ScriptedServer(mixed(questions), delay=0.002) as server, _folder() as folder:
             undisturbed = list(self.run(server).rows)
+            # Half of what the program takes, whatever program it is.
             needed, budget = len(server.bodies), len(server.bodies) // 2
             server.requests.clear()
             server.most_at_once = 0
@@ -89,8 +90,7 @@ class Runs(Contract):
             assert result.summary.stopped, (
                 "the budget was too small for all, but the run does not say it stopped"
             )
-            kept = list(result.rows)
-            _check_kept(kept, questions)
+            _check_kept(list(result.rows), questions)
             again = list(self.run(server, out=folder).rows)
             check_same(again, undisturbed, "after a stop by budget and without one", paid=False)
             total = len(server.bodies)
@@ -109,6 +109,7 @@ class Runs(Contract):
             async def cancel() -> tuple[asyncio.Task[Any], set[Any]]:
                 task = asyncio.create_task(self.program().acall(**question.inputs()))
                 end = time.monotonic() + 10
+                # Cancelled before its first call, it would have nothing to end.
                 while not server.in_flight and not task.done() and time.monotonic() < end:
                     await asyncio.sleep(0.002)
                 task.cancel()
@@ -136,6 +137,7 @@ class Runs(Contract):
             pass
 
         def interrupt(state: Progress) -> None:
+            # From here on replies are slow, so that calls are in flight when it ends.
             if state.done >= enough:
                 server.delay = SLOW
                 raise Interrupted
@@ -149,8 +151,7 @@ class Runs(Contract):
             assert len(kept) >= enough, f"{enough} rows were finished, but {len(kept)} are kept"
             _check_kept(kept, questions)
             server.delay = 0.0
-            result = self.run(server, out=folder)
-            rows = list(result.rows)
+            rows = list(self.run(server, out=folder).rows)
             check_rows(rows, questions)
             check_same(rows, undisturbed, "after an interruption and without one", paid=False)
 

@@ -34,6 +34,10 @@ def filled(body: dict[str, Any], answer: str | None = None, text: str = TEXT) ->
     return json.dumps(values)
 
 
+first_option = filled
+"""What a scripted LM replies unless it is told otherwise."""
+
+
 class LoopbackServer:
     """A real HTTP server on a free port of 127.0.0.1, in a thread of its own, inside a `with`
     block.
@@ -61,6 +65,7 @@ class LoopbackServer:
         app.add_routes(self._routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
         await runner.setup()
+        # With port 0 the system chooses a free one.
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         self.port = runner.addresses[0][1]
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
@@ -82,7 +87,9 @@ class ScriptedServer(LoopbackServer):
     `prompt_tokens` and `completion_tokens` are the billed totals: one token per word.
     """
 
-    def __init__(self, reply: Reply = filled, delay: float | Callable[[], float] = 0.0) -> None:
+    def __init__(
+        self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0
+    ) -> None:
         paths = ("/v1/chat/completions", "/v1/embeddings")
         super().__init__(*(web.post(path, self._complete) for path in paths))
         self.reply = reply

@@ -54,6 +54,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
     if tested:
         card.scores = [Score.of("accuracy", tested["scores"]["accuracy"])]
+    # Trained on recorded answers, it was tested on such, and has no run of its own.
     elif replayed:
         score = {**replayed["consensus"], "n": replayed["questions"]}
         card.scores = [Score.of("consensus", score)]

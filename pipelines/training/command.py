@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..cli.command import Command
 from ..cli.options import Confirmed
 from .request import TrainRequest
-
-if TYPE_CHECKING:
-    from .train import Trained
 
 
 def run(request: TrainRequest, view: Confirmed) -> None:
@@ -18,6 +13,7 @@ def run(request: TrainRequest, view: Confirmed) -> None:
     from .fit import train_as_planned
     from .plan import plan_training
     from .shown import Rescored
+    from .train import Trained
 
     def show(trained: Trained) -> None:
         if trained.evaluation is not None:

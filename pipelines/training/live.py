@@ -110,6 +110,7 @@ def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked
     async def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
         try:
             reply: tuple[str | None, bool] = await ask(question, agent, strategy)
+        # Such as a wrong key: it would fail every question, and says so itself.
         except FatalCallError:
             raise
         except CallError as problem:

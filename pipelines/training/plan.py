@@ -179,6 +179,7 @@ def plan_training(
             "give data to learn from: either outcomes, or questions (--outcomes FILE or --train "
             "QUESTIONS)"
         )
+    # The seed may be given in two ways, which may not contradict each other.
     options, seed = parse_sets(request.settings), request.seed
     if seed and options.get("seed", seed) != seed:
         raise UserError(f"seed is {seed} and in the settings {options['seed']}: keep one of them")
@@ -208,6 +209,7 @@ def _replay(
         network, training, warnings = _new_network(request, options, table)
     else:
         config = network.state.config
+        # It goes on learning what it knows: answers with other strategies are left out.
         table = with_strategies(table, config.strategies)
         like = fitted(table, {"agents": config.agents, "strategies": config.strategies})
         # Whether agents are copies of one depends on the table that they learn from.
@@ -313,6 +315,7 @@ def _new_network(
     if outcomes is not None:
         named = fitted(outcomes, named)
     config, training = configured(named, request.preset)
+    # Before the embedding model is loaded below, which takes a while.
     if outcomes is None:
         check_live(training)
     warnings += config.idle()

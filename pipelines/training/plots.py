@@ -40,6 +40,7 @@ def network_plot(report: Mapping[str, Any], path: Path) -> bool:
     topics: Mapping[str, Any] = report.get("use_by_group") or by_topic or {}
     count = 4 if topics else 3
     figure, axes = new_figure(10, 8, rows=2, columns=2)
+    # A panel without anything to show would be an empty frame.
     for left in axes[count:]:
         left.axis("off")
     _score_bars(axes[0], report)

@@ -163,6 +163,7 @@ def train_by_replay(
         # With one strategy there is nothing to choose, with or without a graph.
         if len(config.strategies) > 1:
             rivals = without_graph(network.state, questions, answer)
+            # Kept beside the network, since a later test holds it against these.
             for name, rival in rivals.items():
                 other = network.deepcopy()
                 other.state = rival
@@ -300,6 +301,7 @@ def fitted(outcomes: Outcomes, settings: Mapping[str, object]) -> dict[str, Any]
             f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings"
         )
     names = outcomes.strategies or ("",)
+    # The table's only agent stands for all: then they are copies.
     fields = {"alike": count == 1, **settings, "strategies": names}
     if count > 1:
         fields["agents"] = count

@@ -209,6 +209,7 @@ def verdict_of(
         contests.insert(0, (group, plain, differences["consensus"]["majority"]))
     if len(strategies) > 1:
         contests.append((single, alone, differences["individual"]["best_fixed"]))
+    # One of these is enough to keep the network: only where none is won, another choice is named.
     sentences, won = [], False
     for who, rival, difference in contests:
         verb = "does not beat"
@@ -233,8 +234,7 @@ def verdict_of(
 
 
 def _gain(difference: Mapping[str, float]) -> str:
-    ends = (difference[end] for end in ("value", "low", "high"))
-    return signed_interval(*ends, points=True)
+    return signed_interval(difference["value"], difference["low"], difference["high"], points=True)
 
 
 def network_use(
@@ -290,6 +290,7 @@ def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[
         keys = [str(code) if code >= 0 else None for code in codes]
         sure = {key: confidence(keys, weights.tolist(), key) for key in keys if key is not None}
         if sure:
+            # Of equally sure answers the first one, which is the earlier agent's.
             best = max(sure, key=lambda key: sure[key])
             i = keys.index(best)
             calibration.add(sure[best], float(correct[q, agents[i], ways[i]]))
@@ -325,7 +326,7 @@ def _best(right: Right, there: Right) -> tuple[int, ...]:
     # By the share of the answers there are; a choice without any is the last one to take.
     counts = there.sum(axis=0)
     shares = np.where(counts > 0, (right & there).sum(axis=0) / np.maximum(counts, 1), -1.0)
-    return tuple(int(best) for best in shares.argmax(axis=1))
+    return tuple(shares.argmax(axis=1).tolist())
 
 
 def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:

@@ -205,6 +205,7 @@ def training_folder(
     UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
+        # Before anything is learned, so that the folder is known if the training is killed.
         write_json(folder / ABOUT, about)
         tracked = Untracked()
         if tracking:
@@ -254,6 +255,7 @@ def recent(log: TrainingLog) -> dict[str, float]:
     """Reward, shares of right answers (one agent's, the group's) and trust, each as the mean over
     the last batches, and the total number of graph edges added or removed.
     """
+    # The batches before them were answered by a group that knew less.
     last = log.steps[-LAST:]
     if not last:
         return {}

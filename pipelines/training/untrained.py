@@ -20,7 +20,7 @@ from ...modules.network import space
 from ...modules.network.config import NetworkConfig
 from ...modules.network.strategy_network import StrategyNetwork, trained_network
 from ...modules.protocols.declaration import Plot, Protocol, Trainable
-from ...modules.protocols.program import LAYOUT
+from ...modules.protocols.program import LAYOUT, lms_by_seat
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
@@ -81,7 +81,7 @@ class Untrained(StrategyNetwork):
         embed = embedder(config.embedding)
         network = StrategyNetwork(NetworkState.fresh(config, embed.width), embed, **self.options)
         # A study gives LMs to the program that it describes, and this is another one.
-        network.assign({name: seat.predict.lm for name, seat in self.seats().items()})
+        network.assign(lms_by_seat(self))
         return network
 
     def train(

@@ -53,6 +53,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     settings = document.get("settings") or {}
     space = settings.get("space")
     data = settings.get("validation") or settings.get("data")  # what the scores are about
+    # A space that was given in Python has no name.
     title = f"study of {space or 'programs'}"
     card = Card(title, program=space, lm=names_of_lms(run), data=data)
     card.run, card.begun = partial(_judged_on, run), "best" not in document

@@ -28,6 +28,7 @@ from optuna.trial import FrozenTrial
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError, checked_whole, from_extra
 from ...modules.base.files import locked, read_regular, whole_lines
+from ...modules.base.keyed import only
 from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
@@ -156,8 +157,7 @@ class Job:
         for what, questions in (("training", self.train), ("validation", validation)):
             if not questions:
                 raise UserError(f"there are no {what} questions: name some")
-            data.check_labelled(questions)
-            data.check_contexts(questions)
+            data.check_asked(questions)
             check_metric(self.metric, questions)
         if not self.metric.default and self.space.trains:
             raise UserError(
@@ -376,4 +376,4 @@ def _lm_name(lm: Any) -> Any:
     identity = lm_identity(lm)
     if identity is None:
         return getattr(lm, "model", None)
-    return as_json({key: identity[key] for key in ("name", "profile", "settings")})
+    return as_json(only(identity, ("name", "profile", "settings")))

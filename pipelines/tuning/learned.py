@@ -20,7 +20,7 @@ from ...modules.base.saved_file import FILE, read_document
 from ...modules.base.space import coded
 from ...modules.protocols.declaration import Replays
 from ...modules.protocols.foreign import STATE, Foreign
-from ...modules.protocols.program import Program
+from ...modules.protocols.program import Program, lms_by_seat
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
@@ -51,6 +51,7 @@ TRIED = 100
 
 def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
     """(questions to train networks on, questions to score trials on), each in their order."""
+    # No trial is scored on a question whose answer its prompts or policy have seen.
     middle = len(questions) // 2
     return list(questions[:middle]), list(questions[middle:])
 
@@ -92,8 +93,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
 
     turns: dict[str, tuple[int, int]] = {}
     for _ in range(TRIED):
-        setting = space.point(draw)
-        branch, own, _ = space.own(setting)
+        branch, own, _ = space.own(space.point(draw))
         if branch.learning is not None:
             # Building a program takes long, and most settings do not change what it asks.
             own = only(own, branch.learning.of_turns)
@@ -149,8 +149,7 @@ class Networks:
         """
         name = self.name_of(program)
         if name not in self._last:
-            folder = self.folder / NETWORKS / name
-            self._last = {name: self._trained(program, folder)}
+            self._last = {name: self._trained(program, self.folder / NETWORKS / name)}
         return self._last[name]
 
     def name_of(self, program: Program) -> str:
@@ -171,8 +170,7 @@ class Networks:
                     tracking=self.tracking,
                     parent=ABOVE,
                 )
-        lms = {name: seat.predict.lm for name, seat in program.seats().items()}
-        return saved_program(folder, lms=lms)
+        return saved_program(folder, lms=lms_by_seat(program))
 
 
 COMPILED = "compiled"
@@ -259,6 +257,7 @@ class CompiledPrompts:
             state = read_document(folder / PROGRAM, STATE)
             program.module.load_state(without(state, ["metadata"]))
             return program
+        # What was compiled is the structure: what the trial changes of it is set on top.
         before, now = structure.describe(), program.describe()
         changed = {name: now[name] for name in now if before.get(name) != now[name]}
         changed.pop("own_roles", None)  # the folder has all of them, whether they sit there or not

@@ -184,12 +184,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         limit=request.validation_limit,
         **how,
     )
-    for questions in (train, validation):
-        data.check_ids(questions)
-    train, asked_twice = data.apart(train)
-    others, known = data.apart(validation, train)
-    if validation and not others:
-        raise UserError("all validation questions are training questions, too: hold others out")
+    train, others, said = data.held_apart(train, validation, bool(validation))
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     own, study = request.study, str(request.study)
     if isinstance(own, optuna.Study):
@@ -213,7 +208,6 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     ).checked(others, request.workers)
     _, default = space.default()
     a_trial = estimate(default, job.questions[0], job.lm, concurrency=job.concurrency)
-    said = [sentence for sentence in (asked_twice, known) if sentence is not None]
     return StudyPlan(request, job, others, a_trial, most_turns(space), said)
 
 

@@ -11,7 +11,7 @@ from ...modules.agents.retrieval import environments_in
 from ...modules.base.errors import UserError
 from ...modules.base.keyed import without_none
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.program import Program
+from ...modules.protocols.program import Program, lms_by_seat
 from ...modules.protocols.registry import known
 from ..lms.named import lm
 from ..programs.build import MakeLM
@@ -30,11 +30,10 @@ def rebuilt(
     Raises UserError for parameters that would change which seats there are.
     """
     places = {place.fingerprint: place for place in environments_in(program)}
-    lms = {name: seat.predict.lm for name, seat in program.seats().items()}
     return saved_program(
         folder,
         sets=changed,
-        lms=without_none(lms),
+        lms=without_none(lms_by_seat(program)),
         environment=places or None,
         make_lm=make_lm,
     )
@@ -69,6 +68,7 @@ class ReadyProgram:
         program = program_given(source)
         if program.foreign:
             return cls(None, program)
+        # Its parameters are changed by loading it anew, so it has to be in a folder.
         keep = TemporaryFolder()
         program.save(keep.path)
         return cls(keep.path, program, keep)

@@ -129,6 +129,7 @@ class Crew:
         worker, home = trial.user_attrs.get("worker"), trial.user_attrs.get("home")
         if home != self.home or worker == self.name:
             return False
+        # A worker that ended well has deleted its file, one that was killed no longer holds it.
         path = self._lock(str(worker))
         return not path.exists() or _is_free(path)
 

@@ -303,6 +303,7 @@ class TuneSpace:
         """
         for branch in self.branches:
             where = f"{self.where}: {branch.label}"
+            # Not every setting has every seat: a seat is wrong only where none has it.
             unseated = set(branch.lms)
             for name, draw in _tries(branch.space):
                 try:

@@ -250,6 +250,7 @@ class Scorer:
         plan = EvaluationPlan(
             request, program, lm, metric, asked, [], None, folder, RunSettings(), {}
         )
+        # Locking a folder that is not there would make a file of its name.
         folder.mkdir(parents=True, exist_ok=True)
         # Two workers may need the same run; the second finds the rows of the first.
         with locked(folder), ExitStack() as held:

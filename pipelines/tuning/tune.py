@@ -258,8 +258,7 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
         total, _ = job.planned()
 
         def watch(_: Any = None) -> None:
-            table = entries(study, job.objectives)
-            state = _progress(study, table, job, total)
+            state = _progress(study, entries(study, job.objectives), job, total)
             best = dict[str, float]()
             if state.best is not None:
                 best[job.objectives[0]] = state.best
@@ -313,6 +312,7 @@ def _finished(plan: StudyPlan) -> Study | None:
     if stored is None or folder is None or job.own is not None:
         return None
     written = read_object(folder / BEGUN) or {}
+    # In the form of the file, where tuples have become lists.
     now = as_json(_described(replace(job, folder=folder), plan.validation))
     # A raised budget is no other study: whether it leaves something to do is asked below.
     for settings in (now["settings"], written.get("settings") or {}):

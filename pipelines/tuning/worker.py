@@ -203,6 +203,7 @@ class StudyWorker:
         """
         finished, objectives = self._finished(), self.scorer.objectives
         tried = _by_key(finished)
+        # A setting may be drawn twice: its first trial has every answer.
         same = tried.get(key_of(setting))
         if same is not None:
             for name in ("scores", "took", "questions"):
@@ -211,7 +212,6 @@ class StudyWorker:
             if same.state == TrialState.PRUNED:
                 raise TrialPruned
             return list(same.values or ()), []
-        # A setting may be drawn twice: its first trial has every answer.
         planned = rungs(len(self.scorer.questions))
         family = self.scorer.family(setting)
         family_finished = family is not None and any(

@@ -99,9 +99,11 @@ def space_of(
             del fields[PROGRAM]
             # What stands beside the program's file goes before what stands in it.
             fields = {**read_program(Path(program).expanduser()), **fields}
+        # A program that says itself how it is compiled keeps that.
         fields.setdefault("compile", optimizers)
         with names_from(source, INSTEAD):
             branch = _branch(where, fields, sets or {}, lms or {}, make_lm)
+        # One program may stand in a space several times, with other parameters fixed.
         same = sum(each.label.partition("#")[0] == branch.label for each in branches)
         if same:
             branch = replace(branch, label=f"{branch.label}#{same + 1}")
