@@ -27,7 +27,7 @@ from ..base.journal import Journal, Room, records, to_json, unwritten
 from ..base.run_files import books_of
 
 LEDGER = "ledger.jsonl"
-RECENT = 200  # replies whose sizes say what a lost one was like
+RECENT = 25  # replies whose sizes say what a lost one was like
 SLOT = 1024  # bytes per call in flight; question and seat are dropped if they do not fit
 _PREFIX = ".in-flight-"
 
