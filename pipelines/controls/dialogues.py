@@ -70,8 +70,8 @@ class Dialogues:
             if turn.step is None and turn.agent in self.members:
                 first.setdefault(turn.agent, turn)
                 last[turn.agent] = turn
-        order = list(filter(last.__contains__, self.members))
-        return list(map(first.__getitem__, order)), list(map(last.__getitem__, order))
+        order = [name for name in self.members if name in last]
+        return [first[name] for name in order], [last[name] for name in order]
 
     def elsewhere(self, name: str, seed: int) -> list[Turn]:
         """The dialogue about another question, drawn by the seed, of the same length if there is

@@ -224,7 +224,7 @@ def nothing_left_running(when: str) -> Iterator[None]:
 
 
 def _running() -> set[Task[Any] | threading.Thread]:
-    async def tasks() -> set[Task[Any] | threading.Thread]:
+    async def tasks() -> set[Any]:
         return {*all_tasks()} - {current_task()}
 
     running = run_sync(tasks)  # first: it starts the loop's thread, which then stays

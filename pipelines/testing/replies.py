@@ -11,7 +11,8 @@ from typing import Any
 
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
-from .server import Reply, filled, wanted_fields
+from .server import Reply, wanted_fields
+from .server import filled as filled
 
 Body = dict[str, Any]
 Pick = Callable[[Question, Body], str | None]

@@ -106,7 +106,8 @@ def finished(
     values: list[tuple[float, ...]], goals: list[str]
 ) -> tuple[optuna.Study, list[TrialEntry]]:
     """A study with a finished trial for each of the values, and its table."""
-    made = optuna.create_study(directions=[DIRECTIONS.get(name, "maximize") for name in goals])
+    largest = optuna.study.StudyDirection.MAXIMIZE
+    made = optuna.create_study(directions=[DIRECTIONS.get(name, largest) for name in goals])
     made.add_trials(
         [
             optuna.trial.create_trial(values=list(found), user_attrs={PLACE: place})
