@@ -78,7 +78,7 @@ def has_details(document: Mapping[str, object]) -> bool:
     first = next(iter(document.values()), None)
     # Other files, too, may begin with true or false: all values have to be outcomes.
     if isinstance(first, bool):
-        return all(isinstance(value, bool) for value in document.values())
+        return {*map(type, document.values())} == {bool}
     return isinstance(first, Mapping) and "resolved" in first
 
 
