@@ -327,7 +327,8 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
     """What an LM was asked, from the arguments of DSPy's call."""
-    asked = inputs.get("prompt")
+    # By position DSPy calls a request `prompt`, by name `request`, as in 3.5's `LM.generate`.
+    asked = inputs.get("request") or inputs.get("prompt")
     if isinstance(asked, Request):
         return [{"role": role, "content": text} for role, text in texts_of(asked)]
     return inputs.get("messages") or [{"role": "user", "content": str(asked or "")}]
