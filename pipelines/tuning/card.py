@@ -60,7 +60,7 @@ def _describe(folder: Path, run: Mapping[str, Any]) -> Card:
     card.paid(document.get("paid") or totals(folder).to_dict())
     held_out = document.get("validation") or {}
     # What is shown to be worse than the default is not handed over.
-    outcome = held_out.get("outcome")
+    outcome = held_out.get("outcome") or ""
     handed_over = "default" if outcome == B else WINNER
     card.outcome = AGAINST.get(outcome, outcome)
     if held_out.get(handed_over):
