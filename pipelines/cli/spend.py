@@ -42,8 +42,6 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         lines = result.lines()
         if not view.quiet:
             show_lines([*lines, f"next: {result.next_command(asked)}"])
-        elif result.summary.stopped:  # its first line says why
-            show_lines(lines[1:2])
         else:
             show_lines(lines[:1])
         if view.verbose:

@@ -47,7 +47,8 @@ class Comparison(Sequence[Pair]):
         self.notes = list(notes)
         self.panel = panel
 
-    stopped = None  # why the baseline ended early; it is compared on the questions that it has
+    stopped: str | None = None
+    """Why the baseline ended early; it is compared on the questions that it has."""
     empty = False  # runs without answers are refused before
 
     @property
@@ -207,4 +208,5 @@ class Comparison(Sequence[Pair]):
             "recommendation": self.recommendation and self.recommendation.to_dict(),
             "panel": self.panel and self.panel.to_dict(),
             "notes": self.notes,
+            "stopped": self.stopped,
         }

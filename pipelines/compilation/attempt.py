@@ -118,6 +118,8 @@ class Attempt:
             )
             try:
                 self._compare_and_optimize(program, proposals)
+            except EndpointDown as problem:
+                self._ended_by(problem)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:

@@ -60,7 +60,7 @@ MOST_THOUGHTS = 20_000  # characters that a row keeps
 METRIC = "metric"
 """The name that the ledger gives to the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
-_ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
+ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -128,7 +128,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
                 # An outage is not this question's fault: whether it is one, the next ones show.
-                doubtful = isinstance(problem, _ENDPOINT)
+                doubtful = isinstance(problem, ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not program.foreign:
                     raise  # such as a missing index: every question would fail the same way

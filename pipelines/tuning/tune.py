@@ -275,6 +275,8 @@ def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None
             for outcome in ended:
                 if outcome.problem:
                     raise UserError(outcome.problem)
+                if outcome.down:
+                    raise EndpointDown(outcome.down)
             early = next((outcome for outcome in ended if outcome.stopped), None)
             if early is None:
                 work(job, watch)  # all of it, or the trials that processes left when they died
@@ -377,6 +379,8 @@ def _finish(
                 stopped = stopped or str(ended)
                 if isinstance(ended, BudgetSpent):
                     spent = str(job.budget)
+            except EndpointDown as down:
+                stopped = stopped or paused(down)
     made, lost = totals(job.folder), lost_in(job.folder)
     searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     questions, learning = {"train": len(job.train)}, 0

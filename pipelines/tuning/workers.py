@@ -18,7 +18,6 @@ from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.children import safe_path
-from ..base.wording import paused
 
 INTERRUPTED = "interrupted"
 # A fork would share connections, and locks that threads hold.
@@ -33,6 +32,7 @@ class Ended:
 
     stopped: str | None = None
     short: bool = False  # by the budget
+    down: str | None = None  # why an endpoint fails
     problem: str | None = None
 
 
@@ -75,6 +75,8 @@ def in_processes(
 
 def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     parent = multiprocessing.parent_process()
+    # Where a scheduler ends a job, it may end all its processes; a study awaits what was sent.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def follow() -> None:
         if parent is not None:
@@ -88,7 +90,7 @@ def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:
     except BudgetSpent as problem:
         ended = Ended(stopped=str(problem), short=True)
     except EndpointDown as problem:
-        ended = Ended(stopped=paused(problem))
+        ended = Ended(down=str(problem))
     except UserError as problem:
         ended = Ended(problem=str(problem))
     except KeyboardInterrupt:
