@@ -51,7 +51,7 @@ HELD_OUT = ("--train", "t.jsonl", "--validation", "v.jsonl")
             1,
             "Budget 30 calls spent",
         ),
-        (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 24 calls spent"),
+        (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 30 calls spent"),
         # A contest whose money is gone has a program to take.
         (("try", "v.jsonl", "--only", "panel"), 90, 0, "of 90 calls pays for no more questions"),
         (("controls", "team"), 40, 1, "Budget 40 calls spent"),
