@@ -113,7 +113,12 @@ def try_(request: ContestRequest, view: TryView) -> None:
     from .life import live
 
     def show(contest: Contest) -> None:
-        show_lines(contest.sentences[:1] if view.quiet else contest.lines())
+        lines = contest.lines()
+        if view.quiet:
+            lines = contest.sentences[:1]
+        elif contest.empty:  # its first line says why it ended early, which stands above
+            del lines[0]
+        show_lines(lines)
 
     def code(contest: Contest) -> int:
         return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.html import ShownResult
-from ..base.wording import as_sentence, money, thousand, unanswered
+from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.table import table_lines
@@ -135,9 +135,7 @@ class Contest(ContestResult, ShownResult):
         return contest
 
     def lines(self) -> list[str]:
-        """The ending: table, sentences, price, and what to do next, at most 24 lines; of a contest
-        that is not finished its price alone.
-        """
+        """The ending: table, sentences, price, and what to do next, at most 24 lines."""
         best, price, spent = self.winning, "", ""
         if best is not None:
             price = thousand(best.usd, best.tokens)
@@ -145,7 +143,10 @@ class Contest(ContestResult, ShownResult):
             spent = f"the contest paid {money(paid)}"
         lost = unanswered(self.result.get("lost"))
         if not self.result["finished"]:  # its scores so far are no result
-            return [as_sentence(f"{spent or 'the contest has no known price'}{lost}")]
+            if not spent and not lost:
+                return self.sentences
+            bill = f"{spent or 'the contest has no known price'}{lost}."
+            return [*self.sentences, bill[0].upper() + bill[1:]]
         lines = ["", *self.sentences]
         if self.asked:
             first, title = self.asked[0].name, self.title

@@ -226,7 +226,9 @@ def test_a_budget_holds_over_search_and_validation(
     assert study.report.calls["made"] == 150
     assert study.report.best is not None
     assert study.best.roles
+    (tmp_path / "out/found").mkdir()  # what an attempt with another outcome has left
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
+    assert not (tmp_path / "out/found").exists()
     assert gone_on.report.stopped is None
     assert settings_of(gone_on) == settings_of(whole)
 
