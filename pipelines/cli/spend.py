@@ -117,7 +117,7 @@ def try_(request: ContestRequest, view: TryView) -> None:
         if view.quiet:
             lines = contest.sentences[:1]
         elif contest.empty:  # its first line says why it ended early, which stands above
-            del lines[0]
+            lines = lines[1:]
         show_lines(lines)
 
     def code(contest: Contest) -> int:
