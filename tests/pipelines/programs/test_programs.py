@@ -3,6 +3,7 @@ sentence.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def test_short_specs(spec: str, same: Any) -> None:
     built = program_of(spec)
     assert type(built) is type(same)
     assert built.describe() == same.describe()
+    assert re.fullmatch(r"\w+\([\w.]+(, [\w.]+)*\)", repr(built))
 
 
 @pytest.mark.parametrize(

@@ -325,6 +325,17 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     assert stored()[0].info.status == "FINISHED"  # also where the folder has nothing new
 
 
+@pytest.mark.parametrize(("put", "own"), [(shutil.copytree, True), (shutil.move, False)])
+def test_what_goes_on_in_a_copy_is_a_run_of_its_own(
+    here: Path, put: Callable[..., object], own: bool
+) -> None:
+    first = pushed(here / "one", a_run(), count=2, stopped="interrupted")
+    put(here / "one", here / "other")
+    run = json.loads((here / "other" / KIND).read_text())
+    assert run["mlflow_run_id"] == first
+    assert (pushed(here / "other", run) != first) is own
+
+
 @pytest.mark.parametrize("place", ["mlflow_experiment", "mlflow_experiment_id"])
 def test_a_run_that_is_gone_from_the_store_begins_anew(here: Path, place: str) -> None:
     first = pushed(here / "out", a_run())
