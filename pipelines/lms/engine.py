@@ -74,6 +74,7 @@ LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is
 LEAVING_SECONDS = 0.2  # how soon a call is left that nobody waits for any more
 GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
 LIKELY_REPLY = 250  # tokens of a reply, as long as none is known
+MOST_CHOICES = 128  # in one reply, at any provider
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # seconds that one attempt may take
 
@@ -795,7 +796,8 @@ class Engine:
         if limits:
             most = limits[0]
         # Nothing is ever booked below zero, whatever a caller asks for.
-        whole = max(0, min(int(most), likely)) * max(1, int(payload.get("n") or 1))
+        choices = max(1, min(int(payload.get("n") or 1), MOST_CHOICES))
+        whole = choices * max(0, min(int(most), likely))
         return Reply("", "", prompt // 3 + 1, whole, 0, 0, 0)
 
     def _cost(self, reply: Reply) -> float | None:
