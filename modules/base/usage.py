@@ -129,7 +129,7 @@ REFUSED = frozenset(
     {
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
         *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
-        "error_toxic",
+        *("error_toxic", "model_armor", "image_safety", "image_prohibited_content"),
     }
 )
 """The names that providers have for the end of a reply which they or the LM refused."""
