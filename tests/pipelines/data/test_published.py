@@ -182,6 +182,8 @@ READ = (
          for word in ("yes", "no", "maybe")], "choice", "yes"),
     Read("places", [{"question": Q, "choices": ["x", "y", "z"], "correctAnswerIndex": n}
          for n in (2, 0)], "choice", "z"),
+    Read("quail", [{"question": Q, "answers": ["x", "y"], "correct_answer_id": n} for n in (1, 0)],
+         "choice", "y", ["x", "y"]),
     Read("reclor", [{"question": Q, "answers": ["x", "y"], "label": n} for n in (1, 0)], "choice",
          "y", ["x", "y"]),
     Read("big-bench", [{"input": Q, "target_scores": {"x": 0, "y": 1}}], "choice", "y",
@@ -438,6 +440,8 @@ REFUSED = (
         [{"question": Q, "answer": "Rome", "contexts": ["x"], "ground_truth": "Paris"}],
         "--columns answer=ground_truth",
     ),
+    ("a corrected place", [{"question": Q, "choices": ["x", "y"], "answer": 0,
+      "correct_answer": "1"}], "--columns answer=correct_answer"),
     ("numbered", NUMBERED, "--columns 'choices=Reply 1,Reply 2,Reply 3,Reply 4,Reply 5'"),
     ("numbered", NUMBERED, "--columns answer=gold:from1"),
     ("numbered from 0", [row | {"gold": str(n % 5)} for n, row in enumerate(NUMBERED)],
