@@ -292,6 +292,27 @@ def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert load(tmp_path / "q.xlsx", split="Sheet")[0].answer == "B"
 
 
+def test_cells_of_excel_are_what_they_show(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["question", "answer"], ["What share?", 0.45], ["How much?", "#REF!"]):
+        book.active.append(row)
+    book.active["B2"].number_format = "0%"
+    book.save(tmp_path / "q.xlsx")
+    assert "row 3: 'answer' holds #REF!, an error" in refusal(tmp_path / "q.xlsx")
+    book.active.delete_rows(3)
+    book.save(tmp_path / "q.xlsx")
+    assert load(tmp_path / "q.xlsx")[0].answer == "45%"
+    book.active["C1"] = "answer"
+    book.save(tmp_path / "q.xlsx")
+    assert "row 1: two columns have the same name" in refusal(tmp_path / "q.xlsx")
+
+
+def test_lines_may_end_in_a_carriage_return(tmp_path: Path) -> None:
+    questions = load(put(tmp_path / "q.csv", b"question,answer\rWho?,Ada\rWhere?,Rome\r"))
+    assert [question.answer for question in questions] == ["Ada", "Rome"]
+
+
 # `folkmoot data check`
 
 

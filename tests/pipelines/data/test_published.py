@@ -164,6 +164,11 @@ READ = (
          "span", "Rome", question=Q),
     Read("sharegpt", [{"conversations": [{"from": "human", "value": Q},
          {"from": "gpt", "value": "Rome"}]}], "span", "Rome", question=Q),
+    Read("chats of langsmith", [{"inputs": {"messages": [{"role": "user", "content": Q}]},
+         "outputs": {"messages": [{"role": "assistant", "content": "Rome"}]}}], "span", "Rome",
+         question=Q),
+    Read("popqa", [{"question": Q, "obj": "Rome", "possible_answers": '["Rome", "Roma"]'}], "span",
+         "Rome", says="any of the answers"),
     Read("livebench", [{"turns": [Q], "ground_truth": "Rome"}], "span", "Rome", question=Q),
     Read("copa", [{"premise": "It rained.", "question": "cause", "choice1": "x", "choice2": "y",
          "label": n} for n in (1, 0)], "choice", "y", ["x", "y"], says="`premise` as context"),
@@ -337,12 +342,22 @@ NESTED = {
 }
 
 
+ROW = {"question": Q, "answer": "Ada", "context": "Ada wrote."}
+HELD = (
+    {"features": [{"name": "question"}], "rows": [{"row_idx": 0, "row": ROW}]},  # of the hub
+    {name: {"0": cell, "1": cell} for name, cell in ROW.items()},  # pandas.DataFrame.to_json
+    {name: [cell] for name, cell in ROW.items()},
+    {"q1": ROW, "q2": ROW},
+)
+
+
 @pytest.mark.parametrize(
     ("suffix", "whole"),
     [
         (".json", {"version": "2", "data": [NESTED, NESTED | {"title": "U"}]}),  # SQuAD
         (".jsonl", NESTED),
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
+        *((".json", whole) for whole in HELD),
     ],
 )
 def test_questions_inside_an_article_have_its_text(
