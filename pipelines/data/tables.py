@@ -48,12 +48,15 @@ TASK = "question.md"
 """The file that makes a folder a task."""
 
 _EXCEL, _YAML = (".xlsx", ".xlsm"), (".yaml", ".yml")
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 _SAVED = ("dataset_dict.json", "state.json")
 """Of which datasets.save_to_disk writes one."""
 
 WANTED = (
-    "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file, a "
-    f"folder of tasks (TASK/{TASK}), or one that datasets.save_to_disk wrote"
+    "questions are wanted here: give a .jsonl, .json, .csv, .tsv, .txt, .parquet or .xlsx file "
+    f"(text also as .gz, .bz2 or .zst), a folder of tasks (TASK/{TASK}), or one that "
+    "datasets.save_to_disk wrote"
 )
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
@@ -85,13 +88,18 @@ def read(path: Path, split: str | None = None) -> TableSource:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix in _YAML:
         raise UserError(f"{path} is YAML, as programs are, and {WANTED}")
-    if suffix not in (*_JSON, *_TEXT, ".parquet"):
+    if suffix in _ARCHIVES:
+        raise UserError(f"{path} is an archive: unpack it, and give a file in it")
+    packing = _PACKED.get(suffix)
+    if packing:
+        suffix = Path(path.stem).suffix.casefold()
+    if suffix not in (*_JSON, *_TEXT) and (packing or suffix != ".parquet"):
         raise UserError(f"{path} has a type that cannot be read, and {WANTED}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
         return TableSource(name, _parquet(path), cells=True)
-    return TableSource(name, _text(path, suffix), cells=suffix in _TEXT)
+    return TableSource(name, _text(path, suffix, packing), cells=suffix in _TEXT)
 
 
 def _tasks(path: Path) -> Iterator[TableRow]:
@@ -384,13 +392,19 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
 # Text
 
 
-def _text(path: Path, suffix: str) -> Iterator[TableRow]:
+def _text(path: Path, suffix: str, packing: str | None) -> Iterator[TableRow]:
     try:
         with opened(path) as file:
+            content: IO[bytes] = file
+            if packing:
+                import pyarrow as pa
+
+                unpacked = Unpacked(path, path.stat().st_size)
+                content = io.BytesIO(unpacked.read(pa.CompressedInputStream(file, packing)))
             if suffix in _JSON:
-                yield from _json(file, str(path))
+                yield from _json(content, str(path))
             else:
-                yield from _delimited(file, _USUAL.get(suffix, ","))
+                yield from _delimited(content, _USUAL.get(suffix, ","))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 

@@ -295,6 +295,8 @@ READ = (
         "y",
         ["x", "y"],
     ),
+    Read("decimal commas", asked("3,14", "2,5"), "span", "3,14", says="answers such as `3,14` as"),
+    Read("several in a text", asked("Rome | Roma"), "span", "Rome | Roma", says="write a list"),
     Read("null options", asked("B", choices={"A": "x", "B": "y", "C": None}), "choice", "y",
          ["x", "y"]),
     Read("own kind", asked("Rome", kind="geography"), "span", "Rome"),
