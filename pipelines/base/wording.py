@@ -22,6 +22,9 @@ FEWEST, FEWEST_EXACT = 5, 6
 way.
 """
 
+NOTHING = 1e-6
+"""A difference below this is 0, but for the rounding of sums."""
+
 LONGEST_REASON = 300  # characters of an error that are shown
 
 
@@ -59,10 +62,12 @@ def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
     text = f"{difference:+.3g}"
     if is_rate:
         text = f"{100 * difference:+.{decimals}f}"
-    # What rounds to 0 has no sign either.
-    if not float(text):
-        return text.lstrip("+-")
-    return text.replace("-", "−")
+    if float(text):
+        return text.replace("-", "−")
+    # An interval that ends close to 0 does not reach it: as 0, its end would contradict a verdict.
+    if abs(difference) > NOTHING:
+        return f"{100 * difference:+.1g}".replace("-", "−")
+    return text.lstrip("+-")
 
 
 def signed_interval(

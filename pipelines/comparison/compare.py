@@ -151,18 +151,18 @@ def carry_out_comparison(
     plan: ComparisonPlan, show: Callable[[Comparison], None] | None = None
 ) -> Comparison:
     """Run the baseline, if one is planned, and compare."""
-    runs, notes = dict(plan.runs), list[str]()
+    runs, notes, stopped = dict(plan.runs), list[str](), None
     if plan.match is not None:
         from .match_budget import match_note, run_match  # brings DSPy
 
         baseline = run_match(plan.match)
         runs[MATCHED] = baseline
         notes.append(match_note(baseline, plan.match.name))
-        if stopped := baseline.summary.stopped:
-            notes.append(f"The baseline is not finished: {stopped}.")
+        stopped = baseline.summary.stopped
     opened = list(filter(None, runs.values()))
     comparison = compared_runs(opened, list(runs), plan.request)
     comparison.notes += notes
+    comparison.stopped = stopped
     if show is not None:
         show(comparison)
     return comparison

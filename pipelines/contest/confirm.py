@@ -8,7 +8,7 @@ from pathlib import Path
 from ...modules.base.calls import EndpointDown
 from ...modules.reading.grading import Scale
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, too_many_failed
+from ..base.wording import counted, paused, too_many_failed
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from .entrants import Entrant
@@ -31,7 +31,7 @@ def confirm(
     failed.
     """
     lanes: list[Lane] = []
-    stopped, paused = None, False
+    stopped, pauses = None, False
     try:
         for entrant in entrants:
             out = folder / CONFIRM / entrant.folder
@@ -40,7 +40,7 @@ def confirm(
     except BudgetSpent as problem:
         stopped = str(problem)
     except EndpointDown as problem:
-        stopped, paused = f"paused, since an endpoint fails ({problem})", True
+        stopped, pauses = paused(problem), True
     finally:
         runs = [lane.close(stopped) for lane in lanes]
     for lane in lanes:
@@ -52,8 +52,8 @@ def confirm(
     # A budget may have ended it with some answers of one program alone.
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
-        return None, stopped, paused
-    return compare(*runs), stopped, paused  # each is labelled with its name
+        return None, stopped, pauses
+    return compare(*runs), stopped, pauses  # each is labelled with its name
 
 
 def confirmation_words(comparison: Comparison, winner: str) -> str:

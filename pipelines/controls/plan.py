@@ -57,6 +57,8 @@ from .outcome import HOME
 from .request import ControlsRequest
 
 NONE = "none"
+ASKED = "asked"
+"""The key in `controls.json` with the arms that were asked for."""
 CHANGED = (
     "the program's prompts or settings have changed since the run: the content part includes the "
     "effect of that"
@@ -174,6 +176,7 @@ class ControlsPlan:
         own = {**self.asked_of(), "label": self.title, "run": str(self.run.folder)}
         return {
             **_branch(self.dialogues, self.request.seed),
+            ASKED: [name for name in ARMS if name in self.calls],
             "manifest": {**self.run.summary.run, "settings": own},
             **made_with(),
         }
