@@ -369,7 +369,7 @@ class Account:
 
 def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
     """The account of a budget of which `spent` is already used. `engines` are the engines of the
-    LMs that will be asked (`lms.foreign.billed_as`). Raises UserError when the ceilings cannot be
+    LMs that will be asked (`lms.named.billed_as`). Raises UserError when the ceilings cannot be
     enforced: money with an unknown price, or unknown spending so far.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)

@@ -593,6 +593,17 @@ class Columned(Request):
         return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
 
 
+def naming(field: str) -> str:
+    """The words that name the column of a field, on the command line and in Python."""
+    return naming_all({field: "NAME"})
+
+
+def naming_all(columns: Mapping[str, str]) -> str:
+    """The same for several fields, each with the name of its column."""
+    options = (f"--columns {shlex.quote(f'{field}={column}')}" for field, column in columns.items())
+    return f"with {' '.join(options)} (in Python columns={json.dumps(columns, ensure_ascii=False)})"
+
+
 @dataclass(kw_only=True)
 class Checked(Request):
     """How tasks are checked."""

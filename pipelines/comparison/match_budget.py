@@ -29,10 +29,9 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
 from ..evaluation.kept import questions_of
-from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
+from ..lms.named import billed_as, lm_given
 from ..lms.named import lm as make_lm
-from ..lms.named import lm_given
 from ..lms.prices import Prices
 from ..programs.seats import Seating
 from ..runs.books import open_books

@@ -18,7 +18,7 @@ from ...modules.protocols.short_names import short_name
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
-from ..lms.foreign import billed_as
+from ..lms.named import billed_as
 from ..programs.build import MakeLM
 from ..programs.resolve import program_of
 from ..programs.seats import program_given

@@ -35,8 +35,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.kept import questions_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
-from ..lms.foreign import billed_as
-from ..lms.named import lm_identity
+from ..lms.named import billed_as, lm_identity
 from ..programs.seats import EVERY, Seating
 from ..runs.books import account_of
 from ..runs.manifest import made_with, name_of_run

@@ -31,8 +31,8 @@ from ..base.journal import read_object, write_json
 from ..base.run_files import JudgeFields, Manifest
 from ..base.wording import counted, shortened
 from ..lms.engine import Engine
-from ..lms.foreign import metering
 from ..lms.ledger import answered_for
+from ..lms.named import engine_of
 from ..lms.seen import Seen
 from ..lms.store import books_around, limited_by
 from ..runs.describe import SAVED, save_with_lm
@@ -149,10 +149,19 @@ class AnswerSheet:
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
         with (
             dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
-            metering(plan.lms, everywhere=everywhere),
+            self._metering(everywhere),
             self._workplace(),
         ):
             yield
+
+    def _metering(self, everywhere: bool) -> AbstractContextManager[object]:
+        """What counts the calls of LMs that folkmoot did not make, if there may be any."""
+        lms, around = self.plan.lms, books_around().meter
+        if not everywhere and around is None and all(map(engine_of, lms)):
+            return nullcontext()
+        from ..lms.foreign import metering
+
+        return metering(lms, everywhere=everywhere)
 
     def _workplace(self) -> AbstractContextManager[object]:
         """Where the code of tasks runs, if there are any."""

@@ -39,7 +39,8 @@ from ..contest.card import KIND as CONTESTED
 from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
-from ..data.questions import fingerprint, load_part
+from ..data.parts import load_part
+from ..data.questions import fingerprint
 from ..evaluation.check import check_train
 from ..lms.named import EVERY, default_lm
 from ..programs.build import NoParameter
