@@ -18,9 +18,9 @@ from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metri
 from ...modules.statistics.statistics import bootstrap_mean
 from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
 from ..base.run_files import score_fields
-from ..base.wording import run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation, runs_in
+from ..runs.caveats import run_notes
 from ..runs.lines import judge_words
 from ..runs.manifest import name_of_run
 from ..runs.summary import mean_score

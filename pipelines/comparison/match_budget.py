@@ -20,7 +20,8 @@ from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.metrics import Metric, metric_of_run
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..base.budget import Account, Budget, BudgetSpent, open_account
+from ..base.account import Account, open_account
+from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
 from ..base.request import CHECKED, LIMITS, entry
 from ..base.run_files import LMFields

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...modules.base.calls import Usage, total
 from ...modules.base.usage import price_unit
-from ..base.budget import Account
+from ..base.account import Account
 from ..base.wording import rounded_money
 
 PILOT = 3

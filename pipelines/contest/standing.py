@@ -11,8 +11,9 @@ from ...modules.base.usage import UNITS, total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
 from ...modules.statistics.statistics import Difference, Estimate, wilson
-from ..base.wording import counted, rounded_money, too_many_failed
+from ..base.wording import counted, rounded_money
 from ..reporting.contested import Outcome, Place
+from ..runs.caveats import too_many_failed
 from .free import Free
 from .lane import Lane, unit_of
 from .race import Race

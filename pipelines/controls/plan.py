@@ -24,7 +24,7 @@ from ...modules.reading.row import taken
 from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
 from ..base.request import LIMITS, folder_at, split_items
-from ..base.wording import counted, rounded_money, smallest_difference, total_cost
+from ..base.wording import counted, rounded_money, total_cost
 from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
@@ -38,6 +38,7 @@ from ..evaluation.request import EvaluateRequest
 from ..lms.named import billed_as, lm_identity
 from ..programs.seats import EVERY, Seating
 from ..runs.books import account_of
+from ..runs.caveats import smallest_difference
 from ..runs.manifest import made_with, name_of_run
 from ..tasks.check import metric_asked
 from ..tasks.picked import PICKED

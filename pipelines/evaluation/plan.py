@@ -20,7 +20,6 @@ from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import CHECK
 from ...optimizers.prompts.demos import labelled_demos
-from ..base.budget import Account
 from ..base.journal import as_json
 from ..base.request import folder_at, pairs_text
 from ..base.run_files import LMFields, Manifest, RunSettings
@@ -52,6 +51,7 @@ from .judging import metric_given
 from .request import EvaluateRequest
 
 if TYPE_CHECKING:
+    from ..base.account import Account
     from .estimate import CostEstimate
 
 RUNS = Path("runs")

@@ -16,7 +16,7 @@ from ...modules.network.selector import Embed, StrategySelector, model_name
 from ...modules.network.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
-from ..base.budget import Account
+from ..base.account import Account
 from ..base.request import folder_at
 from ..base.wording import counted
 from ..data import questions as data

@@ -32,7 +32,8 @@ from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of, suggested
-from ..base.budget import Account, Budget, open_account
+from ..base.account import Account, open_account
+from ..base.budget import Budget
 from ..base.journal import as_json, parsed
 from ..base.run_files import RunSettings, books_of
 from ..data import questions as data
