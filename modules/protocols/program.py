@@ -30,9 +30,8 @@ from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
-from .declaration import Protocol
+from .declaration import Protocol, distinct
 from .roles import ROLES, SEATS, Role
-from .short_names import distinct as distinct
 
 if TYPE_CHECKING:
     from ..reading.question import Question

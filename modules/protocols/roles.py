@@ -14,8 +14,7 @@ from ...signatures import team
 from ..agents.seat import Seat
 from ..base.errors import UserError, checked_whole, did_you_mean
 from ..base.registry import Registry
-from .declaration import known_names
-from .short_names import distinct
+from .declaration import distinct, known_names
 
 if TYPE_CHECKING:
     from ..environment.base import Environment

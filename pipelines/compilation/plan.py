@@ -265,9 +265,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     validation, held_out_split = list[Question](), request.validation_split
     if request.validation is not None:
         limits = (held_out_split, request.validation_limit, request.seed)
-        validation, held_out_split = load_part(
-            request.validation, "validation", *limits, **how
-        )
+        validation, held_out_split = load_part(request.validation, "validation", *limits, **how)
     for questions in (train, validation):
         data.check_ids(questions)
     train, asked_twice = data.apart(train)

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.protocols.declaration import distinct
 from ...modules.protocols.deliberation.deliberation import Deliberation
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import COMMAND
-from ...modules.protocols.program import Program, distinct
+from ...modules.protocols.program import Program
 from ...modules.protocols.short_names import short_name
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.question import Question

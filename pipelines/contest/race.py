@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
-from ...modules.base.usage import UNITS
 from ...modules.reading.question import Question
 from ...modules.statistics.field import FEWEST, Exit, FieldWatch
+from ...modules.statistics.prices import UNITS
 from ..base.budget import BudgetSpent
 from ..base.wording import counted, paused, shortened
 from ..comparison.matched import samples_for

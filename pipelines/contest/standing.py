@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from ...modules.base.usage import UNITS, total
+from ...modules.base.usage import total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
+from ...modules.statistics.prices import UNITS
 from ...modules.statistics.statistics import Difference, Estimate, wilson
 from ..base.wording import counted, rounded_money
 from ..reporting.contested import Outcome, Place

@@ -18,8 +18,9 @@ from ..base.wording import counted
 from ..comparison.compare import compare, names_for, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
+from ..comparison.sources import results_within, runs_in
 from ..comparison.tested import asked_in
-from ..evaluation.earlier import Evaluation, earlier, results_within, runs_in
+from ..evaluation.earlier import Evaluation, earlier
 from ..programs.papers import bibtex, protocols_in
 from ..runs.caveats import run_notes
 from ..runs.lines import unmetered_line

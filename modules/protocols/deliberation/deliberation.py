@@ -21,7 +21,6 @@ from ...base.errors import UserError, checked_among, checked_whole
 from ...base.space import Declaration, Parameter, Space, When, choice, lists, whole_numbers
 from ...base.together import together
 from ...reading.row import ResultRow
-from ...reports.deliberation import deliberation_report
 from ..declaration import MAX_ROUNDS, Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..pick import picked
@@ -232,6 +231,8 @@ class Deliberation(
         return turns
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
+        from ...reports.deliberation import deliberation_report
+
         return deliberation_report(rows)
 
     def check_saved(self) -> None:
