@@ -99,7 +99,7 @@ WORDS = ("message", "msg", "error", "errors", "detail", "base_resp", "status_msg
 """Where providers put the words of an error, or the part that has them."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class AskedEndpoint:
     """What a failure says of its endpoint: name, model, how its key is called, whether a call with
     this key and model was answered before, and the status of the answer.
