@@ -62,7 +62,7 @@ def retrieval_settings(seats: Iterable[Seat], environment: Environment | None) -
     """The program's source of pages, and what seats look up: so many queries at most, or the
     question; empty where no seat looks anything up.
     """
-    informed = [seat for seat in seats if getattr(seat, "retrieval", None) is not None]
+    informed = [seat for seat in seats if isinstance(getattr(seat, "retrieval", None), Retrieval)]
     settings = environment_named(environment) if informed else {}
     if any(seat.query for seat in informed):
         settings |= {"retrieval": "queries", "max_queries": informed[0].max_queries}
