@@ -34,8 +34,9 @@ from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
+from ..reading.asked import choice_lines, with_choices
 from ..reading.metrics import source_of, values_held_by
-from ..reading.question import INPUTS, Question, choice_lines, with_choices
+from ..reading.question import INPUTS, Question
 from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, by_name

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError, closest
 from ...modules.reading.question import FIELDS, KINDS, Question
+from ..base.request import naming, naming_all
 from ..base.wording import counted
-from .aliases import LIKE_OPTIONS, column_of, columns_of, naming, naming_all, option_columns
+from .aliases import LIKE_OPTIONS, column_of, columns_of, option_columns
 from .answers import READINGS, AnswerReader, numbered_columns, option_columns_missed, same_gold
 from .cells import (
     answer_in,

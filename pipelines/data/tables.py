@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ...modules.base.errors import UserError, from_extra
-from ...modules.base.files import opened, read_regular, texts_below
+from ...modules.base.files import opened, read_regular
 from ..base.wording import counted
 from .aliases import CONTAINERS, columns_of, squeezed
 from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
@@ -110,7 +110,7 @@ def _tasks(path: Path) -> Iterator[TableRow]:
         try:
             if place.is_symlink():
                 raise UserError(f"{place} is a link to another place: put the task here")
-            files, tests = texts_below(place / "files"), texts_below(place / "tests")
+            files, tests = _texts_below(place / "files"), _texts_below(place / "tests")
             question = read_regular(place / TASK, links=False).decode()
             fields = {"id": place.name, "question": question, "kind": "task"}
             yield TableRow(place.name, {**fields, "files": files, "tests": tests})
@@ -720,3 +720,22 @@ def _check_parts(path: Path) -> None:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _texts_below(folder: Path) -> dict[str, str]:
+    """The texts of all files below a folder, by path; empty without the folder. Raises UserError
+    for a link, of the folder too, and for a file that is not text.
+    """
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link to another place: put its files here")
+    texts = {}
+    for file in sorted(folder.rglob("*")):
+        # A link to a folder is refused below and not passed over: its files would be missing.
+        if file.is_dir() and not file.is_symlink():
+            continue
+        try:
+            texts[file.relative_to(folder).as_posix()] = read_regular(file, links=False).decode()
+        except (OSError, UnicodeDecodeError) as problem:
+            what = problem.strerror if isinstance(problem, OSError) else "it is not text"
+            raise UserError(f"{file} cannot be a file of a task ({what}): leave it out") from None
+    return texts

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import dspy
 from dspy.utils.exceptions import (
@@ -45,9 +45,12 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.endpoint import without_keys
-from ..lms.foreign import ForeignMeter, billed_as
+from ..lms.named import billed_as
 from ..lms.store import books_around
 from ..runs.rows import error_row, row_of
+
+if TYPE_CHECKING:
+    from ..lms.foreign import ForeignMeter
 
 T = TypeVar("T")
 
