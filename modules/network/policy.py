@@ -210,7 +210,7 @@ def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     return {name: part.shape for name, part in weights.items()}
 
 
-def finite(parts: Iterable[Tensor]) -> bool:
+def all_finite(parts: Iterable[Tensor]) -> bool:
     """Whether no number of the tensors is infinite or NaN."""
     return all(bool(torch.isfinite(part).all()) for part in parts)
 
@@ -219,7 +219,7 @@ def check_weights(weights: Mapping[str, Tensor], fit: bool) -> None:
     """Raise UserError unless weights `fit` the settings of their policies, and are finite."""
     if not fit:
         raise UserError("its policies are of another shape or number than its settings say")
-    if not finite(weights.values()):
+    if not all_finite(weights.values()):
         raise UserError("its policies hold numbers that are not finite")
 
 

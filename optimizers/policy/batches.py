@@ -15,7 +15,7 @@ from torch import Tensor
 from ...modules.base.errors import UserError
 from ...modules.network.choice import draw
 from ...modules.network.graph import evolve
-from ...modules.network.policy import AgentGraph, clip_gradients, finite
+from ...modules.network.policy import AgentGraph, all_finite, clip_gradients
 from ...modules.network.rewards import consensus_addition, difference, individual
 from ...modules.network.state import NetworkState
 from ...modules.network.trust import (
@@ -187,7 +187,7 @@ class PolicyTraining:
             self._snapshot()
 
     def _check_bounds(self, *numbers: Tensor) -> None:
-        if not finite(numbers):
+        if not all_finite(numbers):
             raise UserError(
                 f"the policies diverged within {self.done} batches: "
                 f"train again, in another folder, with an lr below {self.settings.lr:g}"
