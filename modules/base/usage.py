@@ -110,7 +110,7 @@ class Usage:
 
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
-        sums = UsageFields(zip(_SUMS, _sums_in(vars(self)), strict=True))
+        sums = UsageFields.of(dict(zip(_SUMS, _sums_in(vars(self)), strict=True)))
         if self.cost_usd is not None:
             sums["cost_usd"] = round(self.cost_usd, 12)
         return sums
@@ -128,7 +128,7 @@ REFUSED = frozenset(
     {
         *("content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"),
         *("refusal", "content_filtered", "guardrail_intervened", "sensitive", "moderation"),
-        "error_toxic",
+        *("error_toxic", "model_armor", "image_safety", "image_prohibited_content"),
     }
 )
 """The names that providers have for the end of a reply which they or the LM refused."""

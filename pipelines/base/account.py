@@ -30,6 +30,7 @@ class Account:
 
     budget: Budget
     spent: Usage = field(default_factory=Usage)
+    whole: Budget | None = None  # the user's, of which the rest is kept back for held-out questions
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
     ended: bool = False  # whether it has refused a call
@@ -233,7 +234,12 @@ class Account:
     def _spent_on(self, used: str) -> str:
         self.ended = True
         kept = "finished work is kept; a larger budget goes on from there"
-        return f"budget {self.budget} spent ({used}): {kept}"
+        if self.whole is None or self.whole == self.budget:
+            return f"budget {self.budget} spent ({used}): {kept}"
+        return (
+            f"budget {self.whole} spent ({used}) but for what is kept back to ask the result the "
+            f"held-out questions: {kept}"
+        )
 
     def _fully_promised(self) -> bool:
         return (
@@ -265,4 +271,4 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
                 f"what this run {what} so far is unknown, so {budget} cannot be enforced: limit "
                 f"{instead} instead, or choose another --out"
             )
-    return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
+    return Account(budget, replace(spent), likely=replace(LIKELY, cost_usd=dearest))

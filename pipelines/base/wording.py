@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
 from .run_files import ScoreFields
+
+NOTHING = 1e-6
+"""A difference below this is 0, but for the rounding of sums."""
 
 LONGEST_REASON = 300  # characters of an error that are shown
 
@@ -48,10 +51,12 @@ def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
     text = f"{difference:+.3g}"
     if is_rate:
         text = f"{100 * difference:+.{decimals}f}"
-    # What rounds to 0 has no sign either.
-    if not float(text):
-        return text.lstrip("+-")
-    return text.replace("-", "−")
+    if float(text):
+        return text.replace("-", "−")
+    # An interval that ends close to 0 does not reach it: as 0, its end would contradict a verdict.
+    if abs(difference) > NOTHING:
+        return f"{100 * difference:+.1g}".replace("-", "−")
+    return text.lstrip("+-")
 
 
 def signed_interval(
@@ -161,14 +166,6 @@ def asked(rows: int, questions: int) -> str:
     """`100 questions`; with several rows per question, `500 answers to 100 questions`."""
     named = counted(questions, "question")
     return f"{rows:,} answers to {named}" if rows > questions else named
-
-
-def answers_text(answers: Sequence[str | None]) -> str | None:
-    """The answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
-    if len(answers) == 1:
-        return answers[0]
-    counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
-    return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
 
 
 def as_sentence(text: str) -> str:

@@ -64,8 +64,6 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         lines = result.lines()
         if not view.quiet:
             show_lines([*lines, f"next: {result.next_command(asked)}"])
-        elif result.summary.stopped:  # its first line says why
-            show_lines(lines[1:2])
         else:
             show_lines(lines[:1])
         if view.verbose:
@@ -137,7 +135,12 @@ def try_(request: ContestRequest, view: TryView) -> None:
     from .life import live
 
     def show(contest: Contest) -> None:
-        show_lines(contest.sentences[:1] if view.quiet else contest.lines())
+        lines = contest.lines()
+        if view.quiet:
+            lines = contest.sentences[:1]
+        elif contest.empty:  # its first line says why it ended early, which stands above
+            lines = lines[1:]
+        show_lines(lines)
 
     def code(contest: Contest) -> int:
         return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0

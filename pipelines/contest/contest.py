@@ -20,6 +20,7 @@ from ..base.budget import only_shows
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
+from ..base.wording import paused
 from ..comparison.comparison import Comparison
 from ..comparison.verdict import A, B
 from ..reporting.contested import RESULT, Place
@@ -230,16 +231,16 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             improved = improve(plan, race, run.folder, plan.improve_share)
         except EndpointDown as problem:
             finished = False
-            race.stopped = f"paused, since an endpoint fails ({problem})"
+            race.stopped = paused(problem)
     if improved is not None:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
         field = list({entrant.name: entrant for entrant in asked}.values())
     if plan.unseen and finished and len({entrant.name for entrant in field}) > 1:
-        comparison, stopped, paused = confirm(plan, field, run.folder)
+        comparison, stopped, pauses = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
-        short, finished = short or stopped is not None, not paused
+        short, finished = short or stopped is not None, not pauses
         if comparison is not None:
             names = {entrant.name: entrant.folder for entrant in field}
             if improved is not None and comparison.recommendation is not None:

@@ -172,9 +172,10 @@ class Race:
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
-            if not any(lane.answers for lane in self.lanes.values()):
+            # Where nothing was ever answered, it is rather a wrong address than an outage.
+            if not any(lane.sheet.state.done for lane in self.lanes.values()):
                 self._close_all()
-                raise UserError(f"no LM has answered: {problem}") from None
+                raise
             self.ended, self.stopped = "open", paused(problem)
         except BaseException as problem:
             if not isinstance(problem, UserError):

@@ -63,7 +63,7 @@ MOST_THOUGHTS = 20_000  # characters that a row keeps
 METRIC = "metric"
 """The name that the ledger gives to the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
-_ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
+ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -131,7 +131,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
                     ) from None
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
                 # An outage is not this question's fault: whether it is one, the next ones show.
-                doubtful = isinstance(problem, _ENDPOINT)
+                doubtful = isinstance(problem, ENDPOINT)
             except Exception as problem:
                 if isinstance(problem, UserError) and not program.foreign:
                     raise  # such as a missing index: every question would fail the same way
@@ -144,7 +144,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
             # even if the program caught the error, its answer is not the one it would have given
             raise refused[0]
         if prediction is None:  # what was said before it failed shows where
-            row["transcript"] = [TurnFields.of(turn) for turn in map(_as_in_row, counted.turns)]
+            row["transcript"] = said_in(counted)
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
             graded, judging = await _graded(metric, question, prediction)
@@ -169,8 +169,14 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
     return AnsweredRow(row, doubtful, counted.calls)
 
 
-def _as_in_row(turn: Any) -> Any:
-    return turn.to_dict() if isinstance(turn, Turn) else turn
+def said_in(block: metered) -> list[TurnFields]:
+    """What agents said in a block before it failed, as a row has it."""
+    said = []
+    for turn in block.turns:
+        if isinstance(turn, Turn):
+            turn = turn.to_dict()
+        said.append(TurnFields.of(turn))
+    return said
 
 
 @dataclass

@@ -15,7 +15,7 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import FittedWeights
 from ..base.typed import as_read, misfit
-from ..base.wording import as_sentence, common_error, counted, percent, used
+from ..base.wording import common_error, counted, percent, used
 from ..plots.comparison import score_plot
 from ..runs.lines import (
     bill_line,
@@ -109,13 +109,10 @@ class Evaluation:
         return bool(self.summary.counts.rows == self.summary.counts.errors)
 
     def lines(self) -> list[str]:
-        """The result in two lines: the score, and the cost with the folder. Before them stands why
-        the run ended early; a judge, flaky questions, and questions without a metered call get
-        lines of their own.
+        """The result in two lines: the score, and the cost with the folder. A judge, flaky
+        questions, and questions without a metered call get lines of their own.
         """
         lines = [score_line(self.summary), flaky_line(self.summary)]
-        if stopped := self.summary.stopped:
-            lines.insert(0, as_sentence(stopped))
         if judge := self.summary.run.judge:
             lines.append(f"the judge is {judge_words(judge)}")
         lines.append(unmetered_line(self.summary))

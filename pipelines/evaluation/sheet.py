@@ -45,7 +45,7 @@ from ..runs.summary import SUMMARY, Ending, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import without_autolog
 from ..tracking.run import Run
-from .answering import AnsweredRow, Doubts, answer_row, each_in_turn
+from .answering import AnsweredRow, Doubts, answer_row, each_in_turn, said_in
 from .plan import EvaluationPlan
 from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
 
@@ -226,9 +226,9 @@ class AnswerSheet:
         from ..base.account import open_account
 
         limit = open_account(self.most, self.plan.engines, Usage())
-        began = time.monotonic()
+        began, counted = time.monotonic(), metered(each=True)
         try:
-            with limited_by(limit):
+            with counted, limited_by(limit):
                 answered, seen = await self._answer(ask)
         except BudgetSpent:
             # Another account is spent, such as that of the run: that is not this question's fault.
@@ -237,7 +237,8 @@ class AnswerSheet:
             why = f"over its limit of {limit.budget}"
             seconds = time.monotonic() - began
             row = error_row(ask.question, why, limit.spent.to_dict(), seconds, ask.repeat)
-            answered, seen = AnsweredRow(row), None
+            row["transcript"] = said_in(counted)
+            answered, seen = AnsweredRow(row, calls=counted.calls), None
         if limit.uncounted is not None:
             raise UserError(
                 f"{limit.uncounted} has no price, so --max-usd-per-task cannot be enforced: give "

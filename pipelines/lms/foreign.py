@@ -55,7 +55,7 @@ Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
 class _Call:
     """A call in flight: its LM, and how it is booked. `history` receives DSPy's history
     entry of the call, as it does for modules that call an LM. `stray` says that no question counts
-    the call.
+    the call, and `ended` that it is being booked.
     """
 
     lm: Any
@@ -63,6 +63,7 @@ class _Call:
     booking: Booking = field(default_factory=Booking)
     watched: SeenCall | None = None
     stray: bool = False
+    ended: bool = False
     restored: Restored = ()
     history: list[Mapping[str, object]] = field(default_factory=list)
     settings: AbstractContextManager[Any] | None = None
@@ -226,8 +227,10 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self, call_id: str, outputs: object, exception: BaseException | None = None
     ) -> None:
         """Book the end of the call. Raises RefusedCall when the disk is full."""
-        if (call := self._calls.pop(call_id, None)) is None:
+        call = self._calls.get(call_id)
+        if call is None or call.ended:
             return
+        call.ended = True
         if exception is not None:
             record_failure(exception)
         try:
@@ -237,6 +240,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             raise RefusedCall(FatalCallError(str(problem))) from None
         finally:
             self._count(call)
+            # Not before it is booked: until then, the end of the run waits for it.
+            del self._calls[call_id]
             _leave_run(call.restored)
 
     def wait(self) -> None:
@@ -306,7 +311,8 @@ def metering(lms: Iterable[object], everywhere: bool = False) -> Iterator[None]:
 
 def _messages(inputs: Mapping[str, Any]) -> Sequence[Mapping[str, object]]:
     """What an LM was asked, from the arguments of DSPy's call."""
-    asked = inputs.get("prompt")
+    # By position DSPy calls a request `prompt`, by name `request`, as in 3.5's `LM.generate`.
+    asked = inputs.get("request") or inputs.get("prompt")
     if isinstance(asked, Request):
         return [{"role": role, "content": text} for role, text in texts_of(asked)]
     return inputs.get("messages") or [{"role": "user", "content": str(asked or "")}]

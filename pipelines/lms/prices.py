@@ -52,7 +52,8 @@ class Prices(NamedTuple):
         if call.prompt_tokens is None or call.completion_tokens is None:
             return None
         if self.steps:
-            return self.of_prompt(call.prompt_tokens)._replace(steps=()).cost(call)
+            own = self.of_prompt(call.prompt_tokens)._replace(steps=(), request=self.request)
+            return own.cost(call)
         cached, written = call.cached_prompt_tokens or 0, call.cache_write_tokens or 0
         thought = call.reasoning_tokens or 0
         return (
@@ -79,6 +80,15 @@ def known_model(model: str) -> dict[str, Any]:
     return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
 
 
+def search_fee(model: str) -> float | None:
+    """The price of one search of the web by an LM, in USD; None where the table has none."""
+    fees = known_model(model).get("search_context_cost_per_query") or {}
+    fee = fees.get("search_context_size_low")
+    if fee is None:
+        return None
+    return float(fee)
+
+
 def price_per_token(model: str, tier: str | None = None) -> Prices | None:
     """The prices of a LiteLLM name such as `openai/gpt-4o-mini`, of a service tier where it has
     prices of its own; None when the table does not price it.
@@ -91,6 +101,9 @@ def price_per_token(model: str, tier: str | None = None) -> Prices | None:
     prices = _prices(ranges[0] if ranges else rates)
     if prices is None:  # ranges without a price for tokens count other things
         return None
+    # an LM that searches has a fee for each request, by how much it searches
+    if rates.get("litellm_provider") == "perplexity" or "-search-" in model:
+        prices = prices._replace(request=search_fee(model))
     steps = _steps(rates)
     if ranges:
         steps = ((later["range"][0], _prices(later)) for later in ranges[1:])
@@ -101,15 +114,7 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
     prices = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
     if None in prices[:2]:
         return None
-    known = Prices(*prices)  # type: ignore[arg-type]
-    if rates.get("litellm_provider") != "perplexity":
-        return known
-    # an LM that searches has a fee for each request, by how much it searches
-    fees = rates.get("search_context_cost_per_query") or {}
-    fee = fees.get("search_context_size_low")
-    if fee is not None:
-        known = known._replace(request=float(fee))
-    return known
+    return Prices(*prices)  # type: ignore[arg-type]
 
 
 def _with_own(rates: Mapping[str, Any], ending: str) -> dict[str, Any]:

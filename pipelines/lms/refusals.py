@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from ...modules.base.calls import (
     AuthError,
     BillingError,
     CallError,
+    ContextLengthError,
     EndpointDown,
     FatalCallError,
     UnsupportedModelError,
 )
-from ...modules.base.connections import seconds_to_wait
+from ...modules.base.connections import seconds_to_wait, until
 from ...modules.base.fence import one_line
 from ...modules.reading.mentions import pattern
 from .failures import (
     MOST_PAUSE,
+    SYSTEM,
     WORDS,
     AskedEndpoint,
+    Change,
+    Habits,
     RefusedRequest,
     TooLongRequest,
     TransientError,
     Trouble,
+    asks_our_schema,
 )
 
 _NO_MONEY = pattern(
     r"insufficient[ _](?:quota|balance|credit|fund)|balance is insufficient|credit balance|"
     r"billing_not_active|billing_hard_limit|budget_exceeded|budget has been exceeded|arrearage|"
-    r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足"
+    r"used all available credits|spending limit|api usage limits|key limit exceeded|余额不足|"
+    r"overdue balance|free tier of the model has been exhausted"
 )
 _LIMIT_ABOVE_0 = pattern(r"\blimit: [1-9]")
 _NO_ACCESS = pattern(
@@ -44,6 +51,7 @@ _NO_ACCESS = pattern(
 _NO_MODEL = pattern(
     r"model_not_found|model_decommissioned|decommissioned|invalid[ _]model|unknown[ _]model|"
     r"not a valid model|no such model|deploymentnotfound|no models? loaded|failed to load model|"
+    r"with on-demand throughput|access to the model|"
     r"models?\b.{0,120}?\b(?:not exist|not found|not supported for this api|identifier is invalid)",
     re.DOTALL,
 )
@@ -52,7 +60,8 @@ _TOO_LONG = pattern(
     r"context (?:length|window|size)|maximum context|(?:prompt|input|messages) is too long|"
     r"too many (?:input )?tokens|longer than the specified maximum|model token limit|"
     r"less than [\d,]+ tokens|\binputs\b.{0,9}tokens|total text bytes|内容过长|"
-    r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length",
+    r"range of input length|input (?:length|token count)\b.{0,80}exceed|reduce the length|"
+    r"maximum prompt length|length of prompt_tokens|prompt (?:token count\b.{0,20})?exceeds",
     re.DOTALL,
 )
 _LOADING = pattern(r"\b(?:loading|starting up|warming up)\b")
@@ -63,7 +72,10 @@ _STATED_WAIT = pattern(
     r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?(?![a-z])(?:\s|,|and)*)?"
     r"(?:(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s(?:ec(?:ond)?s?)?)(?![a-z]))?"
 )
-_RETRY_DELAY = pattern(r'"retrydelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
+_RETRY_DELAY = pattern(
+    # Google's own, and that of a router which repeats its provider's header.
+    r'"(?:retrydelay"\s*:\s*"(?=\d+(?:\.\d+)?s")|x-ratelimit-reset"\s*:\s*"?)(\d+(?:\.\d+)?)'
+)
 _OF_WORDS: Mapping[str, int] = {
     "rate_limit": 429,
     "too_many_requests": 429,
@@ -108,16 +120,19 @@ def failure_of(
     reason = error_in(text)
     words = f"{text} {reason}".casefold()  # JSON may spell letters by their numbers
     name, model, key = endpoint.name, endpoint.model, endpoint.key
-    broke = status in (400, 403) and _NO_MONEY.search(words)
+    broke = status in (400, 403, 412) and _NO_MONEY.search(words)
     if status == 402 or broke or (status == 429 and _out_of_money(words)):
         return BillingError(
             f"{name} has no quota left for this key ({status}: {reason}): top it up or use another"
         )
     refused = f"{name} refused the request ({status}: {reason})"
-    if status == 413 or (status in (400, 422, 500) and _TOO_LONG.search(words)):
+    # OpenAI's rate limit for a request that is larger than a whole minute's tokens
+    never = status == 429 and "request too large" in words
+    if status == 413 or never or (status in (400, 422, 500) and _TOO_LONG.search(words)):
         return TooLongRequest(refused, status, text)
-    # 498 is Groq's status for a flex tier without capacity, 499 that of a call that was cancelled.
-    if (status >= 500 and status != 501) or status in (408, 409, 425, 429, 498, 499):
+    # 424 is that of TGI for a reply that failed on the way, 498 Groq's for a flex tier without
+    # capacity, 499 that of a call that was cancelled.
+    if (status >= 500 and status != 501) or status in (408, 409, 424, 425, 429, 498, 499):
         return _of_the_moment(status, reason, words, headers, name)
     if status == 401 or (status in (400, 403) and _NO_ACCESS.search(words)):
         return AuthError(f"{name} refused the key ({status}: {reason}): set {key} to a valid key")
@@ -127,6 +142,8 @@ def failure_of(
             f"{name} redirects to {place} ({status}), which is refused, since "
             "key and prompt would go there: give that address as --api-base if you trust it"
         )
+    if status == 407:
+        return FatalCallError(proxy_refuses(f"the proxy before {name}", "407"))
     refusal = RefusedRequest(refused, status, text)
     # A web page does not come from what checks keys and models.
     page, no_model = is_page(text), _NO_MODEL.search(words)
@@ -151,6 +168,14 @@ def failure_of(
     # calls in flight may yet show that key and model are right: then only this request is at fault
     account.if_answered = refusal
     return account
+
+
+def proxy_refuses(proxy: str, answer: str) -> str:
+    """The sentence about a proxy that lets no call through."""
+    return (
+        f"{proxy} refuses the connection ({answer}): give its name and password in HTTPS_PROXY as "
+        "http://NAME:PASSWORD@HOST:PORT, or the endpoint's host in NO_PROXY"
+    )
 
 
 def is_page(text: str) -> bool:
@@ -206,7 +231,7 @@ def _out_of_money(words: str) -> bool:
 def _of_the_moment(
     status: int, reason: str, words: str, headers: Mapping[str, str], name: str
 ) -> TransientError | CallError:
-    wait = seconds_to_wait(headers) or _stated_wait(words)
+    wait = seconds_to_wait(headers) or _stated_wait(words) or None
     said = f"{name} answered {status} ({reason})"
     if wait is not None and wait > MOST_PAUSE:
         until = datetime.now().astimezone() + timedelta(seconds=wait)
@@ -225,7 +250,7 @@ def _of_the_moment(
 def _stated_wait(words: str) -> float | None:
     """The seconds to wait that a text states, such as `try again in 9m38s`."""
     if (delay := _RETRY_DELAY.search(words)) is not None:
-        return float(delay[1])
+        return until(float(delay[1]))
     for stated in _STATED_WAIT.finditer(words):
         hours, minutes, seconds, unit = stated.groups()
         if hours or minutes or seconds:
@@ -281,3 +306,63 @@ def _words_of(part: object) -> str:
         if isinstance(raw, str) and raw:
             words = f"{words}: {error_in(raw)}"
     return words
+
+
+# What to change about a refused request
+# ----------------------------------------------------------------------------------
+
+_OPTIONAL = (
+    *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
+    *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
+    *("verbosity", "service_tier", "logit_bias", "thinking"),
+)
+"""Settings that a request can do without."""
+
+_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_NUMBERED = re.compile(r"\S*\d\S*")
+_MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
+
+
+def changes_of(
+    habits: Habits, problem: Exception, payload: Mapping[str, Any], attempt: int
+) -> Iterator[Change]:
+    """What to change about a request that was refused for this reason, in the order in which
+    to try it. A server's error is taken for a refusal when the next attempt has it, too.
+    """
+    status = getattr(problem, "status", 0)
+    refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
+    if not refused or isinstance(problem, ContextLengthError):
+        return
+    words = (getattr(problem, "text", "") or str(problem)).casefold()
+    system = not habits.folds and _has_system(payload.get("messages") or ())
+    if system and _NO_SYSTEM.search(words):
+        yield Change("takes no system message: it stands in the first message", "folds")
+    for name in _OPTIONAL:
+        if name in payload and re.search(rf"\b{name}\b", words):
+            # OpenAI's refusal of one names the other, which must not be dropped as a setting.
+            if name == "max_tokens" and "max_completion_tokens" in words:
+                yield Change("wants max_completion_tokens in place of max_tokens", "renames")
+            else:
+                yield Change(f"does not accept {name}: it is left out", "left_out", name)
+    # a schema that has worked is blamed only where the server says that this reply missed it
+    doubtful = habits.schema is not True or missed_schema(problem)
+    if doubtful and asks_our_schema(payload):
+        yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
+
+
+def says_other(problem: Exception, before: Exception) -> bool:
+    """Whether a refusal has other words than the one before it, numbers and names of requests
+    aside.
+    """
+    said = [_NUMBERED.sub("", getattr(one, "text", "")) for one in (problem, before)]
+    return said[0] != said[1]
+
+
+def missed_schema(problem: Exception) -> bool:
+    """Whether one generation did not fit its schema, which says nothing of the next one."""
+    words = getattr(problem, "text", "").casefold()
+    return any(mark in words for mark in _MISSED_SCHEMA)
+
+
+def _has_system(messages: Sequence[Mapping[str, object]]) -> bool:
+    return any(message.get("role") in SYSTEM for message in messages)

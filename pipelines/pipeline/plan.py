@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.base.yaml_file import read_yaml
+from ...modules.base.yaml_file import SUFFIXES, read_yaml
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.reading.question import Question
 from ..base.budget import Budget
@@ -38,7 +38,7 @@ from ..data.questions import fingerprint
 from ..evaluation.check import check_train
 from ..lms.named import EVERY, default_lm
 from ..programs.build import NoParameter
-from ..programs.resolve import YAML_SUFFIXES, program_of
+from ..programs.resolve import program_of
 from ..programs.seats import Unused
 from ..runs.manifest import made_with
 from ..tracking.context import check_model_name
@@ -295,7 +295,7 @@ def _untrained(name: str, place: str) -> Any:
     """
     protocol = PROTOCOLS.find(name)
     learns = protocol is not None and protocol.learning is not None
-    if learns or Path(place).suffix in YAML_SUFFIXES:
+    if learns or Path(place).suffix in SUFFIXES:
         return program_of(place, untrained=True)
     return place
 

@@ -33,6 +33,10 @@ POLL_SECONDS = 0.5
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
+class StudyStopped(BudgetSpent):
+    """A callback of the user's has stopped the study."""
+
+
 class _FailedTrialError(Exception):
     """A trial ends without a result, and the study goes on."""
 
@@ -88,7 +92,7 @@ class StudyWorker:
                         if self._stops and self._grids:
                             return  # every point of the grid is tried
                         if self._stops:
-                            raise BudgetSpent("a callback stopped the study")
+                            raise StudyStopped("a callback stopped the study")
                         continue
                     if not self._crew.waits():
                         return
