@@ -110,6 +110,16 @@ def bootstrap_mean(
     return Estimate(*percentile_bootstrap(finite(values), seed, resamples, confidence))
 
 
+def mean_estimate(values: Sequence[float], *, seed: int) -> Estimate:
+    """The mean of scores with its 95% interval: Wilson's where each is 0 or 1, else the percentile
+    bootstrap's.
+    """
+    if set(values) <= {0.0, 1.0}:
+        right, n = int(sum(values)), len(values)
+        return Estimate(right / max(n, 1), *wilson(right, n))
+    return bootstrap_mean(values, seed=seed)
+
+
 def percentile_bootstrap(
     values: npt.NDArray[np.float64], seed: int, resamples: int, confidence: float
 ) -> tuple[float, float, float]:
@@ -160,13 +170,3 @@ def check_share(name: str, value: float) -> None:
 def quantile(probability: float) -> float:
     """The quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)
-
-
-def mean_estimate(values: Sequence[float], *, seed: int) -> Estimate:
-    """The mean of scores with its 95% interval: Wilson's where each is 0 or 1, else the percentile
-    bootstrap's.
-    """
-    if set(values) <= {0.0, 1.0}:
-        right, n = int(sum(values)), len(values)
-        return Estimate(right / max(n, 1), *wilson(right, n))
-    return bootstrap_mean(values, seed=seed)

@@ -439,7 +439,7 @@ class Attempt:
             self.stopped = "interrupted"
         elif self.problem is not None:
             self.stopped = said_by(self.problem)
-        selected = [each for each in candidates if candidates.selected(each).scores]
+        tried = sum(bool(each.scores) for each in candidates if each.name != first.name)
         answered = 0
         if self.before is not None:
             answered = self.before.summary.counts.rows
@@ -447,7 +447,7 @@ class Attempt:
             pair,
             kept,
             len(self.plan.validation),
-            tried=sum(candidate.name != first.name for candidate in selected),
+            tried=tried,
             answered=answered,
             stopped=self.stopped is not None,
             failed=self._failed(),

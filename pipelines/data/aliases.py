@@ -30,8 +30,10 @@ ColumnNames = Mapping[str, str | Sequence[str]]
 
 _GOLD = re.compile(
     r"(?:correct|right|gold|golden|true|expected|reference|target|final|best)"
-    r"(?:answer|option|choice|label|response|output)s?(?:index|idx|number|num|key|letter|text)?"
-    r"|(?:correct|gold|answer|label)(?:index|idx|number|num|key|letter|text|option|choice)"
+    r"(?:answer|option|choice|label|response|output)s?"
+    r"(?:index|idx|id|number|num|position|pos|key|letter|text)?"
+    r"|(?:correct|gold|answer|label)"
+    r"(?:index|idx|id|number|num|position|pos|key|letter|text|option|choice)"
 )
 """Further names of the answer: `correctAnswerIndex`, `answer_key`, …"""
 

@@ -173,9 +173,10 @@ def said_in(block: metered) -> list[TurnFields]:
     """What agents said in a block before it failed, as a row has it."""
     said = []
     for turn in block.turns:
+        held: Any = turn
         if isinstance(turn, Turn):
-            turn = turn.to_dict()
-        said.append(TurnFields.of(turn))
+            held = turn.to_dict()
+        said.append(TurnFields.of(held))
     return said
 
 

@@ -244,10 +244,11 @@ class HttpEndpoint:
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except aiohttp.ClientHttpProxyError as problem:
+            from .refusals import proxy_refuses
+
             said = f"{problem.status}: {one_line(problem.message)[:100]}"
             if problem.status >= 500:  # it does not reach the host behind it
                 raise not_connected(self.name, f"its proxy says {said}", "unreachable") from None
-            from .refusals import proxy_refuses
 
             raise FatalCallError(proxy_refuses(f"the proxy before {self.name}", said)) from None
         except (aiohttp.ClientError, OSError) as problem:

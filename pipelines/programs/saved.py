@@ -100,6 +100,11 @@ def saved_program(
         raise UserError(
             f"{place} is a pickle, which could run anything: save with program.save('folder/')"
         )
+    if place.is_file():
+        raise UserError(
+            f"{folder} is a file: name a folder that program.save wrote, or load the file into a "
+            f"DSPy program of yours with program.load({str(folder)!r}), and give that"
+        )
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})

@@ -42,7 +42,7 @@ class WinnerJudged(Keyed):
     """The winner beside the default on questions that no trial saw.
 
     Where both are the `same` program, there is no difference, and so no test of it. `unread` says
-    why the difference could not be tested.
+    why the difference could not be tested, `failures` what the winner has no answer to.
     """
 
     __slots__ = ()
@@ -54,6 +54,7 @@ class WinnerJudged(Keyed):
     p: float | None = None
     outcome: str | None = None
     unread: str | None = None
+    failures: str = ""
 
 
 class StudyReport(Keyed):

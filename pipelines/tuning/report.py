@@ -227,7 +227,7 @@ def study_lines(report: StudyReport) -> dict[str, str]:
         return {"result": report.verdict}
     lines = {"winner": _setting(best.setting)}
     if report.validation:
-        lines["on validation"] = percent(report.validation.winner)
+        lines["on validation"] = percent(report.validation.winner) + report.validation.failures
         if not report.validation.same:
             lines["the default there"] = percent(report.validation.default)
     lines["result"] = report.verdict

@@ -498,7 +498,13 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    judged = WinnerJudged(same=same, n=len(validation), winner=scores[0], default=scores[-1])
+    judged = WinnerJudged(
+        same=same,
+        n=len(validation),
+        winner=scores[0],
+        default=scores[-1],
+        failures=evaluations[0].summary.failures,
+    )
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default
