@@ -344,7 +344,7 @@ class Engine:
         defaults = settings_now()
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
-        if not model:
+        if not model or not name.isprintable():
             from .weights import KNOWN
 
             names = full_names() | {local: f"local/{local}" for local in KNOWN}
