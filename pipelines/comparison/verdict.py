@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.usage import cheapest, price_unit
+from ...modules.statistics.prices import cheapest, price_unit
 from .compared import Compared
 from .words import say
 

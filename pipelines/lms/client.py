@@ -38,14 +38,7 @@ from .endpoint import (
     read_events,
     too_large,
 )
-from .failures import (
-    AskedEndpoint,
-    TransientError,
-    Trouble,
-    failure_of,
-    lacks_path,
-    proxy_refuses,
-)
+from .failures import AskedEndpoint, TransientError, Trouble
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -134,6 +127,8 @@ class HttpEndpoint:
             reply = read(text, about)
             self.answered = True
             return reply
+        from .refusals import failure_of
+
         raise failure_of(status, text, headers, about)
 
     async def forward(
@@ -151,13 +146,18 @@ class HttpEndpoint:
         body = {"model": self.model, **payload}
         status, headers, text = await self._post(body, path, sink, headers)
         about = AskedEndpoint(self.name, self.model, self._variable, self.answered, status)
-        if not self.has_path(path) and lacks_path(status, text):
-            raise NoSuchPathError(path)
+        if not self.has_path(path):
+            from .refusals import lacks_path
+
+            if lacks_path(status, text):
+                raise NoSuchPathError(path)
         if status < 300:
             streams = is_stream(text)
             reply = read(read_events(text, about) if streams else read_answer_body(text, about))
             self.answered = self.paths[path] = True
             return reply
+        from .refusals import failure_of
+
         raise failure_of(status, text, headers, about)
 
     def has_path(self, path: str) -> bool | None:
@@ -243,6 +243,8 @@ class HttpEndpoint:
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except aiohttp.ClientHttpProxyError as problem:
+            from .refusals import proxy_refuses
+
             said = f"{problem.status}: {one_line(problem.message)[:100]}"
             if problem.status >= 500:  # it does not reach the host behind it
                 raise not_connected(self.name, f"its proxy says {said}", "unreachable") from None

@@ -25,11 +25,7 @@ from .failures import (
     TransientError,
     Trouble,
     UnusableReplyError,
-    error_in,
     error_instead,
-    failure_inside,
-    failure_of,
-    is_page,
 )
 
 MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
@@ -317,6 +313,8 @@ def _raise(error: object, endpoint: AskedEndpoint, usage: object = None) -> None
     answer says that it cost.
     """
     if error:
+        from .refusals import failure_inside, failure_of
+
         status, text = failure_inside(error)
         problem = failure_of(status, text, {}, endpoint)
         if isinstance(problem, TransientError):
@@ -456,6 +454,8 @@ def _unreadable(
     text: str, endpoint: AskedEndpoint, what: str, usage: object = None
 ) -> TransientError | CallError:
     """The failure of an answer that is not `what` was asked for, perhaps with its usage."""
+    from .refusals import error_in, failure_of, is_page
+
     if is_page(text):
         return failure_of(502 if endpoint.answered else 404, text, {}, endpoint)
     if is_stream(text):

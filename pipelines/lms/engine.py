@@ -62,7 +62,7 @@ from .failures import (
 )
 from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
-from .prices import TIERS, Prices, full_names, price_per_token, search_fee
+from .prices import TIERS, Prices, price_per_token, search_fee
 from .seen import Seen, watch
 from .store import Booking, CallCache, CallStore, at_meter, books_around
 
@@ -345,6 +345,7 @@ class Engine:
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model or not name.isprintable():
+            from .hosted import full_names
             from .weights import KNOWN
 
             names = full_names() | {local: f"local/{local}" for local in KNOWN}

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import closest
 from .endpoint import Reply
 
 _NAMES = (
@@ -68,7 +67,8 @@ class Prices(NamedTuple):
 
 
 @cache
-def _table() -> dict[str, Any]:
+def price_table() -> dict[str, Any]:
+    """LiteLLM's entries by the names of models."""
     spec: Any = importlib.util.find_spec("litellm")
     table: dict[str, Any] = json.loads(Path(spec.origin).with_name(_TABLE).read_text())
     return table
@@ -77,32 +77,7 @@ def _table() -> dict[str, Any]:
 def known_model(model: str) -> dict[str, Any]:
     """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
     # the table lists OpenAI's and some other models without their provider
-    return _table().get(model) or _table().get(model.partition("/")[2]) or {}
-
-
-def full_names() -> dict[str, str]:
-    """The full LiteLLM name of each chat model that the table lists without its provider."""
-    bare = {name: rates for name, rates in _table().items() if "/" not in name}
-    # the table may name a provider's part, such as vertex_ai-language-models
-    return {
-        name: f"{rates['litellm_provider'].partition('-')[0]}/{name}"
-        for name, rates in bare.items()
-        if rates.get("mode") == "chat"
-    }
-
-
-def spelled(model: str) -> str | None:
-    """The name with the provider that is most likely meant; None for a known provider, or one that
-    is like no other.
-    """
-    names = [*full_names().values(), *filter(lambda name: "/" in name, _table())]
-    known = {name.partition("/")[0] for name in names}
-    provider, _, rest = model.partition("/")
-    meant = None if provider in known else closest(provider, known)
-    # LiteLLM has providers without prices, whose names are longer: vertex_ai_beta
-    if meant is None or abs(len(meant) - len(provider)) > 1:
-        return None
-    return f"{meant}/{rest}"
+    return price_table().get(model) or price_table().get(model.partition("/")[2]) or {}
 
 
 def search_fee(model: str) -> float | None:

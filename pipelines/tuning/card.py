@@ -23,12 +23,12 @@ from ..base.cards import (
     kept_files,
 )
 from ..base.journal import read_object
-from ..base.run_files import StudyReport
 from ..comparison.verdict import AGAINST, B
 from ..evaluation.card import costs_of, names_of_lms
 from ..lms.ledger import totals
 from ..plots.trials import PLOTS, draw_trials
 from ..plots.tuning import front_plot, history_plot
+from ..runs.study_file import StudyReport
 from ..runs.summary import SUMMARY
 from .report import effect_lines, effect_words, effects_in
 

@@ -24,8 +24,8 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.fence import clean
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.base.papers import bibtex
 from folkmoot.pipelines.plots.protocols import drawings
+from folkmoot.pipelines.programs.papers import bibtex
 from folkmoot.pipelines.reporting.export import _harmless
 from folkmoot.pipelines.reproduction.presets import PAPERS
 
