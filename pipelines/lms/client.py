@@ -248,6 +248,7 @@ class HttpEndpoint:
             said = f"{problem.status}: {one_line(problem.message)[:100]}"
             if problem.status >= 500:  # it does not reach the host behind it
                 raise not_connected(self.name, f"its proxy says {said}", "unreachable") from None
+
             raise FatalCallError(proxy_refuses(f"the proxy before {self.name}", said)) from None
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
