@@ -342,7 +342,7 @@ class Engine:
         defaults = settings_now()
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
-        if not model:
+        if not model or not name.isprintable():
             from .hosted import full_names
             from .weights import KNOWN
 
