@@ -17,7 +17,7 @@ from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..comparison.table import table_lines
-from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.earlier import Evaluation, earlier, left_in
 from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
@@ -80,8 +80,15 @@ class Contest(ContestResult, ShownResult):
 
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
-        """The programs' evaluations by name, the reference first."""
-        return {name: earlier(folder) for name, folder in self.folders.items()}
+        """The programs' evaluations by name, the reference first. One that has no answer yet, when
+        the contest was stopped, is left out.
+        """
+        runs = {}
+        for name, folder in self.folders.items():
+            run = left_in(folder)
+            if run is not None or not self.empty:
+                runs[name] = run or earlier(folder)
+        return runs
 
     @cached_property
     def confirmed(self) -> Comparison | None:

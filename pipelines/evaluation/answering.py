@@ -168,8 +168,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
 
 def said_in(block: metered) -> list[TurnFields]:
     """What agents said in a block before it failed, as a row has it."""
-    said = []
-    for turn in block.turns:
+    said, turns = list[TurnFields](), list[Any](block.turns)
+    for turn in turns:
         if isinstance(turn, Turn):
             turn = turn.to_dict()
         said.append(TurnFields.of(turn))
