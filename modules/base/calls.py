@@ -73,8 +73,13 @@ class ContextLengthError(CallError, ContextWindowExceededError):  # type: ignore
 
 class GivenUpError(CallError):
     """A call that failed because of its endpoint, after all attempts. Whether the request is the
-    cause, or the endpoint is down, shows in what happens to other calls.
+    cause, or the endpoint is down, shows in what happens to other calls. `status` is the HTTP
+    status of its last answer, or 0.
     """
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class FatalCallError(CallError, UserError):

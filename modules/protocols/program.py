@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import dspy
 
@@ -29,12 +29,13 @@ from ..base.saved_file import Described
 from ..base.space import Parameter, choice
 from ..base.sync import run_sync
 from ..reading.answers import Kind
-from ..reading.question import Question
 from ..reading.row import ResultRow, TurnFields
 from ..reading.voting import Ties
-from .declaration import Protocol
+from .declaration import Protocol, distinct
 from .roles import ROLES, SEATS, Role
-from .short_names import distinct as distinct
+
+if TYPE_CHECKING:
+    from ..reading.question import Question
 
 SeatTurns = tuple[Seat, float, float]
 """An agent with the fewest and the most turns that it takes over one question."""

@@ -10,7 +10,8 @@ import dspy
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.reading.question import MAX_CHOICES, NAMELESS, from_row
+from ...modules.reading.asked import MAX_CHOICES
+from ...modules.reading.question import NAMELESS, from_row
 from ..base.wording import counted
 from ..data.questions import check_contexts
 from ..evaluation.answering import ENDPOINT, lm_names

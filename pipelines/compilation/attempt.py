@@ -26,16 +26,18 @@ from ...optimizers.prompts.metric import OptimizerMetric
 from ...optimizers.prompts.optimizers import Bench
 from ...optimizers.prompts.proposer import ProposalAdapter, Proposer
 from ...optimizers.prompts.student import CallControl, Halted, Student, TeamTeacher
-from ..base.budget import Account, BudgetSpent
+from ..base.account import Account
+from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields, books_of, score_fields
-from ..base.wording import ProgressLine, paused, run_failed, used
+from ..base.wording import ProgressLine, paused, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..lms.store import books_around
+from ..runs.caveats import run_failed
 from ..runs.describe import save_with_lm
 from ..runs.lines import Progress, evaluation_line
 from ..runs.summary import Ending
@@ -437,7 +439,7 @@ class Attempt:
             self.stopped = "interrupted"
         elif self.problem is not None:
             self.stopped = said_by(self.problem)
-        selected = [each for each in candidates if candidates.selected(each).scores]
+        tried = sum(bool(each.scores) for each in candidates if each.name != first.name)
         answered = 0
         if self.before is not None:
             answered = self.before.summary.counts.rows
@@ -445,7 +447,7 @@ class Attempt:
             pair,
             kept,
             len(self.plan.validation),
-            tried=sum(candidate.name != first.name for candidate in selected),
+            tried=tried,
             answered=answered,
             stopped=self.stopped is not None,
             failed=self._failed(),

@@ -8,9 +8,10 @@ from pathlib import Path
 from ...modules.base.calls import EndpointDown
 from ...modules.reading.grading import Scale
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, paused, too_many_failed
+from ..base.wording import counted, paused
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
+from ..runs.caveats import too_many_failed
 from .entrants import Entrant
 from .lane import Lane, ask_all
 from .outcome import CONFIRM

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...modules.base.calls import EndpointDown
 from ...modules.base.errors import UserError
-from ...modules.base.sync import awaitable, ends_alone, run_sync
+from ...modules.base.sync import ends_alone, run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
@@ -30,7 +30,7 @@ from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tasks.check import Check
 from ..tasks.picked import Picked
-from ..tracking.context import from_caller
+from ..tracking.context import awaitable
 from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
@@ -89,7 +89,7 @@ If it is cancelled, the finished rows stay in the folder, and the same call with
 continues.
 """
 
-acontest = from_caller(awaitable(contest, _ASYNC))
+acontest = awaitable(contest, _ASYNC)
 
 LOOKS, PLANS = "last_looks", "plans"
 """Keys in `contest.json`: the question counts at which all attempts took their last test, and the

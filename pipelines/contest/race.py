@@ -13,16 +13,17 @@ from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
-from ...modules.base.usage import UNITS
 from ...modules.reading.question import Question
 from ...modules.statistics.field import FEWEST, Exit, FieldWatch
+from ...modules.statistics.prices import UNITS
 from ..base.budget import BudgetSpent
-from ..base.wording import counted, paused, shortened, too_many_failed
+from ..base.wording import counted, paused, shortened
 from ..comparison.matched import samples_for
 from ..evaluation.earlier import Evaluation
 from ..evaluation.sheet import none_readable
 from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
+from ..runs.caveats import too_many_failed
 from .entrants import ONE, Entrant, fair_opponent, lm_alone, lm_title
 from .lane import Lane, ask_all, unit_of
 from .money import PILOT, affordable, amount, task_prices

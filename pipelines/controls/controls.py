@@ -10,7 +10,8 @@ from ...modules.base.calls import ROLLOUTS, Rollouts, bound
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ...modules.reading.row import ResultRow
-from ..base.budget import Account, BudgetSpent, only_shows
+from ..base.account import Account
+from ..base.budget import BudgetSpent, only_shows
 from ..base.journal import write_json
 from ..base.request import entry
 from ..base.wording import counted

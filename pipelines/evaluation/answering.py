@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import dspy
 from dspy.utils.exceptions import (
@@ -45,9 +45,12 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.endpoint import without_keys
-from ..lms.foreign import ForeignMeter, billed_as
+from ..lms.named import billed_as
 from ..lms.store import books_around
 from ..runs.rows import error_row, row_of
+
+if TYPE_CHECKING:
+    from ..lms.foreign import ForeignMeter
 
 T = TypeVar("T")
 
@@ -168,11 +171,12 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> An
 
 def said_in(block: metered) -> list[TurnFields]:
     """What agents said in a block before it failed, as a row has it."""
-    said, turns = list[TurnFields](), list[Any](block.turns)
-    for turn in turns:
+    said = []
+    for turn in block.turns:
+        held: Any = turn
         if isinstance(turn, Turn):
-            turn = turn.to_dict()
-        said.append(TurnFields.of(turn))
+            held = turn.to_dict()
+        said.append(TurnFields.of(held))
     return said
 
 

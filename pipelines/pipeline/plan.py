@@ -23,14 +23,8 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.cards import Kind
 from ..base.life import Plan, PlanOfSteps
-from ..base.request import (
-    Columned,
-    CommandOption,
-    Default,
-    command_options,
-    folder_at,
-    options_of_file,
-)
+from ..base.request import Columned, Default, folder_at
+from ..cli.command import CommandOption, command_options, options_of_file
 from ..compilation.card import KIND as COMPILATION
 from ..compilation.compile import compile_as_planned
 from ..compilation.plan import plan_compilation
@@ -39,7 +33,8 @@ from ..contest.card import KIND as CONTESTED
 from ..contest.contest import carry_out_contest
 from ..contest.plan import plan_contest
 from ..contest.request import ContestRequest
-from ..data.questions import fingerprint, load_part
+from ..data.parts import load_part
+from ..data.questions import fingerprint
 from ..evaluation.check import check_train
 from ..lms.named import EVERY, default_lm
 from ..programs.build import NoParameter

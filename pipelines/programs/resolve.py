@@ -95,6 +95,11 @@ def _build(
         with names_from(file, INSTEAD):
             return command_named(spec, {**fields, **sets})
     if not isinstance(spec, str):
+        if "metadata" in fields:  # as DSPy writes it
+            raise UserError(
+                f"{where} holds prompts of a DSPy program, and not which program: write a module "
+                f"that makes it and calls program.load({where!r}), and give module:program"
+            )
         raise UserError(
             f"{where} does not say which program it is: add a line such as 'program: deliberation'"
         )

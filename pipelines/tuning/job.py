@@ -32,14 +32,14 @@ from ...modules.base.space import Distribution
 from ...modules.reading.metrics import Metric, check_metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of, suggested
-from ..base.budget import Account, Budget, open_account
+from ..base.account import Account, open_account
+from ..base.budget import Budget
 from ..base.journal import as_json, parsed
 from ..base.run_files import RunSettings, books_of
 from ..data import questions as data
 from ..evaluation.check import check_train
-from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
-from ..lms.named import lm_identity
+from ..lms.named import billed_as, lm_identity
 from ..lms.store import books_around
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable

@@ -28,14 +28,7 @@ from ..base.display import displayed
 from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
-from ..base.run_files import (
-    RunSettings,
-    ScoreFields,
-    StudyReport,
-    TrialEntry,
-    WinnerJudged,
-    books_of,
-)
+from ..base.run_files import RunSettings, ScoreFields, books_of
 from ..base.wording import ProgressLine, paused
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
@@ -51,6 +44,7 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of, save_with_lm
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import check_kind, made_with, versions
+from ..runs.study_file import StudyReport, TrialEntry, WinnerJudged
 from ..runs.summary import Ending
 from ..tracking.context import ABOVE, Untracked
 from ..tracking.live import Tracking
@@ -504,7 +498,13 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    judged = WinnerJudged(same=same, n=len(validation), winner=scores[0], default=scores[-1])
+    judged = WinnerJudged(
+        same=same,
+        n=len(validation),
+        winner=scores[0],
+        default=scores[-1],
+        failures=evaluations[0].summary.failures,
+    )
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default

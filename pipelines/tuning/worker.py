@@ -23,8 +23,8 @@ from ...optimizers.structure.points import Setting, key_of
 from ...optimizers.structure.pruning import behind, rungs, worth_going_on
 from ...optimizers.structure.search import PLACE, SeededSampler, parameters_of, suggested
 from ..base.budget import BudgetSpent
-from ..base.wording import too_many_failed
 from ..runs.books import open_books
+from ..runs.caveats import too_many_failed
 from .job import Job
 from .recovery import places_of, trials_tuned
 from .trial import Scored, Scorer

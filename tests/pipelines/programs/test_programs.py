@@ -56,6 +56,8 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("deliberation:intuitive", {"max_round": 2}, "no parameter 'max_round'.*'max_rounds'"),
         ("deliberation:intuitive", {"lms": {}}, "no parameter 'lms'"),
         ("single:cot", {"sampling": {"temprature": 1}}, "did you mean 'temperature'"),
+        ("single:cot", {"temperature": 0}, "a setting of the LM: give --lm-set temperature=VALUE"),
+        ("single:cot", {"judge.top_p": 1}, "give --lm-set judge.top_p=VALUE"),
         ("deliberation:retriever", {"environment": "web"}, "no environment 'web'.*corpus:PATH"),
         ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, "none.jsonl"),
         ("single:cot", {"role": "critic"}, "not both"),
