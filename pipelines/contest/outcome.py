@@ -16,8 +16,9 @@ from ..base.html import ShownResult
 from ..base.wording import money, thousand, unanswered
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
+from ..comparison.sources import left_in
 from ..comparison.table import table_lines
-from ..evaluation.earlier import Evaluation, earlier, left_in
+from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
 from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
