@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import cache
 from operator import is_, itemgetter, methodcaller
 from typing import Any, Self, dataclass_transform, get_args, get_origin, get_type_hints
@@ -13,6 +13,16 @@ Reader = Callable[[Any], Any]
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that are known."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def only(values: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The values of these names, in this order, as far as they are there."""
+    return {name: values[name] for name in names if name in values}
+
+
+def without(values: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """The values of all other names."""
+    return {name: value for name, value in values.items() if name not in names}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

@@ -31,6 +31,7 @@ from ..agents.transcript import Turn
 from ..base.calls import ASKER, CARRIED, bound, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
+from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
@@ -294,8 +295,7 @@ class Foreign(Program):
         question = Question(asked, id=ASKER.get().question or "asked", meta={})
         if self.fields is None:
             return await self.answer(question)
-        values = fields | self._values(question)
-        return await self._predict(question, [], self._arguments(values))
+        return await self._predict(question, [], self._arguments(fields | self._values(question)))
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))
@@ -361,8 +361,7 @@ class Foreign(Program):
     async def _call(self, *args: Any, **fields: Any) -> Any:
         # DSPy's own threads take its settings along.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
-            is_module = isinstance(self.module, dspy.Module)
-            if self._async and not is_module:
+            if self._async and not isinstance(self.module, dspy.Module):
                 return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
                 return await on_own_loop(self.module.acall, *args, **fields)
@@ -399,9 +398,9 @@ class Foreign(Program):
         """What a question gives to fields: what programs are shown, and the columns that `inputs`
         names.
         """
-        shown, named = question.shown(), self.inputs.values()
-        columns = {name: question.meta[name] for name in named if name in question.meta}
-        return columns | shown.meta | {name: shown[name] for name in ("id", *INPUTS, "meta")}
+        shown = question.shown()
+        columns = only(question.meta, self.inputs.values())
+        return columns | shown.meta | only(shown, ("id", *INPUTS, "meta"))
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""

@@ -26,9 +26,7 @@ def declared(name: str, made_by: Any) -> Protocol:
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
     # Of a class, what it makes has to be callable: the class itself always is.
-    called = made_by
-    if not isinstance(made_by, type):
-        called = type(made_by)
+    called = made_by if isinstance(made_by, type) else type(made_by)
     if not any("__call__" in vars(kind) for kind in called.__mro__):
         raise UserError(
             f"{name} is not a program: name a dspy.Module, a class, or a function of a question"

@@ -66,14 +66,10 @@ class Role:
         """Where it looks things up; `here` is the program's environment."""
         places: list[Environment] = []
         for tool in self.tools:
-            place = tool
-            if tool == HERE:
-                place = here
+            place = here if tool == HERE else tool
             if place is not None:
                 places.append(place)
-        if len(places) > 1:
-            return SeveralEnvironments(places)
-        return next(iter(places), None)
+        return SeveralEnvironments(places) if len(places) > 1 else next(iter(places), None)
 
     def describe(self) -> dict[str, object]:
         """The role as JSON, without its LM."""
@@ -108,9 +104,7 @@ def role_of(name: str, thing: Any) -> Role:
         return _BUILT_IN[name]
     if isinstance(thing, Role) and thing.checked_as == name:
         return thing
-    role = thing
-    if isinstance(thing, Mapping):
-        role = _written(name, thing)
+    role = _written(name, thing) if isinstance(thing, Mapping) else thing
     if isinstance(role, type) and issubclass(role, dspy.Signature):
         role = Role(role)
     if not isinstance(role, Role):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -23,35 +23,11 @@ from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
 
-T = TypeVar("T")
+if TYPE_CHECKING:  # which imports this file where a program is saved
+    from .program import Program
 
 FORMAT = 1
 PACKAGES = ("folkmoot", "dspy")
-
-
-class Saveable(Protocol):
-    """A program, as far as saving it goes."""
-
-    def describe(self) -> Described: ...
-
-    def seats(self) -> Mapping[str, Seat]: ...
-
-    def parts(self, kind: type[T]) -> list[tuple[str, T]]: ...
-
-
-class Learned(Protocol):
-    """What a program has learned, as far as saving it goes; a DSPy parameter."""
-
-    @property
-    def identity(self) -> str: ...
-
-    def save(self, path: str | Path) -> None: ...
-
-    def load(self, path: str | Path) -> Learned: ...
-
-    def dump_state(self) -> dict[str, Any]: ...
-
-    def load_state(self, state: dict[str, Any]) -> None: ...
 
 
 class _Strict(BaseModel):
@@ -120,7 +96,7 @@ class SavedProgram(_Strict):
     program_hash: str
 
 
-def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
+def dspy_parameters(program: Program) -> dict[str, Parameter]:
     """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen,
     once compiled.
     """
@@ -151,14 +127,15 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
     return parameters
 
 
-def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
+def predictors_of(program: Program) -> dict[str, dspy.Predict]:
     """The predictors among `dspy_parameters`."""
     parameters = dspy_parameters(program).items()
     return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
-def learned_in(program: Saveable) -> dict[str, Learned]:
-    """The other parameters: what strategy networks have learned.
+def learned_in(program: Program) -> dict[str, Any]:
+    """The other parameters: what strategy networks have learned. Each has an `identity`, and `save`
+    and `load` for its own folder.
 
     Raises UserError for one of another kind, which no folder holds.
     """
@@ -168,7 +145,7 @@ def learned_in(program: Saveable) -> dict[str, Learned]:
             # Not asked for its class, which would bring PyTorch along.
             if not hasattr(part, "identity"):
                 raise UserError(f"{name} is a {type(part).__name__}, which no saved program holds")
-            states[name] = cast(Learned, part)
+            states[name] = part
     return states
 
 
@@ -189,7 +166,7 @@ def check_kept(program: dspy.Module) -> None:
             )
 
 
-def hashes(program: Saveable) -> dict[str, str]:
+def hashes(program: Program) -> dict[str, str]:
     """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over
     those and the structure.
     """
@@ -202,7 +179,7 @@ def hashes(program: Saveable) -> dict[str, str]:
     return _hashes(program.describe(), prompts)
 
 
-def state_of(program: Saveable) -> SavedProgram:
+def state_of(program: Program) -> SavedProgram:
     """The program as it is to be written. Raises UserError for what JSON cannot hold."""
     for name in ("forward", "aforward", "solve"):
         if name in vars(program):
@@ -250,7 +227,7 @@ def state_of(program: Saveable) -> SavedProgram:
     return _checked(_plain(document), "the program")
 
 
-def _seats_of(program: Saveable) -> dict[str, str]:
+def _seats_of(program: Program) -> dict[str, str]:
     """The seat of each predictor by DSPy's name for that; empty for one outside of seats."""
     seats = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     predictors = predictors_of(program).items()
@@ -274,7 +251,7 @@ def saved_lm(lm: dspy.BaseLM) -> SavedLM:
         ) from None
 
 
-def write(program: Saveable, folder: Path) -> None:
+def write(program: Program, folder: Path) -> None:
     """Write the program into a folder, which is made if it is not there; a file is whole or not
     there.
 
@@ -325,7 +302,7 @@ def read_saved(folder: Path) -> SavedProgram:
 
 
 def restore(
-    program: Saveable,
+    program: Program,
     saved: SavedProgram,
     folder: Path,
     *,

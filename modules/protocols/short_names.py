@@ -79,9 +79,7 @@ def _named(described: Described) -> str:
             name = _count(described["reasoners"], "reasoner")
             if evaluators > 1:
                 return f"{name} + {evaluators} evaluators"
-            if evaluators:
-                return f"{name} + evaluator"
-            return name
+            return f"{name} + evaluator" if evaluators else name
         case "network":
             return f"network of {described.get('config', described)['agents']}"
         case "router":
@@ -146,8 +144,7 @@ def _members_of(described: Described) -> list[str]:
         case "team":
             return [", ".join(described["workers"]), f"{described['max_steps']} steps"]
         case "network":
-            strategies = described.get("config", described)["strategies"]
-            return [", ".join(filter(None, strategies))]
+            return [", ".join(filter(None, described.get("config", described)["strategies"]))]
         case "router":
             return [f"{part}: {legend(described[part])}" for part in ("cheap", "team")]
         case "nearest":

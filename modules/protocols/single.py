@@ -17,7 +17,7 @@ from ..base.space import Parameter, When, choice
 from ..environment.base import Environment
 from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
-from .program import Program, SeatTurns
+from .program import Program, SeatTurns, turns_of
 from .roles import Role, cast_of, roles_given, seat_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
@@ -154,7 +154,7 @@ class SingleAgent(
         times, turns = self.samples or 1, list[SeatTurns]()
         for name, answering in self._answering.items():
             fewest, most = self.plan.turns.get(name, (1, 1))
-            turns += [(seat, times * fewest, times * most) for seat in with_queries([answering])]
+            turns += turns_of([answering], times * fewest, times * most)
         return turns
 
     def other_seats(self) -> list[str]:

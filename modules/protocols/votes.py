@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
+from ..base.keyed import without
 from ..reading.answers import Kind, score
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, Vote, log_odds, vote_among
@@ -31,9 +32,7 @@ class Ballot(NamedTuple):
 
 def usual_ties(vote: str) -> Ties:
     """The rule for ties of a vote, unless another is given."""
-    if vote == "majority":
-        return Ties("first")
-    return Ties("weight")
+    return Ties("first") if vote == "majority" else Ties("weight")
 
 
 def weighs(vote: str, ties: Ties) -> bool:
@@ -101,8 +100,7 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            scored = score(turns[name], row.gold or "", row.kind, row.choices)
-            right[index] += scored.correct
+            right[index] += score(turns[name], row.gold or "", row.kind, row.choices).correct
     if not total:
         raise UserError(
             "there are no finished rows to fit weights on: evaluate the ensemble on training "
@@ -124,8 +122,7 @@ def _options(row: ResultRow) -> int:
 
 def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
     """The ensemble to record: the one that needs no weights, and asks nobody else."""
-    kept = {name: value for name, value in parameters.items() if name not in _FREE}
-    return {**kept, "vote": "majority"}
+    return {**without(parameters, _FREE), "vote": "majority"}
 
 
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:

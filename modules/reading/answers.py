@@ -235,9 +235,7 @@ def _stated_span(text: str) -> str:
     if marked:
         return _UNDRESSED.sub("", marked[-1][1])
     stated = _STATED_SPAN.search(text)
-    if stated:
-        return _UNDRESSED.sub("", stated[1])
-    return text.strip()
+    return _UNDRESSED.sub("", stated[1]) if stated else text.strip()
 
 
 def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:

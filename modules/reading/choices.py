@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from .mentions import (
     ANSWER_NOUN,
+    TEXT_ENDS,
     Mention,
     find_mentions,
     one_option,
@@ -80,7 +81,6 @@ _CONNECTIVE = (
 )
 _ENDED = pattern(rf"[ \t]*(?:$|[.,;:!?)\]}}\"'(\n/&–-]|{_CONNECTIVE})", re.I)
 _SENTENCE_END = pattern(r"[\s\"')\]]*(?:$|[.!;:\n]|,?\s*(?:because|since)\b)", re.I)
-_LIST_END = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 _ALTERNATIVE = pattern(
     r"[\"')\]]*\s*(?P<link>,\s*or|,\s*and|,|/|&|or|and|nor)(?:\s+(?:the|an?|maybe|perhaps|possibly|option|choice))*\s*",
     re.I,
@@ -172,17 +172,17 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
     """Step 1: the text is a label or an option's text and nothing else."""
     if text in choices:
         return text
-    literal = [label for label, option in choices.items() if option.strip() == text]
-    if literal:
-        return literal[0]
+    for label, option in choices.items():
+        if option.strip() == text:
+            return label
     bare = re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text)
     if bare:
         labels = [label for label in choices if label.casefold() == bare[1].casefold()]
         if len(labels) == 1:
             return labels[0]
-    literal = [label for label, option in choices.items() if option.strip() == text.rstrip(".")]
-    if literal:
-        return literal[0]
+    for label, option in choices.items():
+        if option.strip() == text.rstrip("."):
+            return label
     for case, articles in ((True, True), (False, True), (False, False)):
         wanted = tokens(text, case=case, articles=articles)
         same = [
@@ -253,7 +253,7 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
         elif other.denied and not m.decided:
             m.denied = True
         # "B or C" is left open; "B, C" only where nothing more follows that decides.
-        elif not (m.denied or other.denied) and (by_word or _LIST_END.match(text, other.end)):
+        elif not (m.denied or other.denied) and (by_word or TEXT_ENDS.match(text, other.end)):
             left_open |= {m.start, other.start}
     return left_open
 

@@ -73,9 +73,7 @@ class Scale(NamedTuple):
     @classmethod
     def of(cls, metric: MetricFields | None) -> Scale:
         """The scale of a metric as `run.json` describes it; None is accuracy."""
-        if not metric:
-            return cls(0.0, 1.0, True)
-        return cls(metric.low, metric.high, metric.rate)
+        return cls(metric.low, metric.high, metric.rate) if metric else cls(0.0, 1.0, True)
 
     @property
     def ends(self) -> tuple[float, float]:

@@ -63,7 +63,7 @@ _NAMED = pattern(r"\b(?:option|choice|letter|label|candidate)s?\s*[\"'(\[]*$", r
 _BETWEEN = pattern(
     r"[)\].:,\s\"'–-]{1,5}\(?(?:(?:the|an?)\s+)?", re.I
 )  # from a label to its option's words
-_TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
+TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 
 
 @dataclass(slots=True)
@@ -232,7 +232,7 @@ def _join_text(
         if joined and any(same_text(t.label, mention.label, choices) for t in follow):
             mention.end, mention.explicit, mention.numbering = words.end, True, False
         # "A. library" where library is B: neither is meant for certain.
-        elif joined and words.label and "," not in apart and _TEXT_ENDS.match(text, words.end):
+        elif joined and words.label and "," not in apart and TEXT_ENDS.match(text, words.end):
             mention.end, mention.explicit, mention.label = words.end, True, None
     if opening in "([{":
         for t in texts:

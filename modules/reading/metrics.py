@@ -17,6 +17,7 @@ import dspy
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
+from ..base.keyed import without
 from ..base.registry import Registry, names_from
 from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
 from .answers import golds_of
@@ -216,9 +217,9 @@ class Metric:
         return Graded(value, correct, feedback)
 
     def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
-        meta = {key: value for key, value in question.meta.items() if key not in question}
         # by the names that DSPy's own metrics use
-        example = Question(question, **{"response": question.answer, **meta})
+        more_fields = {"response": question.answer, **without(question.meta, question)}
+        example = Question(question, **more_fields)
         fields = dict(prediction.items())
         # the list or object that the program returned
         fields["answer"] = fields.pop("answer_typed", fields["answer"])
@@ -414,7 +415,7 @@ def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     else:
         state = sorted(getattr(thing, "__dict__", {}).items())
         # What a module has noted of its calls is no part of what it does.
-        kept = {key: value for key, value in state if key not in ("history", "callbacks")}
+        kept = without(dict(state), ("history", "callbacks"))
         own, members = [source_of(type(thing))], (kept,)
     for member in members:
         own += _parts_of(member, depth + 1)

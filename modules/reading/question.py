@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 import dspy
 
-from ..base.errors import UserError
+from ..base.errors import UserError, are_all
 from ..base.files import check_inside
+from ..base.keyed import only, without, without_none
 from .answers import Kind, golds_of, infer_kind, read_answer
 from .column_kind import ColumnKind, kind_of_column
 
@@ -90,16 +91,15 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """What a program or tool is shown: no gold answer, and of `meta` only what the user
         named.
         """
-        fields = {name: self[name] for name in ("id", *INPUTS, "files") if name in self}
-        meta = {name: self.meta[name] for name in self._shown if name in self.meta}
-        return Question(fields, answer=None, meta=meta)
+        fields = only(self, ("id", *INPUTS, "files"))
+        return Question(fields, answer=None, meta=only(self.meta, self._shown))
 
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()
 
     def given(self) -> dict[str, Any]:
         """The fields of `inputs()`."""
-        return {name: self[name] for name in self._input_keys if name in self}
+        return only(self, self._input_keys)
 
     def labels(self) -> dspy.Example:
         return dspy.Example(self).labels()
@@ -121,9 +121,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """The row on disk: id, question, choices, answer, context, meta, and kind if inference
         differs.
         """
-        row = {name: self[name] for name in ("id", "question", "choices", "context", "meta")}
-        row["answer"] = self.gold
-        row |= {name: self[name] for name in TASK_FILES if name in self}
+        row: dict[str, Any] = only(self, ("id", "question", "choices", "context", "meta"))
+        row |= {"answer": self.gold, **only(self, TASK_FILES)}
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
@@ -204,8 +203,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
         fields["kind"] = kind or fields["kind"]
         if fields["kind"] == "task" or _are_files(row):
             fields |= {"kind": "task", "files": row.get("files"), "tests": row.get("tests")}
-        extras = {name: value for name, value in row.items() if name not in fields}
-        fields["meta"] = _meta_of(fields["meta"], extras)
+        fields["meta"] = _meta_of(fields["meta"], without_none(without(row, fields)))
         return Question(fields)
     except UserError as error:
         raise UserError(f"{where}: {error}" if where else str(error)) from None
@@ -270,7 +268,7 @@ def _are_files(row: Mapping[str, object]) -> bool:
     """Whether a row has a task's files or tests, and no answer or options."""
     held = [row[name] for name in TASK_FILES if row.get(name) is not None]
     asked = row.get("answer") is None and row.get("choices") is None
-    return bool(held) and asked and all(isinstance(files, Mapping) for files in held)
+    return bool(held) and asked and are_all(held, Mapping)
 
 
 def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
@@ -280,10 +278,7 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
     checked: dict[str, dict[str, str]] = {}
     for part in TASK_FILES:
         files = store.get(part) or {}
-        texts = isinstance(files, Mapping) and all(
-            isinstance(value, str) for value in files.values()
-        )
-        if not texts:
+        if not isinstance(files, Mapping) or not are_all(files.values(), str):
             raise UserError(f"{name} has {part} that are not an object of paths and texts")
         for path in files:
             check_inside(path, f"{name}, {part}")
@@ -375,8 +370,7 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
 def check_context(context: Any, name: str) -> str | list[str] | None:
     if context is None or isinstance(context, str):
         return context or None
-    texts = isinstance(context, list | tuple) and all(isinstance(text, str) for text in context)
-    if not texts:
+    if not isinstance(context, list | tuple) or not are_all(context, str):
         raise UserError(
             f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or "
             "null"
@@ -387,7 +381,7 @@ def check_context(context: Any, name: str) -> str | list[str] | None:
 def _check_meta(meta: object, name: str) -> dict[str, object]:
     if meta is None:
         return {}
-    if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
+    if not isinstance(meta, Mapping) or not are_all(meta, str):
         raise UserError(
             f"{name} has a meta of type {_type_name(meta)}; give an object with text keys"
         )
@@ -396,7 +390,6 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
 
 def _meta_of(meta: object, extras: dict[str, object]) -> Any:
     """Adds the row's other fields to `meta`; a field in both must have one value."""
-    extras = {key: value for key, value in extras.items() if value is not None}
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
     meta = dict(meta or {})

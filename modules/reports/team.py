@@ -13,7 +13,6 @@ from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
 
 Numbers = npt.NDArray[np.float64]
-SUPERVISOR = "supervisor"
 
 
 def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
@@ -79,7 +78,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         figures.usage(row)
     report = figures.report()
     if report["questions"]:
-        mark, accepted = f"{SUPERVISOR}:", dict[str, int]()
+        mark, accepted = "supervisor:", dict[str, int]()
         for way, counted in report["decided_by"].items():
             if way.startswith(mark):
                 accepted[way.removeprefix(mark)] = counted["count"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
 from ...modules.protocols.short_names import distinct, legend
 from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
 from ...modules.statistics.statistics import bootstrap_mean
@@ -54,25 +54,17 @@ class ComparisonPlan:
 
     @property
     def out(self) -> Path | None:
-        if self.match is None:
-            return None
-        return self.match.home
+        return None if self.match is None else self.match.home
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        if self.match is None:
-            return 0.0, 0.0
-        return self.match.cost
+        return (0.0, 0.0) if self.match is None else self.match.cost
 
     def lines(self) -> Sequence[str]:
-        if self.match is None:
-            return ()
-        return self.match.lines()
+        return () if self.match is None else self.match.lines()
 
     def to_dict(self) -> dict[str, object]:
-        if self.match is None:
-            return {"runs": list(self.runs)}
-        return self.match.to_dict()
+        return {"runs": list(self.runs)} if self.match is None else self.match.to_dict()
 
 
 @entry(CompareRequest)
@@ -107,8 +99,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
     """Open and check the runs without calling an LM. With `keyless` (a plan alone), no key is
     needed.
     """
-    asks = ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS)
-    for name in asks:
+    for name in ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS):
         if request.asked(name) and not request.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(
@@ -139,7 +130,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
     else:
         # A folder stands for its baseline, too; runs that are given as objects are just these.
-        if not all(isinstance(folder, Evaluation) for folder in folders):
+        if not are_all(folders, Evaluation):
             names, runs = with_matches(names, runs)
         first = _place(request.baseline, names, folders, 0)
         named = dict(zip(names, runs, strict=True))
@@ -217,9 +208,7 @@ def _shared(
         # questions, it would make the interval too narrow.
         field, clusters = "question", hashes
     is_rate = all(run.summary.is_rate for run in runs)
-    margin = None
-    if request.margin is not None:
-        margin = share_of_points(request.margin)
+    margin = share_of_points(request.margin) if request.margin is not None else None
     test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
     return ids, shared, test
 
@@ -249,9 +238,7 @@ def _declared(run: Evaluation) -> str | None:
     settings = run.summary.run.settings
     if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    if not isinstance(settings.data, str):
-        return None
-    return catalogue.cluster_of(settings.data)
+    return catalogue.cluster_of(settings.data) if isinstance(settings.data, str) else None
 
 
 def _clusters(
@@ -273,9 +260,7 @@ def _clusters(
     if different == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
     # With one cluster for all, or one for each question, nothing belongs together.
-    if different in (1, len(ids)):
-        return None
-    return clusters
+    return None if different in (1, len(ids)) else clusters
 
 
 def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
@@ -288,9 +273,7 @@ def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
             return min(path[path.index(partner) :])
         path.append(partner)
     cluster = named[path[-1]]
-    if cluster in (None, ""):
-        return path[-1]
-    return cluster
+    return path[-1] if cluster in (None, "") else cluster
 
 
 # Runs ----------------------------------------------------------------------------------------

@@ -148,8 +148,7 @@ class Comparison(Sequence[Pair]):
                 price=self.verdict.price_ratio(run.name),
             )
             if pair is not None:
-                difference = Estimate(pair.difference, *pair.interval)
-                row = replace(row, difference=difference)
+                row = replace(row, difference=Estimate(pair.difference, *pair.interval))
                 if pair.cause:
                     row = replace(row, note="no verdict")
             standings.append(row)

@@ -85,9 +85,7 @@ def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[
         if one.get(key) == other.get(key):
             continue
         for text, settings in zip(texts, (one, other), strict=True):
-            value = "not set"
-            if key in settings:
-                value = json.dumps(settings[key])
+            value = json.dumps(settings[key]) if key in settings else "not set"
             text.append(f"{key} {value}")
     return ", ".join(texts[0]), ", ".join(texts[1])
 
@@ -158,9 +156,7 @@ def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
     """The LM of each agent, or the LM alone where all agents have the same one."""
     endpoints = {agent: str(lm.endpoint) for agent, lm in lms.items()}
     alone = set(endpoints.values())
-    if len(alone) == 1:
-        return alone
-    return endpoints
+    return alone if len(alone) == 1 else endpoints
 
 
 def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:

@@ -87,15 +87,11 @@ class Pair:
 
     @property
     def accuracy_a(self) -> float | None:
-        if not self.is_rate:
-            return None
-        return self.score_a
+        return self.score_a if self.is_rate else None
 
     @property
     def accuracy_b(self) -> float | None:
-        if not self.is_rate:
-            return None
-        return self.score_b
+        return self.score_b if self.is_rate else None
 
     @property
     def cause(self) -> str:
@@ -121,9 +117,7 @@ class Pair:
         low, high = self.interval
         if self.p_adjusted >= SURE or low <= 0 <= high:
             return UNDECIDED
-        if low > 0:
-            return A
-        return B
+        return A if low > 0 else B
 
     @property
     def won(self) -> tuple[str, str] | None:
@@ -149,9 +143,7 @@ class Pair:
             return "better, dearer"
         if outcome == A:
             return "worth it"
-        if self.price_a < self.price_b:
-            return "worse, cheaper"
-        return "not worth it"
+        return "worse, cheaper" if self.price_a < self.price_b else "not worth it"
 
     @property
     def smallest(self) -> float:
@@ -174,9 +166,7 @@ class Pair:
     @property
     def largest(self) -> float:
         """The largest difference that there is."""
-        if self.is_rate:
-            return 1.0
-        return math.inf
+        return 1.0 if self.is_rate else math.inf
 
     @property
     def can_show_any(self) -> bool:
@@ -188,16 +178,12 @@ class Pair:
     @property
     def unit(self) -> str:
         """What follows a difference: a space and its unit."""
-        if self.is_rate:
-            return " points"
-        return f" in {self.metric}"
+        return " points" if self.is_rate else f" in {self.metric}"
 
     @property
     def did_well(self) -> str:
         """What to call an answer that only one of the two runs has."""
-        if self.right_or_wrong:
-            return "right"
-        return "answered better"
+        return "right" if self.right_or_wrong else "answered better"
 
     @property
     def headline(self) -> str:

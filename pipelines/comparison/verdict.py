@@ -44,9 +44,7 @@ class QuestionPrices(NamedTuple):
     def of(self, run: str) -> float | None:
         """The price of a run; None where it is not known."""
         price = self.each[run]
-        if math.isinf(price):
-            return None
-        return price
+        return None if math.isinf(price) else price
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
@@ -88,9 +86,7 @@ class Rivals(NamedTuple):
     @property
     def kinds(self) -> dict[str, list[str]]:
         """The runs of each kind of rival, by the kind's name."""
-        who = "one prompt"
-        if self.lms > 1:
-            who = "the best of its LMs alone,"
+        who = "the best of its LMs alone," if self.lms > 1 else "one prompt"
         return {"one prompt": self.one_prompt, f"{who} asked k times": self.k_times}
 
 
@@ -154,9 +150,7 @@ class Verdict:
     def price_ratio(self, run: str) -> float | None:
         """The price of a run as a multiple of the reference's; None where one is not known."""
         price, reference = self.prices[run], self.prices[self.reference]
-        if price is None or not reference:
-            return None
-        return price / reference
+        return None if price is None or not reference else price / reference
 
     @property
     def unbeaten_choice(self) -> str | None:

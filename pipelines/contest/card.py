@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ...modules.base.keyed import only
 from ...modules.reading.grading import ACCURACY
 from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, ask_command, program_options
 from ..base.journal import read_object
@@ -48,7 +49,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if (taken := contest.folders.get(contest.winner_name)) is not None:
         run = read_object(taken / MANIFEST) or {}
         # The manifest of a contest is the reference's; what came out is the winner.
-        own = {part: run[part] for part in ("program", "lms", "program_hash") if part in run}
+        own = only(run, ("program", "lms", "program_hash"))
         card.run = partial(dict, {**document["manifest"], **own})
         if summary := read_object(taken / SUMMARY):
             card.costs = costs_of(summary)

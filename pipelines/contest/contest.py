@@ -33,7 +33,7 @@ from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
-from .entrants import Entrant
+from .entrants import Entrant, by_name, lm_name
 from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
@@ -151,9 +151,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
     request, about = plan.request, plan.about()
     stored = finished_contest(plan)
     if stored is not None:
-        shown = None
-        if show is not None:
-            shown = partial(show, stored)
+        shown = partial(show, stored) if show is not None else None
         if request.tracking and not is_sent(stored.folder, stored.run_id):
             stored.run_id = send_rest(stored.folder, CONTEST, shown)
         elif request.register and shown is not None:
@@ -217,8 +215,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     result.
     """
     verdict = race_verdict(race)
-    entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
-    entrants = entrants or {entrant.name: entrant for entrant in plan.field}
+    playing = [lane.entrant for lane in race.lanes.values()]
+    entrants = by_name(playing or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
@@ -235,8 +233,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
-        field = list({entrant.name: entrant for entrant in asked}.values())
-    if plan.unseen and finished and len({entrant.name for entrant in field}) > 1:
+        field = list(by_name(asked).values())
+    if plan.unseen and finished and len(by_name(field)) > 1:
         comparison, stopped, paused = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
         short, finished = short or stopped is not None, not paused
@@ -245,7 +243,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             if improved is not None and comparison.recommendation is not None:
                 chosen = comparison.recommendation.run
                 worth = improvement_words(improved, comparison, chosen, winner.name)
-                entrants |= {entrant.name: entrant for entrant in improved.entrants}
+                entrants |= by_name(improved.entrants)
                 if chosen != winner.name:
                     verdict = _chosen(verdict, comparison, entrants[chosen])
                 winner = entrants[chosen]
@@ -306,7 +304,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "saved": saved,
         "registered": plan.request.register,
         "spec": winner.spec,
-        "lm": str(getattr(winner.lm, "model", winner.lm)),
+        "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
     noted = {RESULT: result, LOOKS: looks, PLANS: plans}

@@ -88,9 +88,7 @@ class Contest(ContestResult, ShownResult):
         """The winner and the reference on questions that the race had not used."""
         names: Mapping[str, str] = self.result["confirmed"] or {}
         folders = [self.folder / CONFIRM / place for place in names.values()]
-        if not folders:
-            return None
-        return compare(*folders)
+        return compare(*folders) if folders else None
 
     @property
     def empty(self) -> bool:
@@ -150,8 +148,7 @@ class Contest(ContestResult, ShownResult):
         lines = ["", *self.sentences]
         if self.asked:
             first, title = self.asked[0].name, self.title
-            table = table_lines(self.asked, first, is_rate=self.is_rate, metric=title)
-            lines = [*table, *lines]
+            lines = [*table_lines(self.asked, first, is_rate=self.is_rate, metric=title), *lines]
         if improved := self.result.get("improved"):
             lines.append(improved)
         failures = []

@@ -59,6 +59,7 @@ from .entrants import (
     fair_opponent,
     field_of,
     lm_alone,
+    lm_name,
     own_programs,
     paper_programs,
 )
@@ -177,9 +178,7 @@ class ContestPlan:
     def improve_share(self) -> float:
         """The share of the budget that improving spends; 0 without it."""
         improve = self.request.improve
-        if improve is True:
-            return self.request.improve_share
-        return float(improve or 0.0)
+        return self.request.improve_share if improve is True else float(improve or 0.0)
 
     @property
     def steps(self) -> dict[str, object]:
@@ -208,10 +207,8 @@ class ContestPlan:
             parts.append(f"{len(self.demos)} as examples")
         if self.unseen:
             parts.append(f"{len(self.unseen):,} kept to confirm the winner")
-        apart = ""
-        if len(parts) > 1:
-            apart = f" ({', '.join(parts)})"
-        lms = ", ".join(str(getattr(lm, "model", lm)) for lm in self.lms)
+        apart = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        lms = ", ".join(map(lm_name, self.lms))
         calls = [likely(plan.estimate.calls) for plan in self.plans.values() if plan.estimate.calls]
         expected = "price not known before the first questions"
         if self.cost is not None and any(self.cost):
@@ -351,9 +348,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone.defaults = request.defaults
     seating = Seating(alone)
     lms, named = _lms(request, seating)
-    judge_lm = None
-    if request.judge_lm:
-        judge_lm = seating.make(request.judge_lm)
+    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
@@ -460,7 +455,7 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
     """What earlier runs of the same questions on the same LMs say of a vote; empty where they are
     too few.
     """
-    asked, names = data.fingerprint(questions), {str(getattr(lm, "model", lm)) for lm in lms}
+    asked, names = data.fingerprint(questions), set(map(lm_name, lms))
     runs = []
     for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
         run = read_object(file) or {}
@@ -589,9 +584,7 @@ def _baseline(
 def _margin(margin_setting: float | str | None, questions: int) -> float:
     if margin_setting is not None:
         return share_of_points(margin_setting)
-    if questions >= MANY:
-        return NARROW
-    return MARGIN
+    return NARROW if questions >= MANY else MARGIN
 
 
 def _check_scale(metric: Metric) -> None:

@@ -87,9 +87,7 @@ class Race:
     @property
     def paid(self) -> Usage:
         """What was paid so far, without calls in flight."""
-        if self.books.ledger is None:
-            return Usage()
-        return self.books.ledger.total
+        return Usage() if self.books.ledger is None else self.books.ledger.total
 
     @property
     def scores(self) -> Scores:
@@ -131,9 +129,12 @@ class Race:
     def cluster_of(self, question: Question) -> str | None:
         """What the question belongs to, where the data set says so."""
         cluster = question.meta.get(self.plan.cluster or "")
-        if cluster is None:
-            return None
-        return str(cluster)
+        return None if cluster is None else str(cluster)
+
+    @property
+    def answered(self) -> int:
+        """How many answers each of these programs has at least."""
+        return min((len(lane.answers) for lane in self.asked), default=0)
 
     def _all_answered(self, question: Question) -> bool:
         return all(question.id in lane.answers for lane in self.asked)
@@ -290,9 +291,7 @@ class Race:
         """
         lanes = []
         for number, lm in enumerate(self.plan.lms):
-            name = ONE
-            if len(self.plan.lms) > 1:
-                name = f"{ONE}, {lm_title(lm)}"
+            name = f"{ONE}, {lm_title(lm)}" if len(self.plan.lms) > 1 else ONE
             entrant = lm_alone(lm, name)
             plan = self.plan.evaluation(entrant, self.questions)
             plan = replace(plan, request=replace(plan.request, tracking=False))
@@ -330,11 +329,8 @@ class Race:
             if earlier.budget == budget:
                 self.planned = earlier.questions
                 return
-        if self.planned_for:  # the money of the budget before is gone
-            answered = min(len(lane.answers) for lane in self.asked)
-            pays = answered + self._affordable()
-        else:
-            pays = self._affordable(Usage())
+        # Where another budget was planned for, its money is gone: what it paid for is answered.
+        pays = self.answered + self._affordable() if self.planned_for else self._affordable(Usage())
         self.planned = int(min(len(self.questions), max(FEWEST, pays)))
         self.planned_for.append(PlannedRace(budget, self.planned))
         self.note(self)
@@ -343,24 +339,22 @@ class Race:
         """How many more questions the money pays for, without the reserve for later steps. `spent`
         is what counts as spent already; None is all that was.
         """
-        going_on = self.asked
-        asked = min(len(lane.answers) for lane in going_on)
-        bills = [lane.bill for lane in going_on]
+        bills = [lane.bill for lane in self.asked]
         worth = total(lane.bill for lane in self.lanes.values())
         # Equal calls of several programs are on the bill of each, and are paid once.
         shared = {}
         for unit in UNITS:
             if billed := amount(worth, unit):
                 shared[unit] = min(1.0, amount(self.paid, unit) / billed)
-        reserve = self._reserve(going_on)
-        return affordable(self.books.account, reserve, bills, shared, asked, spent)
+        reserve = self._reserve()
+        return affordable(self.books.account, reserve, bills, shared, self.answered, spent)
 
-    def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
+    def _reserve(self) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
         kept, account = len(self.plan.unseen), self.books.account
         reserve = {}
         for unit in UNITS:
-            prices, share = [lane.per_question(unit) or 0.0 for lane in lanes], 0.0
+            prices, share = [lane.per_question(unit) or 0.0 for lane in self.asked], 0.0
             if account is not None:
                 share = self.plan.improve_share * (account.budget.limits.get(unit) or 0.0)
             # Two are asked again, reference and winner: about the cheapest, at most the dearest.
@@ -385,9 +379,7 @@ class Race:
             return
         size = min(ROUND, self.planned - self.seen)
         if size <= 0:
-            self.ended = "money"
-            if self.seen == self.planned:
-                self.ended = "questions"
+            self.ended = "questions" if self.seen == self.planned else "money"
             return
         batch = self.questions[self.seen : self.seen + size]
         # Answers of an earlier attempt cost nothing, so that the money does not limit them.
@@ -455,8 +447,7 @@ class Race:
         assert self.watch is not None
         scores = self.scores
         for place in sorted(self.watch.racing - {self.reference}):
-            gap = self.watch.against(place, self.reference)
-            difference, low, high = map(scores.own_gap, gap)
+            difference, low, high = map(scores.own_gap, self.watch.against(place, self.reference))
             yield Step(
                 questions=self.seen,
                 name=self.order[place],

@@ -46,9 +46,7 @@ class Scores:
 
     def value(self, share: float) -> str:
         """`73%`, or `7.3`."""
-        if self.rate:
-            return f"{share:.0%}"
-        return f"{self.own(share):.3g}"
+        return f"{share:.0%}" if self.rate else f"{self.own(share):.3g}"
 
     def gap(self, share: float) -> str:
         """A difference without its unit: `+9`, or `+0.9`."""

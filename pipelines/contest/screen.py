@@ -22,7 +22,7 @@ STYLES = {"out": "bright_black"}
 def contest_line(race: Race) -> ProgressLine:
     """Where a contest stands, as a picture and as a line."""
     standings = places(race, so_far=True)
-    asked = min((len(lane.answers) for lane in race.asked), default=0)
+    asked = race.answered
     total = race.planned or len(race.questions)
     form = "{} {:.0%}" if race.scores.rate else "{} {:.3g}"
     parts = list(_figures(race, asked, total))

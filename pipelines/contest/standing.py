@@ -39,9 +39,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     for place, lane in enumerate(lanes):
         scores = lane.right(questions)
         right, low, high = map(written.own, _rate(scores))
-        multiple = None
-        if base:
-            multiple = (lane.per_question(unit) or 0.0) / base
+        multiple = (lane.per_question(unit) or 0.0) / base if base else None
         row = Place(
             name=lane.entrant.name,
             right=right,
@@ -195,9 +193,7 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason += f", but not shown to be better than {' and '.join(missing) or FAIR_OPPONENT}"
     else:
         left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
-        programs = "1 program is"
-        if others:
-            programs = f"{1 + len(others)} programs are"
+        programs = f"{1 + len(others)} programs are" if others else "1 program is"
         reason = f"after {seen}, {programs} left: {left}"
     if unread:
         reason = f"{unread}, so nothing can be concluded"

@@ -280,9 +280,7 @@ def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
     said = folded(answer)
     by_label = [label for label in choices if label.casefold() == said]
     by_text = [label for label, text in choices.items() if folded(text) == said]
-    if len(by_text) > 1:
-        return by_label[:1]
-    return by_label[:1] + by_text
+    return by_label[:1] if len(by_text) > 1 else by_label[:1] + by_text
 
 
 def _is_number(answer: Any) -> bool:

@@ -9,12 +9,13 @@ import re
 import string
 import tokenize
 import unicodedata
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
+from ...modules.base.keyed import without_none
 from ...modules.reading.mentions import BOXED
 from ...modules.reading.question import choices_by_label
 from .aliases import naming_all, squeezed
@@ -45,7 +46,7 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
     if isinstance(value, dict):
         members = {key: plain_value(member, column, padded=padded) for key, member in value.items()}
         if padded:
-            members = without_gaps(members)
+            members = without_none(members)
         return members
     if isinstance(value, list | tuple):
         return [plain_value(member, column, padded=padded) for member in value]
@@ -82,9 +83,8 @@ def parsed_cell(value: Any, field: str) -> Any:
         if field == "context":
             return value
         raise UserError(f"{field} is not readable as JSON ({value[:40]!r}); correct it") from None
-    passages = isinstance(whole, list) and all(isinstance(passage, str) for passage in whole)
-    if field == "context" and not passages:
-        return value
+    if field == "context" and not (isinstance(whole, list) and are_all(whole, str)):
+        return value  # no list of passages
     return whole
 
 
@@ -118,19 +118,7 @@ def _with_commas(printed: str) -> str:
 
 def as_list(value: Any) -> list[Any]:
     """A list as it is, and anything else as the only member of one."""
-    if isinstance(value, list | tuple):
-        return list(value)
-    return [value]
-
-
-def without_gaps(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that have a value."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def without(cells: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
-    """The cells of all other columns."""
-    return {name: cell for name, cell in cells.items() if name not in names}
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def labelled_texts(cell: str) -> dict[str, str]:
@@ -199,8 +187,7 @@ def options_in(choices: Any, answer: Any = None) -> Any:
     """
     if isinstance(choices, str):
         choices = _options_of_text(choices, answer)
-    objects = isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices)
-    if choices and objects:
+    if choices and isinstance(choices, list) and are_all(choices, Mapping):
         label = next((key for key in _OPTION_LABELS if key in choices[0]), "")
         text = next((key for key in OPTION_TEXTS if key in choices[0]), "")
         if not all(label in choice and text in choice for choice in choices):
@@ -210,14 +197,14 @@ def options_in(choices: Any, answer: Any = None) -> Any:
             "text": [choice[text] for choice in choices],
         }
     if isinstance(choices, Mapping) and set(choices) != {"label", "text"}:
-        choices = without_gaps(choices)
+        choices = without_none(choices)
     if isinstance(choices, list):
         # Tables pad the options of a row to those of the longest one.
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
         labelled = dict(zip(string.ascii_uppercase, choices, strict=False))
         if None in choices:  # the others keep their places
-            return choices_by_label(without_gaps(labelled))
+            return choices_by_label(without_none(labelled))
         if len(choices) <= len(string.ascii_uppercase):  # more are refused, by their number
             return choices_by_label(without_labels(labelled))
     return choices_by_label(choices)
@@ -244,7 +231,7 @@ def passages_in(context: Any) -> Any:
         context = list(zip(context["title"], context["sentences"], strict=False))
     if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
         context = context["contexts"]
-    if isinstance(context, list) and context and all(isinstance(part, Mapping) for part in context):
+    if isinstance(context, list) and context and are_all(context, Mapping):
         texts = list(map(_passage_text, context))
         if all(texts):
             titles = [part.get("title") for part in context]
@@ -320,9 +307,7 @@ def _bare(answer: Any) -> Any:
     if "####" in answer:
         answer = answer.rpartition("####")[2].strip()
     match = _IN_DOLLARS.fullmatch(answer.strip())
-    if match:
-        return match[1].strip()
-    return answer
+    return match[1].strip() if match else answer
 
 
 def _held(answer: Any, column: str) -> Any:
@@ -340,9 +325,7 @@ def _held(answer: Any, column: str) -> Any:
             f"is {naming_all(likely)}"
         )
     aliases = answer.get("aliases")
-    if isinstance(held, str) and isinstance(aliases, list):
-        return [held, *aliases]
-    return held
+    return [held, *aliases] if isinstance(held, str) and isinstance(aliases, list) else held
 
 
 def _is_filled(held: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ...modules.base.errors import UserError, closest
+from ...modules.base.errors import UserError, are_all, closest
 from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.wording import counted
 from .aliases import LIKE_OPTIONS, column_of, columns_of, naming, naming_all, option_columns
@@ -304,7 +304,7 @@ def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
 def _is_text(value: Any, field: str) -> bool:
     """Whether a value can be a question, or a context, which may be a list of passages."""
     passages = value if field == "context" and isinstance(value, list) else [value]
-    return value is None or all(isinstance(passage, str) for passage in passages)
+    return value is None or are_all(passages, str)
 
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
@@ -339,7 +339,7 @@ def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
 def _check_unread(name: str, value: Any, answer: Any) -> None:
     """Raises UserError for a column that looks like the options of a question that has none."""
     like = isinstance(value, Mapping) and bool({"choices", "options", "endings"} & set(value))
-    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and len(value) > 1 and are_all(value, str):
         label = isinstance(answer, str) and re.fullmatch(r"\W*[A-Za-z]\W*", answer)
         like = bool(label or LIKE_OPTIONS.search(name))
     if like:

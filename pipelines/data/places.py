@@ -115,9 +115,7 @@ def _path_of(
     own = _own_files(folder).get(str(name_or_path))
     if own is None:
         raise catalogue.unknown(str(name_or_path))
-    chosen = next(iter(own))
-    if split:
-        chosen = catalogue.SPLIT_ALIASES.get(split, split)
+    chosen = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
     if chosen not in own or (split is None and len(own) > 1):
         raise UserError(f"{name_or_path} has the splits {', '.join(own)}; choose one of them")
     return own[chosen], None

@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.prompt import check_passage
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
 from ...modules.reading.answers import golds_of
 from ...modules.reading.question import TASK_FILES, Question, question_named, with_one_kind
 from ..base.wording import counted
@@ -54,8 +54,7 @@ def listed(
     # A generator can be read only once, and is counted before it is asked.
     if isinstance(questions, Iterator):
         questions = list(questions)
-    ready = isinstance(questions, Sequence) and all(isinstance(q, Question) for q in questions)
-    if ready:
+    if isinstance(questions, Sequence) and are_all(questions, Question):
         questions = with_one_kind(questions)
     else:
         from .load import understand, without_faults
@@ -294,8 +293,7 @@ def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
         if times[text] == 1:
             yield text
             continue
-        passage = " ".join(_passages(question))
-        yield *_with_options(question), _normalised(passage)
+        yield *_with_options(question), _normalised(" ".join(_passages(question)))
 
 
 def _passages(question: Question) -> Sequence[str]:

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
+from ...modules.base.keyed import without
 from ...modules.reading.mentions import BOXED
 from .aliases import CONTAINERS, columns_of, squeezed
-from .cells import OPTION_TEXTS, as_list, separated, without
+from .cells import OPTION_TEXTS, as_list, separated
 from .tables import CHAT_TURNS
 
 _RIGHT = re.compile(r"(?:(?:correct|right|best|gold)(?:answers?|options?)|answer)")
@@ -111,9 +112,7 @@ class Shapes:
             )
         if not asked["equals"]:
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
-        called = "__expected"
-        if self._named_answer in named:
-            called = self._named_answer
+        called = self._named_answer if self._named_answer in named else "__expected"
         return without(cells, [*named, "assert"]) | {called: first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
@@ -258,9 +257,7 @@ def _checks(cell: Any) -> list[Mapping[str, Any]]:
     """The assertions in a list of them; empty for anything else."""
     if not isinstance(cell, list):
         return []
-    if not all(isinstance(check, Mapping) and "type" in check for check in cell):
-        return []
-    return cell
+    return cell if all(isinstance(check, Mapping) and "type" in check for check in cell) else []
 
 
 def _texts(cell: Any) -> list[str]:
@@ -291,7 +288,7 @@ def _turns(cell: Any) -> list[tuple[str, Any]]:
     anything else.
     """
     turns: list[tuple[str, Any]] = []
-    if not isinstance(cell, list) or not all(isinstance(turn, Mapping) for turn in cell):
+    if not isinstance(cell, list) or not are_all(cell, Mapping):
         return turns
     for turn in cell:
         shape = next((shape for shape in CHAT_TURNS if turn.keys() >= set(shape)), None)

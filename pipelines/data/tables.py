@@ -141,9 +141,7 @@ def read_held(
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
-        what = f"a {kind}"
-        if source is None:
-            what = "None"
+        what = "None" if source is None else f"a {kind}"
         raise UserError(
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "
             "of dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
@@ -263,8 +261,7 @@ def _check_arrow(folder: Path) -> None:
             continue
         try:
             with pa.memory_map(str(file)) as source:
-                messages = pa.ipc.MessageReader.open_stream(source)
-                packed = any(map(_is_compressed, messages))
+                packed = any(map(_is_compressed, pa.ipc.MessageReader.open_stream(source)))
         except (pa.ArrowException, OSError, struct.error):
             continue  # `datasets` says what is wrong with it
         if packed:
@@ -334,8 +331,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
 def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     """The features that the `datasets` library notes in a Parquet file; empty without them."""
     try:
-        noted = json.loads(metadata.get(b"huggingface", b"{}"))
-        return dict(noted["info"]["features"])
+        return dict(json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
 
@@ -463,9 +459,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
 
 def _filled(cell: Any) -> Any:
     """The cell; None for one that is blank."""
-    if str(cell).strip():
-        return cell
-    return None
+    return cell if str(cell).strip() else None
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
@@ -596,9 +590,7 @@ def _is_table(held: Any) -> bool:
 def _json_row(place: str, value: Any) -> TableRow:
     if isinstance(value, dict):
         return TableRow(place, value)
-    what = type(value).__name__
-    if value is None:
-        what = "null"
+    what = "null" if value is None else type(value).__name__
     return TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
 
 

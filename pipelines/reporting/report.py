@@ -110,9 +110,7 @@ def report(
     shown = runs_of(groups)
     cited = bibtex(protocols_in([run.summary.run.program for run in evaluations]))
     _write(path, page_of(groups, shown, notes, headline, cited))
-    exported = []
-    if export:
-        exported = export_report(groups, shown, Path(export).expanduser())
+    exported = export_report(groups, shown, Path(export).expanduser()) if export else []
     tracked = []
     if tracking:
         tracked = [run.run_id for run in evaluations if run.run_id]
@@ -192,9 +190,7 @@ def _grouped(
             groups.append(([name], [run], asked))
     found = []
     for names_in, members, _ in groups:
-        comparison = None
-        if len(members) > 1:
-            comparison = compare(*members, names=names_in, **how)
+        comparison = compare(*members, names=names_in, **how) if len(members) > 1 else None
         found.append(RunGroup(names_in, members, comparison))
     return found, apart
 

@@ -13,7 +13,7 @@ import dspy
 
 from ....signatures.roles import Judge, Picker
 from ...agents.exchange import Exchange, Hear, hear_all
-from ...agents.retrieval import checked_retrieval, with_queries
+from ...agents.retrieval import checked_retrieval
 from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
@@ -26,7 +26,7 @@ from ...reports.deliberation import deliberation_report
 from ..declaration import MAX_ROUNDS, Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..pick import picked
-from ..program import SeatTurns, prediction_of
+from ..program import SeatTurns, prediction_of, turns_of
 from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 from .replay import OPENINGS, REPLAYS
 from .tie_breaks import BUILT_IN, chosen, tie_break_named
@@ -124,8 +124,7 @@ class Deliberation(
         max_queries: Annotated[int, checked_whole] = 2,
         **shared: Unpack[Shared],
     ) -> None:
-        named_here = isinstance(roles, Mapping)
-        if isinstance(roles, Mapping):
+        if named_here := isinstance(roles, Mapping):
             own_roles = {**roles, **(own_roles or {})}
             roles = [name for name in roles if name not in SEATS]
         own = roles_given(own_roles)
@@ -225,9 +224,9 @@ class Deliberation(
         return super().draws or self.picker is not None
 
     def turns(self) -> list[SeatTurns]:
-        turns: list[SeatTurns] = [(seat, 1, self.max_rounds) for seat in with_queries(self.agents)]
+        turns = turns_of(self.agents, 1, self.max_rounds)
         if self.judge is not None:
-            turns += [(seat, 0, 1) for seat in with_queries([self.judge])]
+            turns += turns_of([self.judge], 0, 1)
         if self.picker is not None:
             turns.append((self.picker, 0, 2))
         return turns
@@ -249,7 +248,7 @@ class Deliberation(
         # A blind opening, and that of an agent alone, is what agents say who hear nobody.
         alone = self.opening == "blind" or len(self.agents) == 1
         first = None if alone else self._blind_round
-        turns = [(seat, min(1, again), again) for seat in with_queries(self.agents)]
+        turns = turns_of(self.agents, min(1, again), again)
         return Exchange(self.names, self._again, first, turns)
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:

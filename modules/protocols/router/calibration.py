@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...agents.adapter import settings_of
 from ...agents.transcript import Task
 from ...base.errors import UserError, checked_whole, first_fault, is_number
+from ...base.keyed import without
 from ...base.sync import run_sync
 from ...base.together import together
 from ...base.usage import Usage
@@ -181,7 +182,7 @@ def asked_of(program: Program, lm: dspy.BaseLM | None) -> AskedPart:
 
 def _sent(lm: dspy.BaseLM) -> str:
     # Seeds change with repeats and say nothing of how good an answer is.
-    settings = {name: value for name, value in settings_of(lm).items() if name != "seed"}
+    settings = without(settings_of(lm), ("seed",))
     return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
 
 
@@ -261,9 +262,7 @@ def calibrated(
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
-        never = 1.0
-        if left:
-            never = share_never(scores, right, max_error, confidence_each)
+        never = share_never(scores, right, max_error, confidence_each) if left else 1.0
         stages[name] = Stage(
             asked=asked_of(part, lm),
             threshold=threshold,
@@ -277,8 +276,7 @@ def calibrated(
         )
         # Without a threshold no answer stands, and all questions go on to the next part.
         if cut is not None:
-            below = (scores < cut.score).tolist()
-            left = list(compress(left, below))
+            left = list(compress(left, (scores < cut.score).tolist()))
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,

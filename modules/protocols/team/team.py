@@ -130,9 +130,7 @@ class SupervisedTeam(
         self.workers: list[TeamWorker] = []
         for name, role_name, sample in seated(cast, self.roles):
             role = cast[role_name]
-            place = environment
-            if role.tools:
-                place = role.place(environment)
+            place = role.place(environment) if role.tools else environment
             told = acting_as(role)
             self.workers.append(TeamWorker(name, role_name, told, place, max_steps, sample, limits))
         self.names = [worker.name for worker in self.workers]
@@ -201,8 +199,7 @@ class SupervisedTeam(
     async def _retry(self, task: Task, old: Turn, suggestion: str) -> Turn:
         """Another attempt of the worker whose last one this was."""
         worker = self.workers[self.names.index(old.agent)]
-        number = old.round + 1
-        return await worker.attempt(task, number=number, earlier=old, suggestion=suggestion)
+        return await worker.attempt(task, number=old.round + 1, earlier=old, suggestion=suggestion)
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
@@ -353,13 +350,9 @@ def read_decision(
         return None
     (worker,) = named
     if decision == ACCEPT:
-        if answers[worker] is None:
-            return None
-        return SupervisorDecision(True, worker, "")
+        return None if answers[worker] is None else SupervisorDecision(True, worker, "")
     suggestion = cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS)
-    if not suggestion:
-        return None
-    return SupervisorDecision(False, worker, suggestion)
+    return SupervisorDecision(False, worker, suggestion) if suggestion else None
 
 
 def _names(text: str, worker: str) -> bool:
