@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -50,7 +50,7 @@ class Retrieval:
 class InformedSeat(Seat):
     """A seat that looks things up each time before it speaks.
 
-    Args: name, signature, sampling: as of any seat. environment: where it looks; without one it
+    Args: name, signature: as of any seat. environment: where it looks; without one it
         speaks from memory, and is told that nothing was found.
         retrieval: `queries`, which it writes itself in the seat `NAME.query`, or `question`, which
             is looked up as it is.
@@ -64,15 +64,13 @@ class InformedSeat(Seat):
         environment: Environment | None,
         retrieval: str = RETRIEVALS[0],
         max_queries: int = 2,
-        *,
-        sampling: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(name, signature, sampling=sampling)
+        super().__init__(name, signature)
         self.retrieval, self.max_queries = Retrieval(environment), max_queries
         if environment is not None and retrieval == RETRIEVALS[0]:
             desc = QUERIES.format(most=max_queries)
             querying = Querying.with_updated_fields("queries", desc=desc)
-            self.query = Seat(f"{name}.query", querying, sampling=sampling)
+            self.query = Seat(f"{name}.query", querying)
 
     async def ask(self, task: Task, **how: Any) -> Turn:
         """A turn in view of what was looked up. `details` has its `queries`; where these find

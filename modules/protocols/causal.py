@@ -165,6 +165,8 @@ class CausalConsistency(
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript: list[Turn] = []
         for depth in range(1, self.d_max + 1):
+            # By question and round, so that the order in which questions are answered changes no
+            # draw.
             draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
             solutions = await self._reason(task, depth)
             transcript += solutions

@@ -257,6 +257,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             raise UserError(
                 "sampling is for members given by name: set it on the programs that are members"
             )
+        # Before `seat` runs, which finds its settings as attributes.
         self.__dict__.update(arguments)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)

@@ -176,6 +176,7 @@ class Ensemble(
         for name, program in zip(self.names, self.members, strict=True):
             for number in range(self.samples):
                 names.append(name)
+                # Only prepared here: all of them are asked at the same time below.
                 samples.append(with_usage(_sample(program, task, number)))
         # A name for each ballot: a report counts the answers by the names of turns.
         turns = list(map(_turn, distinct(names), await those_who_answer(samples)))

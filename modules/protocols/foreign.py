@@ -276,6 +276,7 @@ class Foreign(Program):
         if "answer" not in names and len(names) == 1:
             shown[names.pop()] = question.answer
         taken = {self.inputs.get(name, name) for name in fields}
+        # What it takes beside the usual inputs, such as the columns that the user named.
         others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
         return made
@@ -290,6 +291,7 @@ class Foreign(Program):
         asked = {name: fields.get(name) for name in INPUTS}
         asked["choices"] = asked["choices"] or None
         self._miss_options(asked["choices"])
+        # No field of a call: the run hands the files of a task along beside it.
         if asked["kind"] == "task":
             asked["files"] = ASKER.get().files
         question = Question(asked, id=ASKER.get().question or "asked", meta={})

@@ -350,6 +350,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         models = [name for name in names if name != "*" and not self._meant(name)]
         if not models or not self.metered_parts:
             return self
+        # A copy, so that the program that was given stays as it is.
         copied: Program = self.deepcopy()
         copied.assign(dict.fromkeys(models))
         return copied

@@ -183,6 +183,7 @@ def roles_given(given: Any) -> dict[str, Role]:
         raise UserError(
             f"own_roles is {given!r}: give roles by name, such as fm.roles('roles.yaml')"
         )
+    # A name that stands for itself is one of the table, and none of the user's own.
     own = {name: thing for name, thing in (given or {}).items() if thing != name}
     for name in own:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -231,7 +232,6 @@ def seat_of(
     name: str,
     role: Role,
     environment: Environment | None = None,
-    sampling: Mapping[str, object] | None = None,
     **retrieval: Any,
 ) -> Seat:
     """A seat of that name for a role; with tools, one that looks things up. Raises UserError for a
@@ -240,9 +240,8 @@ def seat_of(
     if role.acts:
         raise UserError(f"{name!r} is a worker and gives no answer: name it in a team")
     if not role.tools:
-        return Seat(name, role.signature, sampling=sampling)
-    place = role.place(environment)
-    return InformedSeat(name, role.signature, place, sampling=sampling, **retrieval)
+        return Seat(name, role.signature)
+    return InformedSeat(name, role.signature, role.place(environment), **retrieval)
 
 
 def acting_as(role: Role) -> type[Any]:

@@ -224,6 +224,7 @@ def state_of(program: Program) -> SavedProgram:
         "lms": lms,
         **hashes(program),
     }
+    # By the same check as a file that is read, so that nothing is written that would be refused.
     return _checked(_plain(document), "the program")
 
 

@@ -133,8 +133,8 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     """
     if not text or not text.strip():
         return None
-    whole = _whole(text.strip(), choices)
-    if whole is None:
+    # First as it is written: an option may hold the signs that are dropped next.
+    if (whole := _whole(text.strip(), choices)) is None:
         text = without_typography(text)
         whole = _whole(text, choices)
     if whole is not None:
@@ -143,8 +143,7 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     _weigh(text, mentions)
     undecided = _alternatives(text, mentions, choices)
 
-    decided = [m for m in mentions if m.decided]
-    if decided:
+    if decided := [m for m in mentions if m.decided]:
         last = decided[-1]
         retracted = any(
             m.start > last.start and m.label == last.label and m.denied for m in mentions
@@ -154,15 +153,13 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
         return last.label
     if _NO_ANSWER.search(text):
         return None
-    alone = [m for m in mentions if not m.denied and _alone_on_line(text, m)]
-    if alone:
+    if alone := [m for m in mentions if not m.denied and _alone_on_line(text, m)]:
         return _only(alone, choices)
     if mentions and _leads(text, mentions[0]):
         return None if mentions[0].start in undecided else mentions[0].label
     if _REFUSAL.search(text):
         return None
-    explicit = [m for m in mentions if m.explicit and not m.denied]
-    if explicit:
+    if explicit := [m for m in mentions if m.explicit and not m.denied]:
         return _only(explicit, choices)
     ruled_out = {m.label for m in mentions if m.denied}
     return _only([m for m in mentions if not m.by_label and m.label not in ruled_out], choices)
@@ -175,8 +172,7 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
     for label, option in choices.items():
         if option.strip() == text:
             return label
-    bare = re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text)
-    if bare:
+    if bare := re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text):
         labels = [label for label in choices if label.casefold() == bare[1].casefold()]
         if len(labels) == 1:
             return labels[0]

@@ -206,8 +206,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
         longer = [(s, e) for s, e in groups if s <= start and end <= e]
         if longer != [(start, end)]:
             continue
-        meant = one_option(named, choices)
-        if meant is None:
+        if (meant := one_option(named, choices)) is None:
             written = tokens(text[start:end], case=True, articles=True)
             exact = [k for k in named if tokens(choices[k], case=True, articles=True) == written]
             meant = one_option(exact, choices)

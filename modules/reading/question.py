@@ -221,8 +221,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
             f"{name}: several options are right ({', '.join(accepted)[:60]}), but a question is "
             "scored against one; keep one right option, or leave the question out"
         )
-    kind = store.get("kind")
-    if kind is None:
+    if (kind := store.get("kind")) is None:
         # Accepted answers of different kinds can only be compared as texts.
         forms: Sequence[str | None] = accepted or [None]
         kinds = {infer_kind(form, choices) for form in forms}
@@ -293,8 +292,7 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
 
 def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
     """The gold answer, and all accepted ones with it first. Raises UserError unless it is text."""
-    answer = store.get("answer")
-    if answer is None:
+    if (answer := store.get("answer")) is None:
         return None, []
     answers: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):

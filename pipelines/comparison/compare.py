@@ -223,8 +223,7 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
     if not ids:
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
     for title, other in zip(titles[1:], asked[1:], strict=True):
-        differing = [name for name in ids if other[name] != asked[0][name]]
-        if differing:
+        if differing := [name for name in ids if other[name] != asked[0][name]]:
             raise UserError(
                 f"{len(differing)} of the questions that {titles[0]} and {title} share (the "
                 f"first is {differing[0]!r}) differ in text, options or gold answer: compare runs "

@@ -107,7 +107,10 @@ def rivals_of(
     """
     samples = {}
     for name, run in runs.items():
-        program = _program(run)
+        program: Described = run.summary.run.program
+        # One that is shown near examples is the program inside.
+        if isinstance(program.get("of"), Mapping):
+            program = program["of"]
         if program.get("program") == SINGLE:
             samples[name] = program.get("samples")
     one_prompt = [name for name, times in samples.items() if times is None]
@@ -128,16 +131,6 @@ def rivals_of(
                     k_times.append(name)
         rivals[team.name] = Rivals(one_prompt, k_times, max(1, len(lms)))
     return rivals
-
-
-def _program(run: Evaluation) -> Described:
-    """The description of a run's program in its manifest; of a nearest-neighbour program, that of
-    the inner one.
-    """
-    program: Described = run.summary.run.program
-    if isinstance(program.get("of"), Mapping):
-        program = program["of"]
-    return program
 
 
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:

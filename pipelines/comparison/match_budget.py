@@ -107,6 +107,7 @@ class MatchPlan:
             if arm.cost_usd is None:
                 return None
             expected += arm.cost_usd
+        # Where nothing is to be paid, a ceiling has nothing to limit.
         most = (expected and self.ceiling.usd) or expected
         return min(expected, most), most
 

@@ -56,6 +56,7 @@ def table_lines(
     name_width, score_width, value_width, end_width = widths
     price_width = max(map(len, [price_head, *prices]))
     fixed = name_width + score_width + value_width + end_width + price_width + 2 * 4 + 2
+    # The two bars share what the texts leave of a line; each has a shortest length.
     room = max(2 * _SHORTEST_BAR, WIDTH - fixed)
     score_bar = min(_SCORE_BAR, max(_SHORTEST_BAR, room - _DIFFERENCE_BAR))
     difference_bar = min(_DIFFERENCE_BAR, max(_SHORTEST_BAR, room - score_bar))

@@ -229,8 +229,7 @@ class Test:
 
     def p(self, a: Scores, b: Scores) -> float:
         """The two-sided p of two runs, before any correction."""
-        clusters = self.clusters
-        if clusters is None:
+        if (clusters := self.clusters) is None:
             if self.right_or_wrong(a, b):
                 _, mcnemar = MCNEMAR[self.exact]
                 return mcnemar(int((a > b).sum()), int((b > a).sum()))

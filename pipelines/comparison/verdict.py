@@ -58,16 +58,14 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
             "tokens": run.tokens or None,
             "calls": run.takes.calls,
         }
-        spent = amounts[unit]
-        if spent is None:
+        if (spent := amounts[unit]) is None:
             return None
         return spent / max(1, run.answers - run.errors)  # failed answers have no price
 
     unit = price_unit(usable, price)
     each = {}
     for run in runs:
-        known = price(run, unit)
-        if known is None:
+        if (known := price(run, unit)) is None:
             known = math.inf  # An unknown price stands behind all that are known.
         each[run.name] = known
     return QuestionPrices(NAMES[unit], each)
@@ -239,6 +237,7 @@ def conclude(
     if outcome != BEATS or rival is None:
         return verdict
     verdict = replace(verdict, rivals=rival.kinds)
+    # A team that beats the reference alone is not called better: every kind of rival counts.
     if recommended == subject.name and len(verdict.met) == len(verdict.rivals):
         verdict = replace(verdict, outcome=BETTER)
     bill = subject.takes.cost_usd

@@ -29,8 +29,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     settings = document["manifest"]["settings"]
     card = Card(settings["label"], program=settings["label"], data=settings.get("data"))
     card.run = partial(dict, document["manifest"])
-    contest = contest_in(folder, ContestResult)
-    if contest is None:
+    if (contest := contest_in(folder, ContestResult)) is None:
         card.begun = True
         card.ended("not finished")
         card.paid(totals(folder).to_dict())

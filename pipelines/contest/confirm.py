@@ -42,6 +42,7 @@ def confirm(
     except EndpointDown as problem:
         stopped, paused = f"paused, since an endpoint fails ({problem})", True
     finally:
+        # Also after an error: the answers so far stay, and are not asked for again.
         runs = [lane.close(stopped) for lane in lanes]
     for lane in lanes:
         failed = lane.failed(plan.unseen)

@@ -38,7 +38,7 @@ from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
 from .plan import ContestPlan, plan_contest
-from .race import PlannedRace, Race
+from .race import Race
 from .request import ContestRequest
 from .screen import contest_line
 from .standing import RaceVerdict, free_places, places, race_verdict
@@ -96,11 +96,11 @@ numbers of questions that were planned for each budget.
 """
 
 
-def _noted(folder: Path) -> tuple[list[int], list[PlannedRace]]:
+def _noted(folder: Path) -> tuple[list[int], dict[str, int]]:
     """The last tests and the plans of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
-    return list(looks), [PlannedRace(str(budget), int(questions)) for budget, questions in plans]
+    return list(looks), dict(plans)
 
 
 def finished_contest(plan: ContestPlan) -> Contest | None:
@@ -118,6 +118,7 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
         return None
     winner = None
     for entrant in plan.field:
+        # The fair opponent of the plan lacks the number of samples that the race settled.
         if entrant.name == result["winner"] and not entrant.fair:
             winner = ready(entrant)
     contest = Contest(plan.out, result, winner=winner, again=partial(_again, plan, plan.out))
@@ -149,8 +150,7 @@ def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
 def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
     request, about = plan.request, plan.about()
-    stored = finished_contest(plan)
-    if stored is not None:
+    if (stored := finished_contest(plan)) is not None:
         shown = partial(show, stored) if show is not None else None
         if request.tracking and not is_sent(stored.folder, stored.run_id):
             stored.run_id = send_rest(stored.folder, CONTEST, shown)
@@ -173,7 +173,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         looks, plans = _noted(run.folder)
 
         def note(race: Race) -> None:
-            noted = {RESULT: None, LOOKS: looks, PLANS: race.planned_for}
+            noted = {RESULT: None, LOOKS: looks, PLANS: list(race.planned_for.items())}
             write_json(run.folder / CONTEST, {**about, **noted})
 
         if request.tracking:
@@ -307,7 +307,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
-    noted = {RESULT: result, LOOKS: looks, PLANS: plans}
+    noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
     write_json(run.folder / CONTEST, {**run.about, **noted})
     again = partial(_again, plan, run.folder)
     return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)

@@ -202,6 +202,7 @@ def _own(
 ) -> Entrant:
     if isinstance(source, str | Path):
         spec = str(source)
+        # Only a command reads keys from the environment, and it has no roles.
         sets = {"own_roles": given["own_roles"]}
         if spec.startswith(COMMAND):
             sets = {"pass_env": given["pass_env"]}

@@ -113,6 +113,7 @@ class Lane:
                 self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
             self._asking.enter_context(self.sheet.asking())
         except BaseException:
+            # The folder last, as its lock keeps others out while the rest ends.
             self._asking.close()
             self._folder.close()
             raise

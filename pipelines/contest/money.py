@@ -52,6 +52,7 @@ def affordable(
             continue
         left = limit - amount(spent, unit) - reserve.get(unit, 0.0)
         each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
+        # What costs nothing in a unit is not limited by it.
         if each > 0:
             most = min(most, left / each)
     return max(0.0, most)

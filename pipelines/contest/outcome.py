@@ -63,8 +63,7 @@ class Contest(ContestResult, ShownResult):
         """
         if not self.result["finished"]:
             raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
-        winner = self._winner
-        if winner is None:
+        if (winner := self._winner) is None:
             winner = load_program(self.folder / WINNER)
         # A module of DSPy's is handed over as the user's own object, to which nothing is added.
         if self.result.get("saved") and isinstance(self._winner, Program | None):

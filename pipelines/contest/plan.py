@@ -364,7 +364,9 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
             f"--improve needs unseen questions to judge by: give at least {CONFIRMED_FROM}, and "
             "drop --no-confirm"
         )
-    margin = _margin(request.margin, len(questions))
+    margin = NARROW if len(questions) >= MANY else MARGIN
+    if request.margin is not None:
+        margin = share_of_points(request.margin)
     out = folder_at(request.out)
     plan = ContestPlan(
         request=request,
@@ -481,6 +483,7 @@ def _split(
     order = list(questions)
     random.Random(request.seed).shuffle(order)
     shown = kept = 0
+    # A task has no answer that an example could show.
     if len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task":
         shown = DEMOS
     if request.confirm and len(order) >= CONFIRMED_FROM:
@@ -579,12 +582,6 @@ def _baseline(
                 raise
     (own,) = own_programs([baseline])
     return own
-
-
-def _margin(margin_setting: float | str | None, questions: int) -> float:
-    if margin_setting is not None:
-        return share_of_points(margin_setting)
-    return NARROW if questions >= MANY else MARGIN
 
 
 def _check_scale(metric: Metric) -> None:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
@@ -34,13 +33,6 @@ FIRST = "first"
 """The folder of prompts that are asked for their price alone."""
 
 
-class PlannedRace(NamedTuple):
-    """The number of questions that a budget pays for."""
-
-    budget: str
-    questions: int
-
-
 @dataclass
 class Race:
     """The race: the lanes of its programs, and what is decided so far.
@@ -53,7 +45,7 @@ class Race:
     books: Books
     tell: Callable[[Race], None] = lambda _: None
     note: Callable[[Race], None] = lambda _: None
-    planned_for: list[PlannedRace] = field(default_factory=list)
+    planned_for: dict[str, int] = field(default_factory=dict)
     """The numbers of questions that were planned, by budget; `note` stores a new one."""
 
     lanes: dict[str, Lane] = field(default_factory=dict)
@@ -193,6 +185,7 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _open(self, entrant: Entrant) -> Lane:
+        # A fair opponent whose samples the race has settled is not in the plan.
         plan = self.plan.plans.get(entrant.name) or self.plan.evaluation(entrant, self.questions)
         lane = Lane.opened(entrant, plan.kept_in(self.folder / RUNS / entrant.folder))
         self.lanes[entrant.name] = lane
@@ -325,14 +318,13 @@ class Race:
         money left pays for.
         """
         budget = str(self.plan.budget or "")
-        for earlier in self.planned_for:
-            if earlier.budget == budget:
-                self.planned = earlier.questions
-                return
+        if budget in self.planned_for:
+            self.planned = self.planned_for[budget]
+            return
         # Where another budget was planned for, its money is gone: what it paid for is answered.
         pays = self.answered + self._affordable() if self.planned_for else self._affordable(Usage())
         self.planned = int(min(len(self.questions), max(FEWEST, pays)))
-        self.planned_for.append(PlannedRace(budget, self.planned))
+        self.planned_for[budget] = self.planned
         self.note(self)
 
     def _affordable(self, spent: Usage | None = None) -> float:
@@ -397,6 +389,7 @@ class Race:
         for question in self.questions[self.seen : until]:
             answers = {}
             for place, lane in enumerate(self.watched):
+                # A failed answer has no score, and so no part in the test.
                 for answer in lane.given_to([question]).values():
                     answers[place] = answer.score
             self.watch.update(answers, self.cluster_of(question))

@@ -31,8 +31,7 @@ def contest_line(race: Race) -> ProgressLine:
         if each.reason:
             score += f" ({each.reason})"
         parts.append(score)
-    prices = race.task_prices
-    if prices:
+    if prices := race.task_prices:
         parts.append(prices)
     picture = _picture(race, standings, asked, total, prices)
     return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))

@@ -10,7 +10,7 @@ from typing import Any
 from ...modules.base.usage import UNITS, total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
-from ...modules.statistics.statistics import Difference, Estimate, wilson
+from ...modules.statistics.statistics import Estimate, wilson
 from ..base.wording import counted, rounded_money, too_many_failed
 from ..reporting.contested import Outcome, Place
 from .free import Free
@@ -170,9 +170,10 @@ def race_verdict(race: Race) -> RaceVerdict:
     others, left_out = sorted(watch.racing - {winner}), _not_compared(race)
     advice, reason = _advice(race, winner, beaten), ""
     if beaten:
-        by = _gap(race, watch.against(winner, beaten[0]))
+        by, low, high = map(race.scores.gap, watch.against(winner, beaten[0]))
         than = " and than ".join(names[place] for place in beaten)
-        reason = f"{names[winner]} is better than {than} ({by}, {seen})"
+        gap = f"{by} {race.scores.unit}, {low} to {high}"
+        reason = f"{names[winner]} is better than {than} ({gap}, {seen})"
     # The money may end before there is a fair opponent: then no team has won.
     fair = any(race.watched[place].entrant.fair for place in rivals)
     if beaten and beaten == rivals and fair >= team and not unread:
@@ -223,11 +224,6 @@ def _not_compared(race: Race) -> str:
     names = [name for name in race.lanes if name not in race.order]
     names += [race.order[place] for place in sorted(race.watch.withdrawn)]
     return "; ".join(names)  # some names have a comma
-
-
-def _gap(race: Race, gap: Difference) -> str:
-    by, low, high = map(race.scores.gap, gap)
-    return f"{by} {race.scores.unit}, {low} to {high}"
 
 
 def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:

@@ -65,13 +65,13 @@ class AnswerReader:
             if self.reading is None and _is_number(answer):
                 fitting: dict[str, str] = {}
                 for name in self._left or READINGS:
-                    label = _label(answer, choices, name)
-                    if label:
+                    if label := _label(answer, choices, name):
                         fitting[name] = label
                 self._left = list(fitting) or self._left  # otherwise it is an error in the row
                 for one, other in combinations(fitting, 2):
                     if fitting[one] != fitting[other]:
                         self._apart.add(frozenset((one, other)))
+                # With one reading left, no further number can change it.
                 return len(self._left) == 1
             meanings = _label_and_text(answer, choices)
             if len(set(meanings)) == len(meanings) == 2:
@@ -297,6 +297,7 @@ def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | No
             if number == str(text).strip():
                 return label
         return None
+    # Through float, as the text of a cell may be 3.0.
     place = int(float(number)) - (reading == "from1")
     if not 0 <= place < len(choices):
         return None

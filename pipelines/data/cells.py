@@ -125,13 +125,13 @@ def labelled_texts(cell: str) -> dict[str, str]:
     """The texts after labels in their order (`A) … B) …`, `1. … 2. …`); empty where there are
     none.
     """
+    # After a digit there has to be a blank: the 1. of 1.5 is no label.
     for labels, after in ((string.ascii_uppercase, ""), ("123456789", r"(?=\s)")):
         starts: list[re.Match[str]] = []
         place = 0
         for label in labels:
             written = re.compile(rf"(?<!\w)\(?{label}\s?[).:]{after}", re.I)
-            found = written.search(cell, place)
-            if found is None:
+            if (found := written.search(cell, place)) is None:
                 break
             starts.append(found)
             place = found.end()
@@ -146,8 +146,7 @@ def labelled_texts(cell: str) -> dict[str, str]:
 
 def separated(cell: str) -> list[str]:
     """The texts in one text: after labels, else between line breaks, bars or semicolons."""
-    labelled = labelled_texts(cell)
-    if labelled:
+    if labelled := labelled_texts(cell):
         return list(labelled.values())
     for mark in "\n|;":
         if mark in cell:
@@ -292,8 +291,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
         return next(iter(accepted), None), rest, words
     if not isinstance(answer, str):
         return answer, rest, words
-    boxes = list(BOXED.finditer(answer))
-    if boxes:
+    if boxes := list(BOXED.finditer(answer)):
         return boxes[-1][1].strip(), rest, "the answer in \\boxed"
     if "####" in answer:
         words = "the answer after ####"

@@ -31,8 +31,7 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     else:
         rows = _parquet_rows(spec, spec.hub, split)
     for index, row in enumerate(rows):
-        converted = convert(row.fields, split, index)
-        if converted is not None:
+        if (converted := convert(row.fields, split, index)) is not None:
             yield TableRow(row.where, converted)
 
 
@@ -75,8 +74,7 @@ def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
         )
     except Exception as error:  # the hub's client raises whatever its HTTP library does
         return error
-    files = sorted(Path(folder).glob(pattern))
-    if not files:
+    if not (files := sorted(Path(folder).glob(pattern))):
         return FileNotFoundError(pattern)
     # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
     parts = re.search(r"-of-(\d+)", files[0].stem)
@@ -133,6 +131,7 @@ def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any
 
 
 def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str, object]:
+    # Without the way to it; the commas of its thousands go below.
     answer = str(row["answer"]).rpartition("####")[2].strip()
     return {
         "id": f"{name}-{split}-{index:04d}",
@@ -160,6 +159,7 @@ def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
 
 
 def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any] | None:
+    # A question about a picture cannot be asked in text.
     if row["image"] is not None:
         return None
     question, hint = row["question"], row["hint"].strip()

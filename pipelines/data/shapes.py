@@ -74,8 +74,7 @@ class Shapes:
             if holds_fields and "messages" not in cell:
                 return {f"{name}.{key}": value for key, value in cell.items()}
             if holds_fields:
-                turns = _turns(cell["messages"])
-                if not turns:
+                if not (turns := _turns(cell["messages"])):
                     raise UserError("messages without a role and a content each; correct them")
                 return {name: _said_to(turns)}
         turns = _turns(cell) if holds_fields else []
@@ -335,7 +334,6 @@ def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | N
     stem = question[: found[0].start()].rstrip()
     stem = re.sub(r"\n\s*(?:options|choices|answer choices)\s*:\s*$", "", stem, flags=re.I)
     whole = stem.rstrip()
-    rest = question[found[-1].end() :].strip()
-    if rest:
+    if rest := question[found[-1].end() :].strip():
         whole += f"\n{rest}"
     return whole, {match[1]: match[2] for match in found}

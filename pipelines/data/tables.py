@@ -306,6 +306,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         for group in groups:
             chunks = [group.column(place) for place in range(group.num_columns)]
             unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks)
+            # A counter of its own for each group: they are read one after another.
             Unpacked(path, size).hold(unpacked)
             Unpacked(path, size).grow(unpacked)
             for chunk, column in zip(chunks, columns, strict=True):
@@ -499,6 +500,7 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
     first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if not re.fullmatch(rb"(\xef\xbb\xbf)?\s*\{.*\}\s*", first, re.S):
         file.seek(0)
+        # No object on the first line: then all of the file is one document.
         text = _decoded(Unpacked(name).read_json(file), "line 1")
         if first:
             yield from _json_rows(text, "line 1")
@@ -538,8 +540,7 @@ def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
     """A row, or the rows inside an object that asks nothing itself (the questions of an
     article).
     """
-    inside = _table_inside(value)
-    if not inside:
+    if not (inside := _table_inside(value)):
         yield _json_row(place, value)
         return
     for number, row in enumerate(_rows_of(value, inside), 1):

@@ -129,6 +129,7 @@ class ShownRun:
         counted_ways = []
         for way, scores in ways.items():
             if isinstance(scores, Mapping):
+                # Teams report exact match in its place.
                 right = scores.get("accuracy", scores.get("em"))
                 counted_ways.append((str(way), scores.get("count"), right))
         return sorted(counted_ways, key=lambda way: -(way[1] or 0))

@@ -84,8 +84,7 @@ def report(
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     groups, others, notes = list[RunGroup](), list[Any](), list[str]()
     for run in list(chain.from_iterable(map(results_within, sources))):
-        contest = _contest(run)
-        if contest is None:
+        if (contest := _contest(run)) is None:
             others.append(run)
         else:
             groups.append(contest)

@@ -146,7 +146,7 @@ class Deliberation(
         }
         self.agents = [seat_of(name, cast[role], **looking) for name, role, _ in self.seated]
         self.judge = None
-        if self.rule.asks_judge:
+        if self.rule.asks_lm and not self.rule.tie_break.picks:
             cast["judge"] = own.get("judge") or Role(Judge)
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
@@ -164,6 +164,7 @@ class Deliberation(
         other.max_rounds, other.rule = rounds, chosen("majority", self.names, self.seed)
         other.tie_break, other.ties = other.rule.name, other.rule.ties
         other.judge = other.picker = None
+        # A role of the user's own for the judge has no seat any more.
         other.own_roles = {name: role for name, role in self.own_roles.items() if name != "judge"}
         return other
 
@@ -174,6 +175,7 @@ class Deliberation(
             transcript = await self._blind_round(task)
             rounds = 1
         said = list(transcript)
+        # Before a first round in turn nobody has spoken, and nothing is agreed.
         while rounds < self.max_rounds and not agreed(said, task.kind):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)

@@ -58,6 +58,7 @@ def replay(
             "this result holds no dialogue: replay needs a recorded run of Deliberation"
         )
     limit = checked_whole("max_rounds", max_rounds) if max_rounds is not None else recorded
+    # A dialogue that agreed within the limit ends there, whatever would have come after.
     for number in range(1, min(limit, recorded) + 1):
         latest = [turn.answer for turn in spoken if turn.round == number]
         if all_agree(latest, kind):

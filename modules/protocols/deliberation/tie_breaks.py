@@ -51,10 +51,6 @@ class Chosen(NamedTuple):
     def asks_lm(self) -> bool:
         return self.tie_break.rule is None
 
-    @property
-    def asks_judge(self) -> bool:
-        return self.asks_lm and not self.tie_break.picks
-
     def decide(
         self,
         transcript: Sequence[Turn],

@@ -134,8 +134,7 @@ class SupervisedTeam(
             told = acting_as(role)
             self.workers.append(TeamWorker(name, role_name, told, place, max_steps, sample, limits))
         self.names = [worker.name for worker in self.workers]
-        supervisor = own.get("supervisor")
-        if supervisor is not None:
+        if (supervisor := own.get("supervisor")) is not None:
             if supervisor.tools:
                 raise UserError("a supervisor looks nothing up: drop the tools of its role")
             cast["supervisor"] = supervisor
@@ -209,8 +208,7 @@ class SupervisedTeam(
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             reply = await seat.fill(task, notes=notes)
-            decision = read_decision(reply, answers)
-            if decision is None:
+            if (decision := read_decision(reply, answers)) is None:
                 # No optimizer may learn from a reply that could not be read.
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
