@@ -35,7 +35,7 @@ from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
-from ..reading.metrics import source_of, values_held_by
+from ..reading.metrics import PLAIN, source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
@@ -67,7 +67,6 @@ _UNSAID = frozenset(
     ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
 )
 _JSON = (Mapping, Sequence, Set, BaseModel)
-_PLAIN = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -306,8 +305,7 @@ class Foreign(Program):
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
-        trace = dspy.settings.trace
-        if trace is None:
+        if (trace := dspy.settings.trace) is None:
             trace = []
         typed = None
         meter, asker = metered(), ASKER.get()
@@ -708,7 +706,7 @@ def _of_library(kind: type) -> bool:
 
 def _setting(value: Any) -> Any:
     """A setting as JSON: a plain value, or else its code or the name of its class."""
-    if isinstance(value, _PLAIN):
+    if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
         return {str(name): _setting(item) for name, item in value.items()}

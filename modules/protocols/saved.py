@@ -157,7 +157,7 @@ def check_no_pickle(path: Path, save_program: bool, modules_to_serialize: object
 
 def check_kept(program: dspy.Module) -> None:
     """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
-    kept = {id(parameter) for parameter in program.parameters()}
+    kept = set(map(id, program.parameters()))
     for name, part in dspy_parameters(program).items():
         if id(part) not in kept:
             raise UserError(

@@ -25,9 +25,7 @@ def short_name(described: Described, examples: int = 0) -> str:
         name = _named(described)
     except (KeyError, TypeError, ValueError, AttributeError):  # a file may describe anything
         name = str(described.get("program") or "program")
-    if not examples:
-        return name
-    return f"{name}, {_count(examples, 'example')}"
+    return f"{name}, {_count(examples, 'example')}" if examples else name
 
 
 def legend(described: Described) -> str:
@@ -102,9 +100,7 @@ def command_name(command: str) -> str:
     scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]
     if scripts:
         return Path(scripts[0]).stem
-    if not words:
-        return command
-    return " ".join([Path(words[0]).name, *words[1:]])
+    return " ".join([Path(words[0]).name, *words[1:]]) if words else command
 
 
 def _details(described: Described) -> list[str]:

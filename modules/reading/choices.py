@@ -238,9 +238,11 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
     left_open: set[int] = set()
     for m, other in pairwise(mentions):
         link = _ALTERNATIVE.match(text, m.end)
-        if link is None or not link.end("link") <= other.start <= link.end():
-            continue
-        if same_text(m.label, other.label, choices):
+        if (
+            link is None
+            or not link.end("link") <= other.start <= link.end()
+            or same_text(m.label, other.label, choices)
+        ):
             continue
         by_word = link["link"] != ","
         # "neither B nor C" denies both; after a comma alone, something else may be said of C.

@@ -106,9 +106,7 @@ class Scale(NamedTuple):
                 f", less than a question without an answer scores ({self.least:g}): give its "
                 "lowest score by fm.Metric(function, low=…)"
             )
-        if self.rate and value not in (0, 1):
-            return ": it must be right (1) or wrong (0)"
-        return ""
+        return ": it must be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
 
 
 def metric_name(run: Mapping[str, Any]) -> str:

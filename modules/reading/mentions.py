@@ -36,12 +36,9 @@ ANSWER_NOUN = (
 BOXED = pattern(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """A LaTeX box, with up to two levels of braces inside."""
 
-_FULL_WIDTH = {0xFF01 + place: 0x21 + place for place in range(94)}
-_TYPOGRAPHY = (
-    _FULL_WIDTH
-    | {ord(a): b for a, b in zip("‘’´“”«»‐‑−﹣－–—", '\'\'\'""""-----––', strict=True)}
-    | {0xA0: " "}
-)
+# Letters and signs of full width stand in Unicode in the order of ASCII.
+_FULL_WIDTH = dict(zip(range(0xFF01, 0xFF5F), range(0x21, 0x7F), strict=True))
+_TYPOGRAPHY = _FULL_WIDTH | str.maketrans("‘’´“”«»‐‑−﹣－–—\xa0", '\'\'\'""""-----–– ')
 _DRESSING = (
     (pattern(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
     (pattern(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),

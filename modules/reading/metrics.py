@@ -39,7 +39,7 @@ from .row import CHECK, ResultRow
 
 JUDGE = "judge"
 
-_PLAIN = (str, int, float, bool, type(None))
+PLAIN = (str, int, float, bool, type(None))
 _SOURCES: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 _READING_SOURCE = RLock()
 
@@ -391,7 +391,7 @@ def code_of(thing: object) -> str:
 
 def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     """The sources and plain values that a function or object is made of, in a fixed order."""
-    if isinstance(thing, _PLAIN):
+    if isinstance(thing, PLAIN):
         return [thing]
     if depth > 4:
         return [type(thing).__qualname__]

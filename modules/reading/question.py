@@ -282,7 +282,7 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
         for path in files:
             check_inside(path, f"{name}, {part}")
         checked[part] = dict(files)
-    paths = {path for files in checked.values() for path in files}
+    paths = set(chain.from_iterable(checked.values()))
     for path in paths:
         folders = {str(above) for above in PurePosixPath(path).parents}
         for both in folders & paths:

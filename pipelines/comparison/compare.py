@@ -167,9 +167,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     # Scores by different metrics cannot be held against each other: then no run is recommended.
     alike = all(side.metric == sides[0].metric for side in sides)
     usable = [side for side in sides if side.figures.usable]
-    judged = []
-    if alike:
-        judged = [side.figures for side in usable]
+    judged = [side.figures for side in usable if alike]
     prices = prices_of(figures, judged or figures)
     pairs = _pairs(ids, sides, test, prices)
     rivals = rivals_of(dict(zip(names, runs, strict=True)), figures, prices)

@@ -192,9 +192,7 @@ class Verdict:
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:
-        if list(names) == [self.reference]:
-            return kind
-        return f"{kind} ({', '.join(names)})"
+        return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
 
     def to_dict(self) -> dict[str, object]:
         """As JSON, without the recommendation, which is written separately."""

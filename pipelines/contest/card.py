@@ -92,9 +92,7 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     standings = document["result"]["standings"]
-    columns, files = list[str](), dict[str, Content]()
-    if standings:
-        columns = list(standings[0])
+    columns, files = list(next(iter(standings), ())), dict[str, Content]()
     if any(row["n"] for row in standings):  # else there is nothing to show yet
         files["race.png"] = Drawn([folder / CONTEST], partial(_draw_race, folder))
         files["report.html"] = Drawn([folder / CONTEST], partial(_write_page, folder))

@@ -46,20 +46,19 @@ from .standing import RaceVerdict, free_places, places, race_verdict
 NAMED = "WINNER.txt"
 """The file in a winner's folder that names a program which no file can hold."""
 
-_SAME = {
-    "field": "programs or LMs differ",
-    "seed": "seed differs",  # which draws the order of the data, too
-    "data_fingerprint": "data differs",
-    "margin": "margin differs",
-    "metric": "metric differs",
-    "early_stop": "rule of early stops differs",
-    "repeats": "number of repeats differs",
-    "permute": "order of the options differs",
-}
 FOLDER = RunFolder(
     "contest",
     CONTEST,
-    {name: f"its {differs}" for name, differs in _SAME.items()},
+    {
+        "field": "its programs or LMs differ",
+        "seed": "its seed differs",  # which draws the order of the data, too
+        "data_fingerprint": "its data differs",
+        "margin": "its margin differs",
+        "metric": "its metric differs",
+        "early_stop": "its rule of early stops differs",
+        "repeats": "its number of repeats differs",
+        "permute": "its order of the options differs",
+    },
     {RESULTS: "an evaluation", "compile.json": "a compilation", "study.json": "a study"},
 )
 

@@ -54,6 +54,7 @@ from .entrants import (
     PAPERS,
     TALK,
     Entrant,
+    by_name,
     default_field,
     entrant_named,
     fair_opponent,
@@ -293,7 +294,7 @@ class ContestPlan:
             "margin": self.margin,
             "seed": self.request.seed,
             "budget": self.request.budget and str(self.request.budget),
-            "programs": ", ".join(each.name for each in self.field),
+            "programs": ", ".join(by_name(self.field)),
         }
         manifest = manifest_of(
             *(reference.program, self.race, reference.lm, RunSettings(), self.metric),
@@ -304,7 +305,7 @@ class ContestPlan:
     def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
-            "programs": [each.name for each in self.field],
+            "programs": list(by_name(self.field)),
             "questions": {
                 "race": len(self.race),
                 "examples": len(self.demos),
@@ -570,8 +571,7 @@ def _baseline(
     own_programs: Callable[[Sequence[Any]], list[Entrant]],
 ) -> str | Entrant | None:
     """The reference: the name of a program of the field, or a program from outside it."""
-    baseline = request.baseline
-    if baseline is None:
+    if (baseline := request.baseline) is None:
         return None
     if isinstance(baseline, str):
         try:

@@ -92,6 +92,12 @@ class Race:
         return self.plan.scores()
 
     @property
+    def watching(self) -> FieldWatch:
+        """The watch, once it has begun."""
+        assert self.watch is not None
+        return self.watch
+
+    @property
     def asked(self) -> list[Lane]:
         """The programs that get the next question, always with reference and fair opponent."""
         left_out = set[str]()
@@ -159,8 +165,7 @@ class Race:
             while not self.ended:
                 self._round()
             if self.ended == "questions":
-                assert self.watch is not None
-                self._leave(self.watch.last_look())
+                self._leave(self.watching.last_look())
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
@@ -365,8 +370,7 @@ class Race:
 
     def _round(self) -> None:
         """Ask the racing programs some more questions, and let decided programs leave."""
-        assert self.watch is not None
-        if self.plan.request.early_stop and self.watch.decided:
+        if self.plan.request.early_stop and self.watching.decided:
             self.ended = "decided"
             return
         size = min(ROUND, self.planned - self.seen)
@@ -385,40 +389,37 @@ class Race:
 
     def _look(self, until: int) -> None:
         """Give the watch the answers up to this question, in order, and let it decide."""
-        assert self.watch is not None
         for question in self.questions[self.seen : until]:
             answers = {}
             for place, lane in enumerate(self.watched):
                 # A failed answer has no score, and so no part in the test.
                 for answer in lane.given_to([question]).values():
                     answers[place] = answer.score
-            self.watch.update(answers, self.cluster_of(question))
+            self.watching.update(answers, self.cluster_of(question))
             if len(set(answers.values())) > 1:
                 self.latest = self._differs(question)
         self.seen = until
         self._withdraw()
         self.course += self._steps()
-        self._leave(self.watch.decide())
+        self._leave(self.watching.decide())
         self.tell(self)
 
     def _withdraw(self) -> None:
         """Conclude nothing, so far, of programs of whose questions too many failed or could not be
         read. One that is past help, because so many failed of all that are planned, leaves.
         """
-        assert self.watch is not None
         seen, planned = self.questions[: self.seen], self.planned or len(self.questions)
         for place, lane in enumerate(self.watched):
             failed, unread = lane.failed(seen), lane.unread(seen)
-            self.watch.doubted.discard(place)
+            self.watching.doubted.discard(place)
             if too_many_failed(max(failed, unread), len(seen)):
-                self.watch.doubted.add(place)
+                self.watching.doubted.add(place)
             if self.seen >= FEWEST and not lane.out and too_many_failed(failed, planned):
                 self._leave_out(place)
 
     def _leave_out(self, place: int) -> None:
         """Let a program leave that cannot be compared; without the reference, the race ends."""
-        assert self.watch is not None
-        self.watch.withdraw(place)
+        self.watching.withdraw(place)
         lane, seen = self.watched[place], self.questions[: self.seen]
         failed, asked = lane.failed(seen), counted(len(seen), "question")
         # Failures are no evidence about the program: they neither beat it nor spare it.
@@ -437,10 +438,10 @@ class Race:
 
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""
-        assert self.watch is not None
         scores = self.scores
-        for place in sorted(self.watch.racing - {self.reference}):
-            difference, low, high = map(scores.own_gap, self.watch.against(place, self.reference))
+        for place in sorted(self.watching.racing - {self.reference}):
+            gap = self.watching.against(place, self.reference)
+            difference, low, high = map(scores.own_gap, gap)
             yield Step(
                 questions=self.seen,
                 name=self.order[place],

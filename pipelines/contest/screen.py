@@ -9,12 +9,11 @@ from rich.text import Text
 
 from ...modules.base.fence import clean
 from ..base.wording import ProgressLine, duration, money
-from ..comparison.table import table_lines
+from ..comparison.table import WIDTH, table_lines
 from ..reporting.contested import Place
 from .race import Race
 from .standing import places
 
-WIDTH = 80
 STYLES = {"out": "bright_black"}
 """How the programs in a state look, where not as the others."""
 

@@ -25,10 +25,8 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     """The standings of the programs that were asked, those that are racing first; `so_far` with
     answers to questions that others have not answered yet.
     """
-    questions = race.questions
-    if race.seen and not so_far:
-        # Beside a difference, scores over other questions would contradict it.
-        questions = questions[: race.seen]
+    # Beside a difference, scores over other questions would contradict it.
+    questions = race.questions[: race.seen] if race.seen and not so_far else race.questions
     # Those that have left in the pilot are not watched.
     others = [lane for name, lane in race.lanes.items() if name not in race.order]
     lanes = [*race.watched, *others]
@@ -220,9 +218,8 @@ def _not_compared(race: Race) -> str:
     """The programs of which nothing is known, since too many of their questions failed or could not
     be read.
     """
-    assert race.watch is not None
     names = [name for name in race.lanes if name not in race.order]
-    names += [race.order[place] for place in sorted(race.watch.withdrawn)]
+    names += [race.order[place] for place in sorted(race.watching.withdrawn)]
     return "; ".join(names)  # some names have a comma
 
 
@@ -246,10 +243,10 @@ def _ahead(watch: FieldWatch, winner: int, others: Sequence[int]) -> int:
 
 def _open(race: Race, winner: int, others: Sequence[int]) -> str:
     """The other program that may be better than the winner, with the difference and its ends."""
-    if race.watch is None or not others:
+    if not others:
         return ""
-    best = _ahead(race.watch, winner, others)
-    by, low, high = map(race.scores.gap, race.watch.against(best, winner))
+    best = _ahead(race.watching, winner, others)
+    by, low, high = map(race.scores.gap, race.watching.against(best, winner))
     return f"{race.order[best]}, {by} [{low}, {high}]"
 
 
@@ -257,7 +254,6 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
     """A clause on answers that were cut off or could not be read, where they are too many or may
     be the whole difference; empty where they do no harm.
     """
-    assert race.watch is not None
     seen, lanes = race.questions[: race.seen], race.watched
     for place in {winner, *rivals}:
         unread = lanes[place].unread(seen)
@@ -266,10 +262,10 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
             return f"{answers} could not be read"
     for place in rivals:
         unread = lanes[place].unread(seen) + lanes[winner].unread(seen)
-        if not unread or not race.watch.better(winner, place):
+        if not unread or not race.watching.better(winner, place):
             continue
         # The same watch, had the winner's unread answers been wrong and the other's right.
-        again = PairWatch(race.planned or None, race.watch.alpha)
+        again = PairWatch(race.planned or None, race.watching.alpha)
         own, other = lanes[winner].given_to(seen), lanes[place].given_to(seen)
         for question in seen:
             if question.id in own and question.id in other:

@@ -103,7 +103,7 @@ class AnswerReader:
         if self.reading is None and "label" not in left:
             # Readings that agree on every row need no decision.
             if any(pair <= set(left) for pair in self._apart):
-                meanings = " or ".join(_MEANINGS[name] for name in left)
+                meanings = " or ".join(map(_MEANINGS.__getitem__, left))
                 ways = " or ".join(f"--columns answer={column}:{name}" for name in left)
                 raise UserError(
                     f"the answers in {column!r} are numbers, each of which may be {meanings}; "

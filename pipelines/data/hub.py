@@ -16,8 +16,6 @@ from .tables import TableRow
 # Com2Sense is not on the hub; its authors' repository is read at one commit.
 _COM2SENSE = "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c0637b950b5f28dc3556f71be01133d47/data/"
 
-Converter = Callable[[dict[str, object], str, int], dict[str, object] | None]
-
 
 def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     """The rows of one split, converted; from the local hub cache if they are in it, with no network
@@ -191,7 +189,7 @@ def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     }
 
 
-CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Callable[[dict[str, Any], str, int], dict[str, Any] | None]] = {
     "commonsenseqa": _commonsenseqa,
     "arc-challenge": _arc_challenge,
     "gsm8k": partial(_gsm, "gsm8k"),

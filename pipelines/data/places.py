@@ -93,9 +93,9 @@ def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.
         return tables.read(path)
     if spec.name in hub.CONVERTERS:
         return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
-    file = spec.file.format(split=split)
     raise UserError(
-        f"{spec.name} ({split}) is not here; put {file} into a folder and set FOLKMOOT_DATA to it"
+        f"{spec.name} ({split}) is not here; put {spec.file.format(split=split)} into a folder and "
+        "set FOLKMOOT_DATA to it"
     )
 
 

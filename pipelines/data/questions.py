@@ -61,11 +61,9 @@ def listed(
 
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = without_faults(reading)
-    if limit is not None and seed is not None:
-        questions = sample(questions, limit, seed)
-    elif limit is not None:
-        questions = questions[:limit]
-    return showing(list(questions), show)
+    if limit is None or seed is None:
+        return showing(list(questions[:limit]), show)
+    return showing(sample(questions, limit, seed), show)
 
 
 def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:

@@ -178,9 +178,7 @@ def _without_arrays(cell: Any) -> Any:
         return {key: _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
         return list(map(_without_arrays, cell))
-    if getattr(cell, "ndim", 0):
-        return _without_arrays(cell.tolist())
-    return cell
+    return _without_arrays(cell.tolist()) if getattr(cell, "ndim", 0) else cell
 
 
 # Data sets of the `datasets` library, and Parquet
@@ -232,9 +230,7 @@ def _classes(feature: Any) -> list[str]:
 def _class_name(number: Any, names: Sequence[str]) -> Any:
     if isinstance(number, list):
         return [_class_name(member, names) for member in number]
-    if isinstance(number, int) and 0 <= number < len(names):
-        return names[number]
-    return None
+    return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:

@@ -110,9 +110,7 @@ def report(
     cited = bibtex(protocols_in([run.summary.run.program for run in evaluations]))
     _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []
-    tracked = []
-    if tracking:
-        tracked = [run.run_id for run in evaluations if run.run_id]
+    tracked = [run.run_id for run in evaluations if tracking and run.run_id]
     # The page is written first, since the store may be down.
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
@@ -197,8 +195,7 @@ def _grouped(
 def _headline(groups: Sequence[RunGroup]) -> str:
     """The conclusion of each contest and comparison, or the score of a run alone."""
     first = groups[0]
-    concluded = " ".join(filter(None, [group.headline for group in groups]))
-    if concluded:
+    if concluded := " ".join(filter(None, [group.headline for group in groups])):
         return concluded
     if first.failure:
         return f"No verdict: {first.failure}"

@@ -52,8 +52,7 @@ def replay(
         )
     verdicts = [turn for turn in turns if turn.agent in DECIDERS]
     spoken = [turn for turn in turns if turn.agent not in DECIDERS]
-    recorded = max((turn.round for turn in spoken), default=0)
-    if not recorded:
+    if not (recorded := max((turn.round for turn in spoken), default=0)):
         raise UserError(
             "this result holds no dialogue: replay needs a recorded run of Deliberation"
         )

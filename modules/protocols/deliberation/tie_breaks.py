@@ -20,8 +20,6 @@ Turns = Sequence[SpokenTurn]
 Rule = Callable[["Chosen", Turns, Kind, DecideTie], str | None]
 """(the tie-break, the turns, the kind of question, what decides a tied vote) → answer, or None."""
 
-_TIED = ("first", "strongest", "random")
-
 
 @dataclass(frozen=True)
 class TieBreak:
@@ -136,7 +134,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
             "(entry point folkmoot.tie_breaks)"
         )
     if found.votes and more:
-        ties = Ties.of(more, agents, seed, allowed=_TIED)
+        ties = Ties.of(more, agents, seed, allowed=("first", "strongest", "random"))
         written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
         return Chosen(written, found, agents, ties=ties)
     if not found.names_agent:

@@ -31,7 +31,6 @@ from ..saved import hashes
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rule = str | Mapping[str, Any]
-Routes = Callable[[Task, str | None, Sequence[TurnFields]], bool]
 
 TIE = 1e-3
 """The most that accuracy adds to a vote share: less than the share of a vote among a thousand."""
@@ -222,7 +221,7 @@ def calibrated(
     confidence: float,
     rule: Rule,
     lm: dspy.BaseLM | None,
-    routes: Routes,
+    routes: Callable[[Task, str | None, Sequence[TurnFields]], bool],
     weights_from: Iterable[ResultRow] | None,
     recorded: Mapping[str, Iterable[ResultRow]],
     concurrency: int,
