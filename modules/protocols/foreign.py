@@ -152,8 +152,11 @@ class Foreign(Program):
         return self.module
 
     def describe(self) -> Described:
-        described: Described = {"program": self.protocol.name, "class": self.own_name}
-        described["code"] = _code(self.module)
+        described: Described = {
+            "program": self.protocol.name,
+            "class": self.own_name,
+            "code": _code(self.module),
+        }
         if self.inputs:
             described["inputs"] = self.inputs
         if self.adapter is not None:
@@ -282,6 +285,7 @@ class Foreign(Program):
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question: what it returned, with `answer` read, and its `usage`."""
+        # Without fields it takes the question itself, of which the gold answer is left out.
         if self.fields is None:
             return await self._predict(question, [question.shown()], {})
         return await self._predict(question, [], self._arguments(self._values(question)))

@@ -121,6 +121,7 @@ class SingleAgent(
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
         self.seat = seat_of(name, acting, environment, retrieval=retrieval, max_queries=max_queries)
+        # Each with a seat of its own, so that it can have another LM.
         self.steps = {
             step: Seat(f"{name}.{step}", signature) for step, signature in self.plan.steps.items()
         }

@@ -134,6 +134,7 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     vote = parameters.get("vote") or "majority"
     if not finished or vote == "pick":  # which has to be asked
         return [None] * len(rows)
+    # All rows are of one ensemble, so that any of them has its names.
     names = [turn.agent for turn in finished[0].transcript]
     rule, weights = parameters.get("tie_break"), parameters.get("weights")
     ties = usual_ties(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))

@@ -44,8 +44,14 @@ _ROOT = pattern(
 )
 _GROUPED = pattern(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
 _DASH = pattern(r"(^|[:=(]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
-_SIZES = {"hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6}
-_SIZES |= {"billion": 9, "bn": 9, "b": 9, "trillion": 12}
+_SIZES = {
+    "hundred": 2,
+    **dict.fromkeys(("thousand", "k"), 3),
+    **dict.fromkeys(("million", "mn", "m"), 6),
+    **dict.fromkeys(("billion", "bn", "b"), 9),
+    "trillion": 12,
+}
+"""How many zeros a word or letter adds."""
 _SIZED = pattern(
     rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|mn|bn)|(k|K|M))(?![\w^])"
     r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)",

@@ -249,8 +249,8 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "context": check_context(store.get("context"), name),
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
+        **files,
     }
-    checked |= files
     if files and checked["context"] is None:  # for programs that answer with a text
         shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
         checked["context"] = shown or None

@@ -230,9 +230,11 @@ class Pair:
 
     def to_dict(self) -> dict[str, object]:
         """The pair as JSON; figures of runs with different metrics are null."""
-        fields = asdict(self)
-        fields["f1"] = self.f1 and self.f1._asdict()
-        fields["clustered"] = self.clustered and self.clustered._asdict()
+        fields = asdict(self) | {
+            "f1": self.f1 and self.f1._asdict(),
+            "clustered": self.clustered and self.clustered._asdict(),
+        }
+        # The interval that decides: that of the scores alone may contradict the corrected test.
         if self.clustered is None:
             fields |= self.interval._asdict()
         if self.other_metric:

@@ -109,6 +109,7 @@ class Contest(ContestResult, ShownResult):
             for place in self.places:
                 if place.team and place.difference_high is not None:
                     teams.append((place.difference or 0.0, place.difference_high))
+            # One team that may be as good is enough, so that only the best counts.
             best = max(teams, key=itemgetter(0), default=None)
             return best is not None and best[1] < 0
         if condition == "not-better":

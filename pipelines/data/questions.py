@@ -120,6 +120,7 @@ def load_part(
     A known data set is read from the split with the part's name if none is named; `columns` are
     those of a file.
     """
+    # Where all are taken, nothing is drawn.
     if limit is None:
         seed = None
     how: Any = {"limit": limit, "seed": seed, "kind": kind, "show": show}

@@ -332,8 +332,9 @@ def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | N
     if len(found) < 2 or labels != string.ascii_uppercase[: len(found)] or letter[1] not in labels:
         return None
     stem = question[: found[0].start()].rstrip()
-    stem = re.sub(r"\n\s*(?:options|choices|answer choices)\s*:\s*$", "", stem, flags=re.I)
-    whole = stem.rstrip()
+    # The line that announces the options goes with them.
+    head = r"\n\s*(?:options|choices|answer choices)\s*:\s*$"
+    whole = re.sub(head, "", stem, flags=re.I).rstrip()
     if rest := question[found[-1].end() :].strip():
         whole += f"\n{rest}"
     return whole, {match[1]: match[2] for match in found}

@@ -60,6 +60,7 @@ class Chosen(NamedTuple):
 
         Where the rule has no valid answer, the majority of the last answers decides.
         """
+        # What a judge or a picker has said is no answer among those of the agents.
         turns = [turn.spoken() for turn in transcript if turn.agent in self.agents]
         rule = self.tie_break.rule
         answer = judged if rule is None else rule(self, turns, kind, decide_tie)

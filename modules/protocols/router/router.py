@@ -324,6 +324,7 @@ def _settled(
     if by is None:
         readable = [name for name in asked if asked[name].answer is not None]
         by = (readable or list(asked))[-1]
+    # A person is none of the parts that were asked: then no answer stands.
     stands = asked.get(by, dspy.Prediction(answer=None, consensus_round=None))
     decided_by = PERSON if by == PERSON else "none"
     if stands.answer is not None:
