@@ -134,7 +134,7 @@ def _em_or_f1(place: int) -> Grader:
 
 
 def _exact(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    return answer.strip() in [accepted.strip() for accepted in golds_of(gold)]
+    return answer.strip() in map(str.strip, golds_of(gold))
 
 
 def _contains(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:

@@ -186,7 +186,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     """Mentions by words; options that differ in case or articles only are told apart by the
     letter.
     """
-    labels = {label.casefold() for label in choices}
+    labels = set(map(str.casefold, choices))
     alike: dict[tuple[str, ...], list[str]] = {}
     for label, option in choices.items():
         words = tuple(tokens(option, case=False, articles=False)) or (option.strip(),)

@@ -284,7 +284,7 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
         checked[part] = dict(files)
     paths = set(chain.from_iterable(checked.values()))
     for path in paths:
-        folders = {str(above) for above in PurePosixPath(path).parents}
+        folders = set(map(str, PurePosixPath(path).parents))
         for both in folders & paths:
             raise UserError(f"{name}: {both!r} is a file, so {path!r} cannot lie in it")
     return checked
@@ -337,7 +337,7 @@ def check_choices(choices: object, name: str) -> dict[str, str] | None:
     for label, text in choices.items():
         key = require_text(label, needs).strip()
         checked[key] = require_text(text, f"{name} needs a text for choice {key!r}").strip()
-    if len({label.casefold() for label in checked}) < len(choices):
+    if len(set(map(str.casefold, checked))) < len(choices):
         raise UserError(
             f"{name} has two choices with the same label; make the labels {list(choices)} differ"
         )
