@@ -68,7 +68,7 @@ def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = Non
     if used[wanted].endpoint not in (endpoint, wanted):
         raise UserError(
             f"{run.folder} used {used[wanted].endpoint}, not {endpoint}: give its address with "
-            f"--api-base"
+            "--api-base"
         )
     return made
 
