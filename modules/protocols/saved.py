@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Protocol, TypeVar
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -23,11 +23,20 @@ from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
 from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
 
-if TYPE_CHECKING:  # which imports this file where a program is saved
-    from .program import Program
+T = TypeVar("T")
 
 FORMAT = 1
 PACKAGES = ("folkmoot", "dspy")
+
+
+class Saveable(Protocol):
+    """A program, as far as saving it goes."""
+
+    def describe(self) -> Described: ...
+
+    def seats(self) -> Mapping[str, Seat]: ...
+
+    def parts(self, kind: type[T]) -> list[tuple[str, T]]: ...
 
 
 class _Strict(BaseModel):
@@ -96,7 +105,7 @@ class SavedProgram(_Strict):
     program_hash: str
 
 
-def dspy_parameters(program: Program) -> dict[str, Parameter]:
+def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
     """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen,
     once compiled.
     """
@@ -127,13 +136,13 @@ def dspy_parameters(program: Program) -> dict[str, Parameter]:
     return parameters
 
 
-def predictors_of(program: Program) -> dict[str, dspy.Predict]:
+def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     """The predictors among `dspy_parameters`."""
     parameters = dspy_parameters(program).items()
     return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
-def learned_in(program: Program) -> dict[str, Any]:
+def learned_in(program: Saveable) -> dict[str, Any]:
     """The other parameters: what strategy networks have learned. Each has an `identity`, and `save`
     and `load` for its own folder.
 
@@ -166,7 +175,7 @@ def check_kept(program: dspy.Module) -> None:
             )
 
 
-def hashes(program: Program) -> dict[str, str]:
+def hashes(program: Saveable) -> dict[str, str]:
     """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over
     those and the structure.
     """
@@ -179,7 +188,7 @@ def hashes(program: Program) -> dict[str, str]:
     return _hashes(program.describe(), prompts)
 
 
-def state_of(program: Program) -> SavedProgram:
+def state_of(program: Saveable) -> SavedProgram:
     """The program as it is to be written. Raises UserError for what JSON cannot hold."""
     for name in ("forward", "aforward", "solve"):
         if name in vars(program):
@@ -228,7 +237,7 @@ def state_of(program: Program) -> SavedProgram:
     return _checked(_plain(document), "the program")
 
 
-def _seats_of(program: Program) -> dict[str, str]:
+def _seats_of(program: Saveable) -> dict[str, str]:
     """The seat of each predictor by DSPy's name for that; empty for one outside of seats."""
     seats = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     predictors = predictors_of(program).items()
@@ -252,7 +261,7 @@ def saved_lm(lm: dspy.BaseLM) -> SavedLM:
         ) from None
 
 
-def write(program: Program, folder: Path) -> None:
+def write(program: Saveable, folder: Path) -> None:
     """Write the program into a folder, which is made if it is not there; a file is whole or not
     there.
 
@@ -303,7 +312,7 @@ def read_saved(folder: Path) -> SavedProgram:
 
 
 def restore(
-    program: Program,
+    program: Saveable,
     saved: SavedProgram,
     folder: Path,
     *,

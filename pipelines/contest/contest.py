@@ -33,7 +33,7 @@ from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
-from .entrants import Entrant, by_name, lm_name
+from .entrants import Entrant, entrants_by_name, lm_name
 from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
@@ -215,7 +215,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     """
     verdict = race_verdict(race)
     playing = [lane.entrant for lane in race.lanes.values()]
-    entrants = by_name(playing or plan.field)
+    entrants = entrants_by_name(playing or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
@@ -232,8 +232,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
-        field = list(by_name(asked).values())
-    if plan.unseen and finished and len(by_name(field)) > 1:
+        field = list(entrants_by_name(asked).values())
+    if plan.unseen and finished and len(entrants_by_name(field)) > 1:
         comparison, stopped, paused = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
         short, finished = short or stopped is not None, not paused
@@ -242,7 +242,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             if improved is not None and comparison.recommendation is not None:
                 chosen = comparison.recommendation.run
                 worth = improvement_words(improved, comparison, chosen, winner.name)
-                entrants |= by_name(improved.entrants)
+                entrants |= entrants_by_name(improved.entrants)
                 if chosen != winner.name:
                     verdict = _chosen(verdict, comparison, entrants[chosen])
                 winner = entrants[chosen]

@@ -87,7 +87,7 @@ class Entrant:
         return self.reference or self.fair
 
 
-def by_name(entrants: Iterable[Entrant]) -> dict[str, Entrant]:
+def entrants_by_name(entrants: Iterable[Entrant]) -> dict[str, Entrant]:
     """The entrants by name; of one name the last."""
     return {entrant.name: entrant for entrant in entrants}
 

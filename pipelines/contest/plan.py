@@ -54,9 +54,9 @@ from .entrants import (
     PAPERS,
     TALK,
     Entrant,
-    by_name,
     default_field,
     entrant_named,
+    entrants_by_name,
     fair_opponent,
     field_of,
     lm_alone,
@@ -294,7 +294,7 @@ class ContestPlan:
             "margin": self.margin,
             "seed": self.request.seed,
             "budget": self.request.budget and str(self.request.budget),
-            "programs": ", ".join(by_name(self.field)),
+            "programs": ", ".join(entrants_by_name(self.field)),
         }
         manifest = manifest_of(
             *(reference.program, self.race, reference.lm, RunSettings(), self.metric),
@@ -305,7 +305,7 @@ class ContestPlan:
     def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
-            "programs": list(by_name(self.field)),
+            "programs": list(entrants_by_name(self.field)),
             "questions": {
                 "race": len(self.race),
                 "examples": len(self.demos),
