@@ -135,8 +135,7 @@ def settle_kinds(
     answers (`kind_of_column`), in place; `further` are gold answers of the same source that were
     not taken. Returns that kind, or None where every kind is stated.
     """
-    open_ones = [question for question in questions if _is_open(question)]
-    if not open_ones:
+    if not (open_ones := [question for question in questions if _is_open(question)]):
         return None
     golds = (gold for question in open_ones for gold in golds_of(question.gold))
     settled = kind_of_column(chain(golds, further))

@@ -151,8 +151,7 @@ def carry_out_comparison(
         notes.append(match_note(baseline, plan.match.name))
         if stopped := baseline.summary.stopped:
             notes.append(f"The baseline is not finished: {stopped}.")
-    opened = list(filter(None, runs.values()))
-    comparison = compared_runs(opened, list(runs), plan.request)
+    comparison = compared_runs(list(filter(None, runs.values())), list(runs), plan.request)
     comparison.notes += notes
     if show is not None:
         show(comparison)
@@ -217,8 +216,7 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
     between runs.
     """
     common = set(asked[0]).intersection(*asked[1:])
-    ids = [name for name in asked[0] if name in common]
-    if not ids:
+    if not (ids := [name for name in asked[0] if name in common]):
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
     for title, other in zip(titles[1:], asked[1:], strict=True):
         if differing := [name for name in ids if other[name] != asked[0][name]]:

@@ -159,9 +159,7 @@ class Pair:
         # Clusters that all differ by the same have an interval without width.
         if low == high:
             low, high = self.low, self.high
-        if low == high:
-            return self.largest
-        return min(self.largest, _POWER * (high - low) / 2)
+        return self.largest if low == high else min(self.largest, _POWER * (high - low) / 2)
 
     @property
     def largest(self) -> float:

@@ -214,8 +214,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     result.
     """
     verdict = race_verdict(race)
-    playing = [lane.entrant for lane in race.lanes.values()]
-    entrants = entrants_by_name(playing or plan.field)
+    entrants = entrants_by_name([lane.entrant for lane in race.lanes.values()] or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}

@@ -331,9 +331,7 @@ def such_as(sample: Question) -> str:
     if sample.choices:
         gold = f"{gold} ({sample.choices[gold]})"
         options = f" ({' / '.join(sample.choices.values())})"
-    example = f"{sample.question} {options} → {gold}"
-    if sample.kind == "task":
-        example = sample.question
+    example = sample.question if sample.kind == "task" else f"{sample.question} {options} → {gold}"
     return f"such as: {shortened(example, 140)}"
 
 

@@ -475,8 +475,7 @@ class Race:
             self._begin_watch()
         # Questions that only some have answered would be those with the quickest answers: a choice
         # that is not random.
-        new = list(takewhile(self._all_answered, self.questions[self.seen :]))
-        if new:
+        if new := list(takewhile(self._all_answered, self.questions[self.seen :])):
             self._look(self.seen + len(new))
         watch = self.watch
         if watch is None or self.seen < FEWEST:

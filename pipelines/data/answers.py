@@ -154,9 +154,7 @@ class AnswerReader:
                 )
             return label or answer
         meanings = _label_and_text(answer, choices)
-        if self.reading == "text" and meanings:
-            return meanings[-1]
-        return _canonical(answer, choices)
+        return meanings[-1] if self.reading == "text" and meanings else _canonical(answer, choices)
 
 
 def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:

@@ -329,6 +329,4 @@ def _held(answer: Any, column: str) -> Any:
 def _is_filled(held: Any) -> bool:
     if isinstance(held, Mapping):
         return any(map(_is_filled, held.values()))
-    if isinstance(held, list):
-        return any(map(_is_filled, held))
-    return held not in (None, "")
+    return any(map(_is_filled, held)) if isinstance(held, list) else held not in (None, "")

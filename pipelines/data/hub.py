@@ -76,9 +76,7 @@ def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
         return FileNotFoundError(pattern)
     # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
     parts = re.search(r"-of-(\d+)", files[0].stem)
-    if parts and len(files) != int(parts[1]):
-        return FileNotFoundError(pattern)
-    return files
+    return FileNotFoundError(pattern) if parts and len(files) != int(parts[1]) else files
 
 
 def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:

@@ -388,11 +388,9 @@ def _text(path: Path, suffix: str) -> Iterator[TableRow]:
 
 
 def _decoded(line: bytes, where: str) -> str:
-    encoding = "utf-8"
-    if where == "line 1":
-        # Excel begins a file with a byte order mark, which would become part of the first column's
-        # name.
-        encoding = "utf-8-sig"
+    # Excel begins a file with a byte order mark, which would become part of the first column's
+    # name.
+    encoding = "utf-8-sig" if where == "line 1" else "utf-8"
     try:
         return line.decode(encoding)
     except UnicodeDecodeError:
@@ -573,9 +571,7 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
         return ""
     first = whole[lists[0]][0]
     asks = columns_of("question", first) and any(columns_of(field, first) for field in _ANSWERED)
-    if alone or asks or _table_inside(first):
-        return lists[0]
-    return ""
+    return lists[0] if alone or asks or _table_inside(first) else ""
 
 
 def _is_table(held: Any) -> bool:

@@ -204,8 +204,7 @@ def sureness(
     for turn in turns:
         last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
     # Of an agent that spoke several times, the last round has its vote.
-    votes = [turn for turn in turns if turn.round == last[turn.agent]]
-    if not votes:
+    if not (votes := [turn for turn in turns if turn.round == last[turn.agent]]):
         return 1.0
     same = [turn for turn in votes if same_answer(turn.answer, answer, kind)]
     tie = sum(weights.get(turn.agent, 0.0) for turn in same)

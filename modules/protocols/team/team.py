@@ -175,9 +175,7 @@ class SupervisedTeam(
             if last and all(turn.answer is None for turn in latest.values()):
                 break
             # The last word can only accept: nobody is sent back any more.
-            seat = self.last_word
-            if self.supervisor is not None and not last:
-                seat = self.supervisor
+            seat = self.last_word if last or self.supervisor is None else self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
