@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...modules.base.errors import UserError, are_all
-from ...modules.protocols.short_names import distinct, legend
+from ...modules.protocols.declaration import distinct
+from ...modules.protocols.short_names import legend
 from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
 from ...modules.statistics.statistics import bootstrap_mean
 from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
 from ..base.run_files import score_fields
-from ..base.wording import run_notes
 from ..data import catalogue
-from ..evaluation.earlier import Evaluation, runs_in
+from ..evaluation.earlier import Evaluation
+from ..runs.caveats import run_notes
 from ..runs.lines import judge_words
 from ..runs.manifest import name_of_run
 from ..runs.summary import mean_score
@@ -31,6 +32,7 @@ from .matched import MATCHED, run_or_match, with_matches
 from .pairs import Pair
 from .panel import panel_of
 from .request import AnyRun, CompareRequest, Tested
+from .sources import runs_in
 from .tested import RunAnswers, Scores, Test, answered_in, corrected
 from .verdict import A, B, QuestionPrices, conclude, prices_of
 from .words import say
@@ -142,17 +144,17 @@ def carry_out_comparison(
     plan: ComparisonPlan, show: Callable[[Comparison], None] | None = None
 ) -> Comparison:
     """Run the baseline, if one is planned, and compare."""
-    runs, notes = dict(plan.runs), list[str]()
+    runs, notes, stopped = dict(plan.runs), list[str](), None
     if plan.match is not None:
         from .match_budget import match_note, run_match  # brings DSPy
 
         baseline = run_match(plan.match)
         runs[MATCHED] = baseline
         notes.append(match_note(baseline, plan.match.name))
-        if stopped := baseline.summary.stopped:
-            notes.append(f"The baseline is not finished: {stopped}.")
+        stopped = baseline.summary.stopped
     comparison = compared_runs(list(filter(None, runs.values())), list(runs), plan.request)
     comparison.notes += notes
+    comparison.stopped = stopped
     if show is not None:
         show(comparison)
     return comparison

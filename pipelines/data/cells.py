@@ -18,7 +18,8 @@ from ...modules.base.errors import UserError, are_all
 from ...modules.base.keyed import without_none
 from ...modules.reading.mentions import BOXED
 from ...modules.reading.question import choices_by_label
-from .aliases import naming_all, squeezed
+from ..base.request import naming_all
+from .aliases import squeezed
 from .tables import DECODER
 
 _HOLDS_TEXT = re.compile(r"\s*(?:\{\s*[\"']|\[\s*(?:[\"']|\]))")

@@ -140,7 +140,8 @@ class StudyPlan:
             most = f"at most {self.most_compiling:,} calls per structure"
             lines.insert(1, f"{len(learnt):,} more to compile prompts on: {most}")
         if self.request.budget:
-            line = f"budget: {self.request.budget}, a fifth of it kept for the validation"
+            kept = "a fifth of it kept for the validation, if that pays for one"
+            line = f"budget: {self.request.budget}, {kept}"
             if not is_local(job.storage):
                 line += "; machines that join have budgets of their own"
             lines.append(line)

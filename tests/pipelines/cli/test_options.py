@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 import folkmoot as fm
-from folkmoot.pipelines.base.request import command_options
 from folkmoot.pipelines.cli import app as cli
+from folkmoot.pipelines.cli.command import command_options
 
 FUNCTIONS = {
     "evaluate": fm.evaluate,

@@ -23,8 +23,8 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.base.papers import bibtex
 from folkmoot.pipelines.plots.protocols import drawings
+from folkmoot.pipelines.programs.papers import bibtex
 from folkmoot.pipelines.reproduction.presets import PAPERS
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}

@@ -221,12 +221,14 @@ def test_a_budget_holds_over_search_and_validation(
 ) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", budget="150 calls")
-    assert "budget 120 calls spent" in study.report.stopped
+    assert "budget 150 calls spent (150 calls)" in study.report.stopped
     assert len(scripted.requests) == totals(tmp_path / "out").calls <= 150
-    assert study.report.calls["made"] == 120
+    assert study.report.calls["made"] == 150
     assert study.report.best is not None
     assert study.best.roles
+    (tmp_path / "out/found").mkdir()  # what an attempt with another outcome has left
     gone_on = study_at(scripted.url, tmp_path / "out", budget="100k calls")
+    assert not (tmp_path / "out/found").exists()
     assert gone_on.report.stopped is None
     assert settings_of(gone_on) == settings_of(whole)
 
