@@ -243,25 +243,6 @@ def folder_at(out: str | Path | None) -> Path | None:
     return None if out is None else Path(out).expanduser()
 
 
-def share_of_points(margin: str | float) -> float:
-    """Read a number of points from the command line, such as `2`, as a share, 0.02.
-
-    Raises UserError for what is no share between 0 and 1.
-    """
-    try:
-        share = float(margin)
-        if isinstance(margin, str):
-            share /= 100
-    except (TypeError, ValueError):
-        share = 0.0
-    if isinstance(margin, bool) or not 0 < share < 1:
-        raise UserError(
-            f"the points that do not matter are {margin!r}: give points such as 5, in Python a "
-            "share, 0.05"
-        )
-    return share
-
-
 # Groups of options
 
 
@@ -595,16 +576,3 @@ def pairs_text(pairs: Pairs) -> list[str]:
     if isinstance(pairs, Mapping):
         return [f"{key}={json.dumps(value, default=str)}" for key, value in pairs.items()]
     return list(pairs or ())
-
-
-def split_items(values: str | Iterable[object] | None) -> list[Any]:
-    """The items of an option that may be repeated, and may hold several items separated by
-    commas.
-    """
-    items: list[Any] = []
-    for value in [values] if isinstance(values, str) else values or ():
-        if isinstance(value, str):
-            items += map(str.strip, value.split(","))
-        else:
-            items.append(value)
-    return items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,14 +166,6 @@ def asked(rows: int, questions: int) -> str:
     """`100 questions`; with several rows per question, `500 answers to 100 questions`."""
     named = counted(questions, "question")
     return f"{rows:,} answers to {named}" if rows > questions else named
-
-
-def answers_text(answers: Sequence[str | None]) -> str | None:
-    """The answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
-    if len(answers) == 1:
-        return answers[0]
-    counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
-    return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
 
 
 def as_sentence(text: str) -> str:

@@ -16,8 +16,8 @@ from ...modules.base.errors import UserError, did_you_mean
 from ...modules.reading.answers import gold_text
 from ...modules.reading.row import ResultRow, row_state
 from ..base.cards import Card, Kind, result_kind
-from ..base.request import split_items
 from ..base.wording import as_sentence, counted, money, shortened
+from ..comparison.request import split_items
 from ..evaluation.earlier import Evaluation, earlier
 from ..tracking.store import store_uri
 from .guard import BAD_INPUT, STOPPED, say

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ...modules.base.errors import UserError
 from ..base.wording import counted
+from ..comparison.sources import left_in
 from ..contest.request import ContestRequest
-from ..evaluation.earlier import Evaluation, left_in
+from ..evaluation.earlier import Evaluation
 from ..reporting.contested import contest_in
 from .command import command_options
 from .guard import VERDICT_FAILED, say

@@ -17,7 +17,7 @@ from ...modules.protocols.declaration import distinct
 from ...modules.protocols.short_names import legend
 from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
 from ...modules.statistics.statistics import bootstrap_mean
-from ..base.request import CHECKED, LIMITS, entry, share_of_points, split_items
+from ..base.request import CHECKED, LIMITS, entry
 from ..base.run_files import score_fields
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation
@@ -31,7 +31,7 @@ from .confounds import confounds, rivals_of, unread_cause
 from .matched import MATCHED, run_or_match, with_matches
 from .pairs import Pair
 from .panel import panel_of
-from .request import AnyRun, CompareRequest, Tested
+from .request import AnyRun, CompareRequest, Tested, share_of_points, split_items
 from .sources import runs_in
 from .tested import RunAnswers, Scores, Test, answered_in, corrected
 from .verdict import A, B, QuestionPrices, conclude, prices_of

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ...modules.base.errors import UserError
 from ..base.cards import result_kind
+from ..evaluation.earlier import Evaluation, earlier
 from ..runs.manifest import MANIFEST
 
 
@@ -46,3 +48,15 @@ def _runs_below(folder: Path) -> list[Path]:
         return []
     # a damaged folder has no children on its card, and whoever reads it says what is damaged
     return [run for run in kind.card(folder).children if (run / MANIFEST).is_file()]
+
+
+def left_in(folder: Path | None) -> Evaluation | None:
+    """The evaluation that a stopped attempt left in a folder; None where no question is
+    finished.
+    """
+    if folder is None:
+        return None
+    try:
+        return earlier(folder)
+    except UserError:
+        return None

@@ -26,9 +26,10 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ..base.budget import Budget
 from ..base.journal import read_object
-from ..base.request import LIMITS, folder_at, share_of_points, split_items
+from ..base.request import LIMITS, folder_at
 from ..base.run_files import LMFields, RunSettings
 from ..base.wording import counted, rounded_money, shortened, total_cost
+from ..comparison.request import share_of_points, split_items
 from ..data import catalogue
 from ..data import questions as data
 from ..evaluation.check import check_writable, checked

@@ -23,11 +23,11 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import taken
 from ...modules.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
-from ..base.request import LIMITS, folder_at, split_items
+from ..base.request import LIMITS, folder_at
 from ..base.wording import counted, rounded_money, total_cost
 from ..comparison.match_budget import MatchPlan, metric_of_run, plan_match
 from ..comparison.matched import same_lm
-from ..comparison.request import MatchRequest
+from ..comparison.request import MatchRequest, split_items
 from ..comparison.run_again import lm_of_run, lms_of_run, program_of_run
 from ..data import questions as data
 from ..evaluation.check import in_plain_text

@@ -268,18 +268,6 @@ load_run = earlier
 """`fm.load_run(folder)`: the evaluation in a folder."""
 
 
-def left_in(folder: Path | None) -> Evaluation | None:
-    """The evaluation that a stopped attempt left in a folder; None where no question is
-    finished.
-    """
-    if folder is None:
-        return None
-    try:
-        return earlier(folder)
-    except UserError:
-        return None
-
-
 def all_failed(out: Path) -> str:
     """Why a run is no result: how many of its rows failed, and their most frequent error."""
     errors = [row.error is not None for row in read_rows(out / RESULTS)]

@@ -83,9 +83,8 @@ class HttpEndpoint:
         serves: Collection[str] | None = None,
         variable: str = "OPENAI_API_KEY",
     ) -> None:
-        if api_key is not None and api_key != api_key.strip():
-            _LOG.warning("the key for %s stands between blanks: they are left out", model)
-            api_key = api_key.strip()
+        if api_key is not None:
+            api_key = usable_key(api_key, model)
         self.model = model
         self.timeout = timeout
         self.name = plain_address(base_url)
@@ -249,6 +248,7 @@ class HttpEndpoint:
             said = f"{problem.status}: {one_line(problem.message)[:100]}"
             if problem.status >= 500:  # it does not reach the host behind it
                 raise not_connected(self.name, f"its proxy says {said}", "unreachable") from None
+
             raise FatalCallError(proxy_refuses(f"the proxy before {self.name}", said)) from None
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(problem, aiohttp.ClientResponseError) and _is_tls(problem):
@@ -276,6 +276,19 @@ class HttpEndpoint:
         if number > 0:
             reason = os.strerror(number)
         return not_connected(self.name, reason, kind)
+
+
+def usable_key(key: str, model: str) -> str:
+    """A key without blanks around it. Raises UserError for one that no header can hold."""
+    if key != key.strip():
+        _LOG.warning("the key for %s stands between blanks: they are left out", model)
+        key = key.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"the key for {model} has a line break or another character that no key has: copy it "
+            "once more"
+        )
+    return key
 
 
 def _began(problem: Exception) -> bool:

@@ -57,8 +57,6 @@ from .failures import (
     TransientError,
     UnusableReplyError,
     asks_our_schema,
-    missed_schema,
-    says_other,
 )
 from .ledger import Entry
 from .limits import MAX_RETRIES, gate_to
@@ -344,7 +342,7 @@ class Engine:
         defaults = settings_now()
         endpoint: Transport
         own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
-        if not model:
+        if not model or not name.isprintable():
             from .hosted import full_names
             from .weights import KNOWN
 
@@ -671,10 +669,12 @@ class Engine:
         none helps. Endpoints name one setting at a time, so what they say of a changed request may
         ask for another change.
         """
+        from .refusals import changes_of, missed_schema, says_other
+
         refusals: list[tuple[list[Change], Exception]] = [([], problem)]
         for changes, refusal in refusals:  # which grow, so that few changes are tried before many
             tried = habits.trying(changes)
-            for change in tried.changes(refusal, tried.fit(asked), number):
+            for change in changes_of(tried, refusal, tried.fit(asked), number):
                 # The client of the meter would not learn that its setting was left out.
                 if call.whole and change.what != "renames":
                     continue

@@ -6,8 +6,7 @@ broken connection), or to this request (content, length). The types follow those
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +14,6 @@ from ...modules.base.calls import (
     CallError,
     ContextLengthError,
 )
-from ...modules.reading.mentions import pattern
 
 MOST_PAUSE = 120.0
 """The most seconds to wait because an endpoint asks for it; a longer wait pauses the run."""
@@ -130,19 +128,8 @@ def error_instead(body: Mapping[str, Any]) -> object:
 OUR_SCHEMA = "reply"
 """The name of the JSON schemas in the requests of agents."""
 
-_OPTIONAL = (
-    *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
-    *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
-    *("verbosity", "service_tier", "logit_bias", "thinking"),
-)
-"""Settings that a request can do without."""
-
-_SYSTEM = ("system", "developer")
+SYSTEM = ("system", "developer")
 """The roles of messages that no user wrote."""
-
-_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
-_NUMBERED = re.compile(r"\S*\d\S*")
-_MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
 
 
 @dataclass
@@ -166,32 +153,6 @@ class Habits:
         if self.schema is False and asks_our_schema(fitted):
             del fitted["response_format"]
         return fitted
-
-    def changes(
-        self, problem: Exception, payload: Mapping[str, Any], attempt: int
-    ) -> Iterator[Change]:
-        """What to change about a request that was refused for this reason, in the order in which
-        to try it. A server's error is taken for a refusal when the next attempt has it, too.
-        """
-        status = getattr(problem, "status", 0)
-        refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
-        if not refused or isinstance(problem, ContextLengthError):
-            return
-        words = (getattr(problem, "text", "") or str(problem)).casefold()
-        system = not self.folds and _has_system(payload.get("messages") or ())
-        if system and _NO_SYSTEM.search(words):
-            yield Change("takes no system message: it stands in the first message", "folds")
-        for name in _OPTIONAL:
-            if name in payload and re.search(rf"\b{name}\b", words):
-                # OpenAI's refusal of one names the other, which must not be dropped as a setting.
-                if name == "max_tokens" and "max_completion_tokens" in words:
-                    yield Change("wants max_completion_tokens in place of max_tokens", "renames")
-                else:
-                    yield Change(f"does not accept {name}: it is left out", "left_out", name)
-        # a schema that has worked is blamed only where the server says that this reply missed it
-        doubtful = self.schema is not True or missed_schema(problem)
-        if doubtful and asks_our_schema(payload):
-            yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
 
     def keep(self, change: Change) -> str:
         """Remember a change that worked; returns the sentence about it."""
@@ -227,28 +188,10 @@ def asks_our_schema(payload: Mapping[str, Any]) -> bool:
     return bool(asked.get("json_schema", {}).get("name") == OUR_SCHEMA)
 
 
-def says_other(problem: Exception, before: Exception) -> bool:
-    """Whether a refusal has other words than the one before it, numbers and names of requests
-    aside.
-    """
-    said = [_NUMBERED.sub("", getattr(one, "text", "")) for one in (problem, before)]
-    return said[0] != said[1]
-
-
-def missed_schema(problem: Exception) -> bool:
-    """Whether one generation did not fit its schema, which says nothing of the next one."""
-    words = getattr(problem, "text", "").casefold()
-    return any(mark in words for mark in _MISSED_SCHEMA)
-
-
-def _has_system(messages: Sequence[Mapping[str, object]]) -> bool:
-    return any(message.get("role") in _SYSTEM for message in messages)
-
-
 def _folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The messages with the system's words at the beginning of the first other message."""
-    system = [message["content"] for message in messages if message.get("role") in _SYSTEM]
-    others = [dict(message) for message in messages if message.get("role") not in _SYSTEM]
+    system = [message["content"] for message in messages if message.get("role") in SYSTEM]
+    others = [dict(message) for message in messages if message.get("role") not in SYSTEM]
     if system and others and isinstance(others[0].get("content"), str):
         others[0]["content"] = "\n\n".join([*system, others[0]["content"]])
     return others

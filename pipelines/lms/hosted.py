@@ -19,7 +19,7 @@ from ...modules.base.context import GUARD, bound
 from ...modules.base.errors import UserError, closest
 from ...modules.base.fence import one_line
 from ..base.settings import settings
-from .client import HttpEndpoint
+from .client import HttpEndpoint, usable_key
 from .endpoint import (
     Reply,
     body_text,
@@ -85,6 +85,8 @@ class LiteLLMEndpoint:
         self.api_base = api_base
         self.timeout = timeout
         self.answered = False
+        if api_key is not None:
+            api_key = usable_key(api_key, model)
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20

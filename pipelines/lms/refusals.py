@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from ...modules.base.calls import (
     AuthError,
     BillingError,
     CallError,
+    ContextLengthError,
     EndpointDown,
     FatalCallError,
     UnsupportedModelError,
@@ -21,12 +23,16 @@ from ...modules.base.fence import one_line
 from ...modules.reading.mentions import pattern
 from .failures import (
     MOST_PAUSE,
+    SYSTEM,
     WORDS,
     AskedEndpoint,
+    Change,
+    Habits,
     RefusedRequest,
     TooLongRequest,
     TransientError,
     Trouble,
+    asks_our_schema,
 )
 
 _NO_MONEY = pattern(
@@ -300,3 +306,63 @@ def _words_of(part: object) -> str:
         if isinstance(raw, str) and raw:
             words = f"{words}: {error_in(raw)}"
     return words
+
+
+# What to change about a refused request
+# ----------------------------------------------------------------------------------
+
+_OPTIONAL = (
+    *("stream", "temperature", "top_p", "top_k", "seed", "logprobs", "stop", "max_tokens"),
+    *("max_completion_tokens", "frequency_penalty", "presence_penalty", "reasoning_effort"),
+    *("verbosity", "service_tier", "logit_bias", "thinking"),
+)
+"""Settings that a request can do without."""
+
+_NO_SYSTEM = pattern(r"\broles?\b|\b(?:system|developer)\b.{0,40}(?:instruction|message|not)", re.S)
+_NUMBERED = re.compile(r"\S*\d\S*")
+_MISSED_SCHEMA = ("json_validate_failed", "failed to generate json", "failed to validate json")
+
+
+def changes_of(
+    habits: Habits, problem: Exception, payload: Mapping[str, Any], attempt: int
+) -> Iterator[Change]:
+    """What to change about a request that was refused for this reason, in the order in which
+    to try it. A server's error is taken for a refusal when the next attempt has it, too.
+    """
+    status = getattr(problem, "status", 0)
+    refused = status in (400, 422, 501) or (status == 500 and attempt > 1)
+    if not refused or isinstance(problem, ContextLengthError):
+        return
+    words = (getattr(problem, "text", "") or str(problem)).casefold()
+    system = not habits.folds and _has_system(payload.get("messages") or ())
+    if system and _NO_SYSTEM.search(words):
+        yield Change("takes no system message: it stands in the first message", "folds")
+    for name in _OPTIONAL:
+        if name in payload and re.search(rf"\b{name}\b", words):
+            # OpenAI's refusal of one names the other, which must not be dropped as a setting.
+            if name == "max_tokens" and "max_completion_tokens" in words:
+                yield Change("wants max_completion_tokens in place of max_tokens", "renames")
+            else:
+                yield Change(f"does not accept {name}: it is left out", "left_out", name)
+    # a schema that has worked is blamed only where the server says that this reply missed it
+    doubtful = habits.schema is not True or missed_schema(problem)
+    if doubtful and asks_our_schema(payload):
+        yield Change("takes no schema of replies: the prompt alone asks for it", "schema")
+
+
+def says_other(problem: Exception, before: Exception) -> bool:
+    """Whether a refusal has other words than the one before it, numbers and names of requests
+    aside.
+    """
+    said = [_NUMBERED.sub("", getattr(one, "text", "")) for one in (problem, before)]
+    return said[0] != said[1]
+
+
+def missed_schema(problem: Exception) -> bool:
+    """Whether one generation did not fit its schema, which says nothing of the next one."""
+    words = getattr(problem, "text", "").casefold()
+    return any(mark in words for mark in _MISSED_SCHEMA)
+
+
+def _has_system(messages: Sequence[Mapping[str, object]]) -> bool:
+    return any(message.get("role") in SYSTEM for message in messages)

@@ -13,7 +13,8 @@ import optuna
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ..base.budget import Budget
-from ..base.request import folder_at, pairs_text, split_items
+from ..base.request import folder_at, pairs_text
+from ..comparison.request import split_items
 from ..data import questions as data
 from ..evaluation.estimate import READINGS, CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given

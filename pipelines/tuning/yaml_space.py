@@ -31,7 +31,7 @@ from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.roles import SEATS
 from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
 from ...optimizers.structure.points import constructed, options, settled
-from ..base.request import split_items
+from ..comparison.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, NoParameter, no_protocol, takes, takes_list
 from ..programs.own_roles import role_document, roles
