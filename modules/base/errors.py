@@ -22,6 +22,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def are_all(values: Iterable[object], kind: type) -> bool:
+    """Whether each of the values is of this kind."""
+    return all(isinstance(value, kind) for value in values)
+
+
 def checked_whole(name: str, value: object, least: int = 1) -> int:
     """The value, where it is a whole number of at least that. Raises UserError with its name."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

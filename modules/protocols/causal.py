@@ -16,7 +16,6 @@ from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, Caus
 from ...signatures.examples import Worked
 from ..agents.demonstration import Demonstration, demo_of, held, worked_example
 from ..agents.exchange import Exchange
-from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
@@ -30,7 +29,7 @@ from ..reading.voting import Key, Ties, supporters_of
 from ..reports.causal import causal_report
 from .declaration import Plot, distinct, known_names
 from .declared import WORDING, Declared, Said, Shared
-from .program import SeatTurns, prediction_of
+from .program import SeatTurns, prediction_of, turns_of
 from .roles import Role, roles_given, seat_of
 
 SINGLE_SAMPLE: Mapping[str, object] = {"temperature": 0.5, "top_p": 0.4}
@@ -166,6 +165,8 @@ class CausalConsistency(
     async def solve(self, task: Task) -> dspy.Prediction:
         transcript: list[Turn] = []
         for depth in range(1, self.d_max + 1):
+            # By question and round, so that the order in which questions are answered changes no
+            # draw.
             draw = random.Random(f"{self.seed}/{ASKER.get().question or task.key}/{depth}")
             solutions = await self._reason(task, depth)
             transcript += solutions
@@ -181,8 +182,7 @@ class CausalConsistency(
             examined = [answer for answer, _ in given[:most]]
             verdicts = await self._evaluate(task, depth, solutions, examined, draw)
             transcript += verdicts
-            upheld = self._ranked(verdicts, task, draw)
-            answer, share = next(iter(upheld), _NOBODY)
+            answer, share = next(iter(self._ranked(verdicts, task, draw)), _NOBODY)
             if alone and _same(answer, leading, task):
                 return settled(answer=leading, decided_by="accepted", consensus_round=depth)
             if not alone and share > self.th1:
@@ -255,8 +255,10 @@ class CausalConsistency(
             evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
 
     def describe(self) -> Described:
-        counts = {"reasoners": len(self.reasoners), "evaluators": len(self.evaluators)}
-        return super().describe() | counts
+        return super().describe() | {
+            "reasoners": len(self.reasoners),
+            "evaluators": len(self.evaluators),
+        }
 
     def turns(self) -> list[SeatTurns]:
         """In every round one evaluator is asked, or, without a majority, one for each of the top
@@ -264,11 +266,11 @@ class CausalConsistency(
         """
         rounds = self.d_max if self.evaluators else 1
         most = min(self.n, len(self.reasoners))
-        turns: list[SeatTurns] = [(reasoner, 1, rounds) for reasoner in self.reasoners]
+        turns = turns_of(self.reasoners, 1, rounds)
         for place, evaluator in enumerate(self.evaluators):
             # Evaluators take the answers of a round in turn: this one those at its place and so on.
             asked = rounds * len(range(place, max(most, 1), len(self.evaluators)))
-            turns += [(seat, 0, asked) for seat in with_queries([evaluator])]
+            turns += turns_of([evaluator], 0, asked)
         return turns
 
     def exchange(self) -> Exchange:

@@ -69,9 +69,7 @@ def no_parts(parts: Sequence[str]) -> dict[str, object]:
 
 def comma_items(parts: Sequence[str]) -> list[str]:
     """The items of the first part of a short spec, which commas divide."""
-    if not any(parts[:1]):
-        return []
-    return [item.strip() for item in parts[0].split(",")]
+    return list(map(str.strip, parts[0].split(","))) if any(parts[:1]) else []
 
 
 def known_names(

@@ -189,9 +189,7 @@ def _as_json(value: object) -> object:
         return [_as_json(item) for item in value]
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    if isinstance(value, Program):
-        return value.describe()
-    return value
+    return value.describe() if isinstance(value, Program) else value
 
 
 def _shared_sampling(seats: Sequence[Seat]) -> dict[str, object]:
@@ -259,6 +257,7 @@ def _constructor(seat: Callable[..., None], settings: Sequence[Setting]) -> Any:
             raise UserError(
                 "sampling is for members given by name: set it on the programs that are members"
             )
+        # Before `seat` runs, which finds its settings as attributes.
         self.__dict__.update(arguments)
         self.prompts = prompts_given(prompts)
         seat(self, **arguments)

@@ -48,7 +48,6 @@ from .votes import (
 
 _ASKED_ONCE = [name for name, strategy in STRATEGIES.items() if strategy.samples is None]
 _MEMBERS = Parameter(lists(_ASKED_ONCE, 2, 4, ordered=False))
-_VOTE = partial(checked_among, allowed=VOTES)
 _TIES = Parameter(choice(*TIES), default="first")
 _STRONGEST: Space = {
     "strongest": Parameter(
@@ -111,7 +110,7 @@ class Ensemble(
     def __init__(
         self,
         members: Annotated[Sequence[str | dspy.Module | Callable[..., Any]], _members, _MEMBERS],
-        vote: Annotated[str, _VOTE, choice(*FITTED)] = "majority",
+        vote: Annotated[str, partial(checked_among, allowed=VOTES), choice(*FITTED)] = "majority",
         weights: Sequence[float] | None = None,
         *,
         samples: Annotated[int, checked_whole, Said.CHANGED] = 1,
@@ -254,6 +253,4 @@ def _turn(name: str, outcome: CallError | tuple[dspy.Prediction, Usage]) -> Turn
 
 
 def _name(member: Program) -> str:
-    if isinstance(member, SingleAgent):
-        return member.seat.name
-    return type(member).__name__.lower()
+    return member.seat.name if isinstance(member, SingleAgent) else type(member).__name__.lower()

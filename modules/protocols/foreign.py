@@ -31,11 +31,12 @@ from ..agents.transcript import Turn
 from ..base.calls import ASKER, CARRIED, bound, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
+from ..base.keyed import only
 from ..base.saved_file import MAX_BYTES, MODULE, Described
 from ..base.sync import ends_alone, in_thread, on_own_loop, run_sync
 from ..reading.answers import read_vote
 from ..reading.asked import choice_lines, with_choices
-from ..reading.metrics import source_of, values_held_by
+from ..reading.metrics import PLAIN, source_of, values_held_by
 from ..reading.question import INPUTS, Question
 from ..reading.row import TurnDetails, TurnFields
 from .declaration import Protocol
@@ -67,7 +68,6 @@ _UNSAID = frozenset(
     ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
 )
 _JSON = (Mapping, Sequence, Set, BaseModel)
-_PLAIN = (str, int, float, bool, type(None))
 
 
 @dataclass(frozen=True)
@@ -153,8 +153,11 @@ class Foreign(Program):
         return self.module
 
     def describe(self) -> Described:
-        described: Described = {"program": self.protocol.name, "class": self.own_name}
-        described["code"] = _code(self.module)
+        described: Described = {
+            "program": self.protocol.name,
+            "class": self.own_name,
+            "code": _code(self.module),
+        }
         if self.inputs:
             described["inputs"] = self.inputs
         if self.adapter is not None:
@@ -277,12 +280,14 @@ class Foreign(Program):
         if "answer" not in names and len(names) == 1:
             shown[names.pop()] = question.answer
         taken = {self.inputs.get(name, name) for name in fields}
+        # What it takes beside the usual inputs, such as the columns that the user named.
         others = {name: values[name] for name in taken - {*INPUTS}}
         made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
         return made
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The prediction on a question: what it returned, with `answer` read, and its `usage`."""
+        # Without fields it takes the question itself, of which the gold answer is left out.
         if self.fields is None:
             return await self._predict(question, [question.shown()], {})
         return await self._predict(question, [], self._arguments(self._values(question)))
@@ -291,13 +296,13 @@ class Foreign(Program):
         asked = {name: fields.get(name) for name in INPUTS}
         asked["choices"] = asked["choices"] or None
         self._miss_options(asked["choices"])
+        # No field of a call: the run hands the files of a task along beside it.
         if asked["kind"] == "task":
             asked["files"] = ASKER.get().files
         question = Question(asked, id=ASKER.get().question or "asked", meta={})
         if self.fields is None:
             return await self.answer(question)
-        values = fields | self._values(question)
-        return await self._predict(question, [], self._arguments(values))
+        return await self._predict(question, [], self._arguments(fields | self._values(question)))
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))
@@ -306,8 +311,7 @@ class Foreign(Program):
         self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         # Modules such as Refine add to DSPy's trace, which is off while questions are answered.
-        trace = dspy.settings.trace
-        if trace is None:
+        if (trace := dspy.settings.trace) is None:
             trace = []
         typed = None
         meter, asker = metered(), ASKER.get()
@@ -363,8 +367,7 @@ class Foreign(Program):
     async def _call(self, *args: Any, **fields: Any) -> Any:
         # DSPy's own threads take its settings along.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
-            is_module = isinstance(self.module, dspy.Module)
-            if self._async and not is_module:
+            if self._async and not isinstance(self.module, dspy.Module):
                 return await on_own_loop(self.module, *args, **fields)
             if self._async and self._lms_can_be_awaited():
                 return await on_own_loop(self.module.acall, *args, **fields)
@@ -400,7 +403,7 @@ class Foreign(Program):
     def _values(self, question: Question) -> dict[str, object]:
         """What a question gives to fields: what programs are shown."""
         shown = question.shown()
-        return shown.meta | {name: shown[name] for name in ("id", *INPUTS, "meta")}
+        return shown.meta | only(shown, ("id", *INPUTS, "meta"))
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""
@@ -481,8 +484,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
         return _fields(module.module, inputs)
     call = module
     if own:
-        way = "aforward" if _runs_async(module) else "forward"
-        call = _method(module, way)
+        call = _method(module, "aforward" if _runs_async(module) else "forward")
     try:
         parameters = list(_parameters(call))
     except (ValueError, TypeError):  # of something built in
@@ -711,7 +713,7 @@ def _of_library(kind: type) -> bool:
 
 def _setting(value: Any) -> Any:
     """A setting as JSON: a plain value, or else its code or the name of its class."""
-    if isinstance(value, _PLAIN):
+    if isinstance(value, PLAIN):
         return value
     if isinstance(value, Mapping):
         return {str(name): _setting(item) for name, item in value.items()}

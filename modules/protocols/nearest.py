@@ -106,9 +106,8 @@ class _Pool(tuple[Shown, ...]):
         """The k likest, the likest first."""
         index, numbers = self._index
         numbers_of = [numbers[word] for word in _words(question) if word in numbers]
-        alike = np.zeros(len(self))
-        if numbers_of:
-            alike = index.get_scores_from_ids(numbers_of)
+        # Without a word that the pool has, all are equally alike: the earlier ones are taken.
+        alike = index.get_scores_from_ids(numbers_of) if numbers_of else np.zeros(len(self))
         order = map(self.__getitem__, np.argsort(-alike, kind="stable").tolist())
         return [shown for shown in order if shown.question != question][:k]
 

@@ -20,6 +20,7 @@ from ..agents.exchange import Exchange
 from ..agents.own_prompts import LAYOUTS, ROLE_FIRST, ROLE_LAST, meant_for, prompts_given
 from ..agents.profile import Wording
 from ..agents.prompt import check_passage
+from ..agents.retrieval import with_queries
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
@@ -47,7 +48,6 @@ _ADAPTERS = {
 }
 _SEATS = ("retriever.query", "query", *SEATS)
 """Names of seats beside roles, one or another of which most protocols have."""
-_CANDIDATES = "candidate_programs"
 MOST_NAMES = 80  # characters of a program's agents where it stands for itself
 
 
@@ -257,7 +257,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         on it.
         """
         return [
-            (name, part) for name, part in self.named_sub_modules(kind) if _CANDIDATES not in name
+            (name, part)
+            for name, part in self.named_sub_modules(kind)
+            if "candidate_programs" not in name
         ]
 
     def save(
@@ -358,6 +360,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         models = [name for name in names if name != "*" and not self._meant(name)]
         if not models or not self.metered_parts:
             return self
+        # A copy, so that the program that was given stays as it is.
         copied: Program = self.deepcopy()
         copied.assign(dict.fromkeys(models))
         return copied
@@ -421,11 +424,9 @@ LAYOUT = Parameter(choice(*LAYOUTS), default=ROLE_LAST)
 """The place of instructions, as a part of a space."""
 
 
-def worded(described: Described) -> dict[str, Any]:
-    """The wording in a program's `describe()`, for another that is to be asked
-    alike.
-    """
-    return {name: described[name] for name in ("prompt_layout", "prompts") if name in described}
+def turns_of(seats: Iterable[Seat], fewest: float, most: float) -> list[SeatTurns]:
+    """So many turns of each of these agents, and of those that write its queries."""
+    return [(seat, fewest, most) for seat in with_queries(seats)]
 
 
 async def solved_by(program: Program, task: Task) -> dspy.Prediction:

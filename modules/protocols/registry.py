@@ -26,9 +26,7 @@ def declared(name: str, made_by: Any) -> Protocol:
     if isinstance(made_by, Protocol):
         return replace(made_by, name=name)
     # Of a class, what it makes has to be callable: the class itself always is.
-    called = made_by
-    if not isinstance(made_by, type):
-        called = type(made_by)
+    called = made_by if isinstance(made_by, type) else type(made_by)
     if not any("__call__" in vars(kind) for kind in called.__mro__):
         raise UserError(
             f"{name} is not a program: name a dspy.Module, a class, or a function of a question"
@@ -62,8 +60,7 @@ def known(name: str) -> Protocol | None:
     """The protocol of that name, as a description has it: a registered one, or that of a class
     which is here already, since a file has none imported.
     """
-    registered = PROTOCOLS.find(name)
-    if registered is not None:
+    if (registered := PROTOCOLS.find(name)) is not None:
         return registered
     module, _, attribute = name.partition(":")
     here = getattr(sys.modules.get(module), attribute, None)

@@ -65,9 +65,7 @@ class Role:
         """Where it looks things up; `here` is the program's environment."""
         places: list[Environment] = []
         for tool in self.tools:
-            place = tool
-            if tool == HERE:
-                place = here
+            place = here if tool == HERE else tool
             if place is not None:
                 places.append(place)
         if len(places) > 1:
@@ -109,9 +107,7 @@ def role_of(name: str, thing: Any) -> Role:
         return _BUILT_IN[name]
     if isinstance(thing, Role) and thing.checked_as == name:
         return thing
-    role = thing
-    if isinstance(thing, Mapping):
-        role = _written(name, thing)
+    role = _written(name, thing) if isinstance(thing, Mapping) else thing
     if isinstance(role, type) and issubclass(role, dspy.Signature):
         role = Role(role)
     if not isinstance(role, Role):
@@ -193,6 +189,7 @@ def roles_given(given: Any) -> dict[str, Role]:
         raise UserError(
             f"own_roles is {given!r}: give roles by name, such as fm.roles('roles.yaml')"
         )
+    # A name that stands for itself is one of the table, and none of the user's own.
     own = {name: thing for name, thing in (given or {}).items() if thing != name}
     for name in own:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -241,7 +238,6 @@ def seat_of(
     name: str,
     role: Role,
     environment: Environment | None = None,
-    sampling: Mapping[str, object] | None = None,
     **retrieval: Any,
 ) -> Seat:
     """A seat of that name for a role; with tools, one that looks things up. Raises UserError for a
@@ -250,11 +246,10 @@ def seat_of(
     if role.acts:
         raise UserError(f"{name!r} is a worker and gives no answer: name it in a team")
     if not role.tools:
-        return Seat(name, role.signature, sampling=sampling)
+        return Seat(name, role.signature)
     from ..agents.informed import InformedSeat
 
-    place = role.place(environment)
-    return InformedSeat(name, role.signature, place, sampling=sampling, **retrieval)
+    return InformedSeat(name, role.signature, role.place(environment), **retrieval)
 
 
 def acting_as(role: Role) -> type[Any]:

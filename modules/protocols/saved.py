@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar, cast
+from typing import Annotated, Any, Protocol, TypeVar
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -37,21 +37,6 @@ class Saveable(Protocol):
     def seats(self) -> Mapping[str, Seat]: ...
 
     def parts(self, kind: type[T]) -> list[tuple[str, T]]: ...
-
-
-class Learned(Protocol):
-    """What a program has learned, as far as saving it goes; a DSPy parameter."""
-
-    @property
-    def identity(self) -> str: ...
-
-    def save(self, path: str | Path) -> None: ...
-
-    def load(self, path: str | Path) -> Learned: ...
-
-    def dump_state(self) -> dict[str, Any]: ...
-
-    def load_state(self, state: dict[str, Any]) -> None: ...
 
 
 class _Strict(BaseModel):
@@ -157,8 +142,9 @@ def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     return {name: part for name, part in parameters if isinstance(part, dspy.Predict)}
 
 
-def learned_in(program: Saveable) -> dict[str, Learned]:
-    """The other parameters: what strategy networks have learned.
+def learned_in(program: Saveable) -> dict[str, Any]:
+    """The other parameters: what strategy networks have learned. Each has an `identity`, and `save`
+    and `load` for its own folder.
 
     Raises UserError for one of another kind, which no folder holds.
     """
@@ -168,7 +154,7 @@ def learned_in(program: Saveable) -> dict[str, Learned]:
             # Not asked for its class, which would bring PyTorch along.
             if not hasattr(part, "identity"):
                 raise UserError(f"{name} is a {type(part).__name__}, which no saved program holds")
-            states[name] = cast(Learned, part)
+            states[name] = part
     return states
 
 
@@ -180,7 +166,7 @@ def check_no_pickle(path: Path, save_program: bool, modules_to_serialize: object
 
 def check_kept(program: dspy.Module) -> None:
     """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
-    kept = {id(parameter) for parameter in program.parameters()}
+    kept = set(map(id, program.parameters()))
     for name, part in dspy_parameters(program).items():
         if id(part) not in kept:
             raise UserError(
@@ -247,6 +233,7 @@ def state_of(program: Saveable) -> SavedProgram:
         "lms": lms,
         **hashes(program),
     }
+    # By the same check as a file that is read, so that nothing is written that would be refused.
     return checked_document(_plain(document), "the program")
 
 

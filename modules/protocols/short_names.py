@@ -22,9 +22,7 @@ def short_name(described: Described, examples: int = 0) -> str:
         name = _named(described)
     except (KeyError, TypeError, ValueError, AttributeError):  # a file may describe anything
         name = str(described.get("program") or "program")
-    if not examples:
-        return name
-    return f"{name}, {_count(examples, 'example')}"
+    return f"{name}, {_count(examples, 'example')}" if examples else name
 
 
 def legend(described: Described) -> str:
@@ -61,9 +59,7 @@ def _named(described: Described) -> str:
             name = _count(described["reasoners"], "reasoner")
             if evaluators > 1:
                 return f"{name} + {evaluators} evaluators"
-            if evaluators:
-                return f"{name} + evaluator"
-            return name
+            return f"{name} + evaluator" if evaluators else name
         case "network":
             return f"network of {described.get('config', described)['agents']}"
         case "router":
@@ -86,9 +82,7 @@ def command_name(command: str) -> str:
     scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]
     if scripts:
         return Path(scripts[0]).stem
-    if not words:
-        return command
-    return " ".join([Path(words[0]).name, *words[1:]])
+    return " ".join([Path(words[0]).name, *words[1:]]) if words else command
 
 
 def _details(described: Described) -> list[str]:
@@ -128,8 +122,7 @@ def _members_of(described: Described) -> list[str]:
         case "team":
             return [", ".join(described["workers"]), f"{described['max_steps']} steps"]
         case "network":
-            strategies = described.get("config", described)["strategies"]
-            return [", ".join(filter(None, strategies))]
+            return [", ".join(filter(None, described.get("config", described)["strategies"]))]
         case "router":
             return [f"{part}: {legend(described[part])}" for part in ("cheap", "team")]
         case "nearest":

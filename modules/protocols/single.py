@@ -16,7 +16,7 @@ from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, When, choice
 from ..reading.voting import Ties
 from .declared import WORDING, Declared, Said, Shared
-from .program import Program, SeatTurns
+from .program import Program, SeatTurns, turns_of
 from .roles import Role, cast_of, roles_given, seat_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
@@ -120,6 +120,7 @@ class SingleAgent(
         if self.ties != Ties() and self.samples is None:
             raise UserError(f"{name!r} answers once, and so without ties: drop tie_break")
         self.seat = seat_of(name, acting, environment, retrieval=retrieval, max_queries=max_queries)
+        # Each with a seat of its own, so that it can have another LM.
         self.steps = {
             step: Seat(f"{name}.{step}", signature) for step, signature in self.plan.steps.items()
         }
@@ -153,7 +154,7 @@ class SingleAgent(
         times, turns = self.samples or 1, list[SeatTurns]()
         for name, answering in self._answering.items():
             fewest, most = self.plan.turns.get(name, (1, 1))
-            turns += [(seat, times * fewest, times * most) for seat in with_queries([answering])]
+            turns += turns_of([answering], times * fewest, times * most)
         return turns
 
     def other_seats(self) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..base.errors import UserError
+from ..base.keyed import without
 from ..reading.answers import Kind, score
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, Vote, vote_among
@@ -32,9 +33,7 @@ class Ballot(NamedTuple):
 
 def usual_ties(vote: str) -> Ties:
     """The rule for ties of a vote, unless another is given."""
-    if vote == "majority":
-        return Ties("first")
-    return Ties("weight")
+    return Ties("first") if vote == "majority" else Ties("weight")
 
 
 def weighs(vote: str, ties: Ties) -> bool:
@@ -102,8 +101,7 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            scored = score(turns[name], row.gold or "", row.kind, row.choices)
-            right[index] += scored.correct
+            right[index] += score(turns[name], row.gold or "", row.kind, row.choices).correct
     if not total:
         raise UserError(
             "there are no finished rows to fit weights on: evaluate the ensemble on training "
@@ -125,8 +123,7 @@ def _options(row: ResultRow) -> int:
 
 def _recorded(parameters: Mapping[str, object], largest: object) -> dict[str, object]:
     """The ensemble to record: the one that needs no weights, and asks nobody else."""
-    kept = {name: value for name, value in parameters.items() if name not in _FREE}
-    return {**kept, "vote": "majority"}
+    return {**without(parameters, _FREE), "vote": "majority"}
 
 
 def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
@@ -138,6 +135,7 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     vote = parameters.get("vote") or "majority"
     if not finished or vote == "pick":  # which has to be asked
         return [None] * len(rows)
+    # All rows are of one ensemble, so that any of them has its names.
     names = [turn.agent for turn in finished[0].transcript]
     rule, weights = parameters.get("tie_break"), parameters.get("weights")
     ties = usual_ties(vote) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))

@@ -100,8 +100,7 @@ def read_boolean(text: str) -> bool | None:
         return whole == "correct"
     # "yes or no" repeats the question.
     text = _OPEN_TRUTH.sub("…", text)
-    stated = _truths(text, _STATED_TRUTH.finditer(text))
-    if stated:
+    if stated := _truths(text, _STATED_TRUTH.finditer(text)):
         return stated[-1]
     counted = list(filter(None, (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text))))
     anywhere = not counted
@@ -191,8 +190,7 @@ def em_f1(prediction: str | None, gold: Gold) -> tuple[float, float]:
 def _f1(predicted: Iterable[str], true: Iterable[str]) -> float:
     """The harmonic mean of precision and recall of words; 0 without a word in common."""
     said, wanted = Counter(predicted), Counter(true)
-    common = (said & wanted).total()
-    if not common:
+    if not (common := (said & wanted).total()):
         return 0.0
     precision, recall = common / said.total(), common / wanted.total()
     return 2 * precision * recall / (precision + recall)
@@ -230,16 +228,12 @@ def read_answer(
 
 def _stated_span(text: str) -> str:
     """The short answer that a text states, or else the whole text."""
-    boxed = list(BOXED.finditer(text))
-    if boxed:
+    if boxed := list(BOXED.finditer(text)):
         return without_text_marks(boxed[-1][1]).strip()
-    marked = list(_MARKED_SPAN.finditer(text))
-    if marked:
+    if marked := list(_MARKED_SPAN.finditer(text)):
         return _UNDRESSED.sub("", marked[-1][1])
     stated = _STATED_SPAN.search(text)
-    if stated:
-        return _UNDRESSED.sub("", stated[1])
-    return text.strip()
+    return _UNDRESSED.sub("", stated[1]) if stated else text.strip()
 
 
 def read_vote(text: str | None, kind: Kind, choices: Mapping[str, str] | None = None) -> str | None:
@@ -267,8 +261,7 @@ def answer_key(answer: str, kind: Kind) -> str:
             return normalise_formal(answer)
         # "The The" and "A" are not the same band
         return normalise_span(answer) or answer.strip().casefold()
-    key = read_answer(answer, kind)
-    if key is None:
+    if (key := read_answer(answer, kind)) is None:
         raise ValueError(
             f"{answer!r} cannot be read as a {kind}, so it has no key; use None for an abstention"
         )

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from .mentions import (
     ANSWER_NOUN,
+    TEXT_ENDS,
     Mention,
     find_mentions,
     one_option,
@@ -80,7 +81,6 @@ _CONNECTIVE = (
 )
 _ENDED = pattern(rf"[ \t]*(?:$|[.,;:!?)\]}}\"'(\n/&–-]|{_CONNECTIVE})", re.I)
 _SENTENCE_END = pattern(r"[\s\"')\]]*(?:$|[.!;:\n]|,?\s*(?:because|since)\b)", re.I)
-_LIST_END = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 _ALTERNATIVE = pattern(
     r"[\"')\]]*\s*(?P<link>,\s*or|,\s*and|,|/|&|or|and|nor)(?:\s+(?:the|an?|maybe|perhaps|possibly|option|choice))*\s*",
     re.I,
@@ -133,8 +133,8 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     """
     if not text or not text.strip():
         return None
-    whole = _whole(text.strip(), choices)
-    if whole is None:
+    # First as it is written: an option may hold the signs that are dropped next.
+    if (whole := _whole(text.strip(), choices)) is None:
         text = without_typography(text)
         whole = _whole(text, choices)
     if whole is not None:
@@ -143,8 +143,7 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     _weigh(text, mentions)
     undecided = _alternatives(text, mentions, choices)
 
-    decided = [m for m in mentions if m.decided]
-    if decided:
+    if decided := [m for m in mentions if m.decided]:
         last = decided[-1]
         retracted = any(
             m.start > last.start and m.label == last.label and m.denied for m in mentions
@@ -154,15 +153,13 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
         return last.label
     if _NO_ANSWER.search(text):
         return None
-    alone = [m for m in mentions if not m.denied and _alone_on_line(text, m)]
-    if alone:
+    if alone := [m for m in mentions if not m.denied and _alone_on_line(text, m)]:
         return _only(alone, choices)
     if mentions and _leads(text, mentions[0]):
         return None if mentions[0].start in undecided else mentions[0].label
     if _REFUSAL.search(text):
         return None
-    explicit = [m for m in mentions if m.explicit and not m.denied]
-    if explicit:
+    if explicit := [m for m in mentions if m.explicit and not m.denied]:
         return _only(explicit, choices)
     ruled_out = {m.label for m in mentions if m.denied}
     return _only([m for m in mentions if not m.by_label and m.label not in ruled_out], choices)
@@ -172,17 +169,16 @@ def _whole(text: str, choices: Mapping[str, str]) -> str | None:
     """Step 1: the text is a label or an option's text and nothing else."""
     if text in choices:
         return text
-    literal = [label for label, option in choices.items() if option.strip() == text]
-    if literal:
-        return literal[0]
-    bare = re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text)
-    if bare:
+    for label, option in choices.items():
+        if option.strip() == text:
+            return label
+    if bare := re.fullmatch(r"[\"'(\[{*_`\s]*(\w+)[\"')\]}*_`\s.:,;!]*", text):
         labels = [label for label in choices if label.casefold() == bare[1].casefold()]
         if len(labels) == 1:
             return labels[0]
-    literal = [label for label, option in choices.items() if option.strip() == text.rstrip(".")]
-    if literal:
-        return literal[0]
+    for label, option in choices.items():
+        if option.strip() == text.rstrip("."):
+            return label
     for case, articles in ((True, True), (False, True), (False, False)):
         wanted = tokens(text, case=case, articles=articles)
         same = [
@@ -242,9 +238,11 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
     left_open: set[int] = set()
     for m, other in pairwise(mentions):
         link = _ALTERNATIVE.match(text, m.end)
-        if link is None or not link.end("link") <= other.start <= link.end():
-            continue
-        if same_text(m.label, other.label, choices):
+        if (
+            link is None
+            or not link.end("link") <= other.start <= link.end()
+            or same_text(m.label, other.label, choices)
+        ):
             continue
         by_word = link["link"] != ","
         # "neither B nor C" denies both; after a comma alone, something else may be said of C.
@@ -253,7 +251,7 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
         elif other.denied and not m.decided:
             m.denied = True
         # "B or C" is left open; "B, C" only where nothing more follows that decides.
-        elif not (m.denied or other.denied) and (by_word or _LIST_END.match(text, other.end)):
+        elif not (m.denied or other.denied) and (by_word or TEXT_ENDS.match(text, other.end)):
             left_open |= {m.start, other.start}
     return left_open
 

@@ -73,9 +73,7 @@ class Scale(NamedTuple):
     @classmethod
     def of(cls, metric: MetricFields | None) -> Scale:
         """The scale of a metric as `run.json` describes it; None is accuracy."""
-        if not metric:
-            return cls(0.0, 1.0, True)
-        return cls(metric.low, metric.high, metric.rate)
+        return cls(metric.low, metric.high, metric.rate) if metric else cls(0.0, 1.0, True)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -108,9 +106,7 @@ class Scale(NamedTuple):
                 f", less than a question without an answer scores ({self.least:g}): give its "
                 "lowest score by fm.Metric(function, low=…)"
             )
-        if self.rate and value not in (0, 1):
-            return ": it must be right (1) or wrong (0)"
-        return ""
+        return ": it must be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
 
 
 def metric_name(run: Mapping[str, Any]) -> str:
@@ -138,7 +134,7 @@ def _em_or_f1(place: int) -> Grader:
 
 
 def _exact(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    return answer.strip() in [accepted.strip() for accepted in golds_of(gold)]
+    return answer.strip() in map(str.strip, golds_of(gold))
 
 
 def _contains(answer: str, gold: Gold, kind: Kind, choices: Mapping[str, str] | None) -> bool:

@@ -36,12 +36,9 @@ ANSWER_NOUN = (
 BOXED = pattern(r"\\(?:boxed|fbox)\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 """A LaTeX box, with up to two levels of braces inside."""
 
-_FULL_WIDTH = {0xFF01 + place: 0x21 + place for place in range(94)}
-_TYPOGRAPHY = (
-    _FULL_WIDTH
-    | {ord(a): b for a, b in zip("‘’´“”«»‐‑−﹣－–—", '\'\'\'""""-----––', strict=True)}
-    | {0xA0: " "}
-)
+# Letters and signs of full width stand in Unicode in the order of ASCII.
+_FULL_WIDTH = dict(zip(range(0xFF01, 0xFF5F), range(0x21, 0x7F), strict=True))
+_TYPOGRAPHY = _FULL_WIDTH | str.maketrans("‘’´“”«»‐‑−﹣－–—\xa0", '\'\'\'""""-----–– ')
 _DRESSING = (
     (pattern(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
     (pattern(r"(?<=\d)\s*(?=\\[dt]?frac)"), " "),
@@ -63,7 +60,7 @@ _NAMED = pattern(r"\b(?:option|choice|letter|label|candidate)s?\s*[\"'(\[]*$", r
 _BETWEEN = pattern(
     r"[)\].:,\s\"'–-]{1,5}\(?(?:(?:the|an?)\s+)?", re.I
 )  # from a label to its option's words
-_TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
+TEXT_ENDS = pattern(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 
 
 @dataclass(slots=True)
@@ -189,7 +186,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
     """Mentions by words; options that differ in case or articles only are told apart by the
     letter.
     """
-    labels = {label.casefold() for label in choices}
+    labels = set(map(str.casefold, choices))
     alike: dict[tuple[str, ...], list[str]] = {}
     for label, option in choices.items():
         words = tuple(tokens(option, case=False, articles=False)) or (option.strip(),)
@@ -206,8 +203,7 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
         longer = [(s, e) for s, e in groups if s <= start and end <= e]
         if longer != [(start, end)]:
             continue
-        meant = one_option(named, choices)
-        if meant is None:
+        if (meant := one_option(named, choices)) is None:
             written = tokens(text[start:end], case=True, articles=True)
             exact = [k for k in named if tokens(choices[k], case=True, articles=True) == written]
             meant = one_option(exact, choices)
@@ -232,7 +228,7 @@ def _join_text(
         if joined and any(same_text(t.label, mention.label, choices) for t in follow):
             mention.end, mention.explicit, mention.numbering = words.end, True, False
         # "A. library" where library is B: neither is meant for certain.
-        elif joined and words.label and "," not in apart and _TEXT_ENDS.match(text, words.end):
+        elif joined and words.label and "," not in apart and TEXT_ENDS.match(text, words.end):
             mention.end, mention.explicit, mention.label = words.end, True, None
     if opening in "([{":
         for t in texts:

@@ -17,6 +17,7 @@ import dspy
 
 from ..base.calls import FatalCallError
 from ..base.errors import UserError, did_you_mean, said_by
+from ..base.keyed import without
 from ..base.registry import Registry
 from ..base.sync import in_thread, on_own_loop, run_ending, run_sync
 from .answers import golds_of
@@ -37,7 +38,7 @@ from .row import CHECK, ResultRow
 
 JUDGE = "judge"
 
-_PLAIN = (str, int, float, bool, type(None))
+PLAIN = (str, int, float, bool, type(None))
 _SOURCES: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 _READING_SOURCE = RLock()
 
@@ -215,9 +216,9 @@ class Metric:
         return Graded(value, correct, feedback)
 
     def _arguments(self, question: Question, prediction: Any, *more: object) -> list[Any]:
-        meta = {key: value for key, value in question.meta.items() if key not in question}
         # by the names that DSPy's own metrics use
-        example = Question(question, **{"response": question.answer, **meta})
+        more_fields = {"response": question.answer, **without(question.meta, question)}
+        example = Question(question, **more_fields)
         fields = dict(prediction.items())
         # the list or object that the program returned
         fields["answer"] = fields.pop("answer_typed", fields["answer"])
@@ -356,7 +357,7 @@ def code_of(thing: object) -> str:
 
 def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     """The sources and plain values that a function or object is made of, in a fixed order."""
-    if isinstance(thing, _PLAIN):
+    if isinstance(thing, PLAIN):
         return [thing]
     if depth > 4:
         return [type(thing).__qualname__]
@@ -380,7 +381,7 @@ def _parts_of(thing: object, depth: int) -> Sequence[Any]:
     else:
         state = sorted(getattr(thing, "__dict__", {}).items())
         # What a module has noted of its calls is no part of what it does.
-        kept = {key: value for key, value in state if key not in ("history", "callbacks")}
+        kept = without(dict(state), ("history", "callbacks"))
         own, members = [source_of(type(thing))], (kept,)
     for member in members:
         own += _parts_of(member, depth + 1)

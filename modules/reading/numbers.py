@@ -44,8 +44,14 @@ _ROOT = pattern(
 )
 _GROUPED = pattern(r"(?<=[0-9])[_'](?=[0-9]{3}(?![0-9]))")
 _DASH = pattern(r"(^|[:=(]\s?|\b(?:is|be)\s)[–—](?=[0-9.$])")
-_SIZES = {"hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6}
-_SIZES |= {"billion": 9, "bn": 9, "b": 9, "trillion": 12}
+_SIZES = {
+    "hundred": 2,
+    **dict.fromkeys(("thousand", "k"), 3),
+    **dict.fromkeys(("million", "mn", "m"), 6),
+    **dict.fromkeys(("billion", "bn", "b"), 9),
+    "trillion": 12,
+}
+"""How many zeros a word or letter adds."""
 _SIZED = pattern(
     rf"{_PLAIN}(?:\s?(hundred|thousand|million|billion|trillion|mn|bn)|(k|K|M))(?![\w^])"
     r"|(?<=\$)([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)\s?(B)(?!\w)",
@@ -56,6 +62,7 @@ def _written_out(text: str) -> str:
     """The text with powers, sizes and grouped digits as plain numbers."""
     text = _SUPERSCRIPT.sub(lambda raised: f"^{raised[0].translate(_RAISED)}", text)
     text = _GROUPED.sub("", _DASH.sub(r"\1-", text))
+    # Before powers, which would take the 10³ from its factor.
     text = _SCIENTIFIC.sub(lambda m: _scaled(m[1], int(_signed(m[2]))), text)
     text = _POWER.sub(lambda m: _raised(m[1], int(_signed(m[2]))), text)
     text = _SIZED.sub(
@@ -120,8 +127,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
     if strict:
         mark = re.search(r"####\s*", text)
         return _value(text, mark and _NUMBER.match(text, mark.end()))
-    markers = list(_NUMBER_MARK.finditer(text))
-    if markers:
+    if markers := list(_NUMBER_MARK.finditer(text)):
         statement = text[markers[-1].end() :].lstrip(" \n:\"'")
         statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
         number = _NUMBER.search(statement)
@@ -139,8 +145,7 @@ def _value(text: str, number: re.Match[str] | None) -> Decimal | None:
     if number is None or number["odd"]:
         return None
     if number["over"]:
-        under = Decimal(number["under"])
-        if not under:
+        if not (under := Decimal(number["under"])):
             return None
         part = _EXACT.divide(Decimal(number["over"]), under)
         value = _EXACT.add(_plain(number["whole"] or "0"), part)

@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 import dspy
 
-from ..base.errors import UserError
+from ..base.errors import UserError, are_all
 from ..base.files import check_inside
+from ..base.keyed import only, without, without_none
 from .answers import Kind, golds_of, infer_kind, read_answer
 from .asked import by_letter, check_choices, check_context, in_one_line, require_text, type_name
 from .column_kind import ColumnKind, kind_of_column
@@ -90,16 +91,15 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """What a program or tool is shown: no gold answer, and of `meta` only what the user
         named.
         """
-        fields = {name: self[name] for name in ("id", *INPUTS, "files") if name in self}
-        meta = {name: self.meta[name] for name in self._shown if name in self.meta}
-        return Question(fields, answer=None, meta=meta)
+        fields = only(self, ("id", *INPUTS, "files"))
+        return Question(fields, answer=None, meta=only(self.meta, self._shown))
 
     def inputs(self) -> dspy.Example:
         return dspy.Example(self).inputs()
 
     def given(self) -> dict[str, Any]:
         """The fields of `inputs()`."""
-        return {name: self[name] for name in self._input_keys if name in self}
+        return only(self, self._input_keys)
 
     def labels(self) -> dspy.Example:
         return dspy.Example(self).labels()
@@ -121,9 +121,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         """The row on disk: id, question, choices, answer, context, meta, and kind if inference
         differs.
         """
-        row = {name: self[name] for name in ("id", "question", "choices", "context", "meta")}
-        row["answer"] = self.gold
-        row |= {name: self[name] for name in TASK_FILES if name in self}
+        row: dict[str, Any] = only(self, ("id", "question", "choices", "context", "meta"))
+        row |= {"answer": self.gold, **only(self, TASK_FILES)}
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
@@ -136,8 +135,7 @@ def settle_kinds(
     answers (`kind_of_column`), in place; `further` are gold answers of the same source that were
     not taken. Returns that kind, or None where every kind is stated.
     """
-    open_ones = [question for question in questions if _is_open(question)]
-    if not open_ones:
+    if not (open_ones := [question for question in questions if _is_open(question)]):
         return None
     golds = (gold for question in open_ones for gold in golds_of(question.gold))
     settled = kind_of_column(chain(golds, further))
@@ -204,8 +202,7 @@ def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> 
         fields["kind"] = kind or fields["kind"]
         if fields["kind"] == "task" or _are_files(row):
             fields |= {"kind": "task", "files": row.get("files"), "tests": row.get("tests")}
-        extras = {name: value for name, value in row.items() if name not in fields}
-        fields["meta"] = _meta_of(fields["meta"], extras)
+        fields["meta"] = _meta_of(fields["meta"], without_none(without(row, fields)))
         return Question(fields)
     except UserError as error:
         raise UserError(f"{where}: {error}" if where else str(error)) from None
@@ -223,8 +220,7 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
             f"{name}: several options are right ({', '.join(accepted)[:60]}), but a question is "
             "scored against one; keep one right option, or leave the question out"
         )
-    kind = store.get("kind")
-    if kind is None:
+    if (kind := store.get("kind")) is None:
         # Accepted answers of different kinds can only be compared as texts.
         forms: Sequence[str | None] = accepted or [None]
         kinds = {infer_kind(form, choices) for form in forms}
@@ -252,8 +248,8 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         "context": check_context(store.get("context"), name),
         "kind": kind,
         "meta": _check_meta(store.get("meta"), name),
+        **files,
     }
-    checked |= files
     if files and checked["context"] is None:  # for programs that answer with a text
         shown = [f"{path}:\n{text}" for path, text in files["files"].items()]
         checked["context"] = shown or None
@@ -270,7 +266,7 @@ def _are_files(row: Mapping[str, object]) -> bool:
     """Whether a row has a task's files or tests, and no answer or options."""
     held = [row[name] for name in TASK_FILES if row.get(name) is not None]
     asked = row.get("answer") is None and row.get("choices") is None
-    return bool(held) and asked and all(isinstance(files, Mapping) for files in held)
+    return bool(held) and asked and are_all(held, Mapping)
 
 
 def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]]:
@@ -280,17 +276,14 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
     checked: dict[str, dict[str, str]] = {}
     for part in TASK_FILES:
         files = store.get(part) or {}
-        texts = isinstance(files, Mapping) and all(
-            isinstance(value, str) for value in files.values()
-        )
-        if not texts:
+        if not isinstance(files, Mapping) or not are_all(files.values(), str):
             raise UserError(f"{name} has {part} that are not an object of paths and texts")
         for path in files:
             check_inside(path, f"{name}, {part}")
         checked[part] = dict(files)
-    paths = {path for files in checked.values() for path in files}
+    paths = set(chain.from_iterable(checked.values()))
     for path in paths:
-        folders = {str(above) for above in PurePosixPath(path).parents}
+        folders = set(map(str, PurePosixPath(path).parents))
         for both in folders & paths:
             raise UserError(f"{name}: {both!r} is a file, so {path!r} cannot lie in it")
     return checked
@@ -298,8 +291,7 @@ def _task_files(store: Mapping[str, Any], name: str) -> dict[str, dict[str, str]
 
 def _accepted(store: Mapping[str, Any], name: str) -> tuple[str | None, list[str]]:
     """The gold answer, and all accepted ones with it first. Raises UserError unless it is text."""
-    answer = store.get("answer")
-    if answer is None:
+    if (answer := store.get("answer")) is None:
         return None, []
     answers: Sequence[object] = [answer]
     if isinstance(answer, list | tuple):
@@ -336,7 +328,7 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
 def _check_meta(meta: object, name: str) -> dict[str, object]:
     if meta is None:
         return {}
-    if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
+    if not isinstance(meta, Mapping) or not are_all(meta, str):
         raise UserError(
             f"{name} has a meta of type {type_name(meta)}; give an object with text keys"
         )
@@ -345,7 +337,6 @@ def _check_meta(meta: object, name: str) -> dict[str, object]:
 
 def _meta_of(meta: object, extras: dict[str, object]) -> Any:
     """Adds the row's other fields to `meta`; a field in both must have one value."""
-    extras = {key: value for key, value in extras.items() if value is not None}
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
     meta = dict(meta or {})

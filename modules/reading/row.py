@@ -210,6 +210,5 @@ def taken(row: ResultRow) -> Usage:
     if row.takes is not None:
         return Usage.of(row.takes)
     usage = Usage.of(row.usage)
-    if usage.cached_calls:  # of what these took, nothing was noted
-        return Usage.unknown(usage.calls, usage.truncated_calls)
-    return usage
+    # Of what cached calls took, nothing was noted.
+    return Usage.unknown(usage.calls, usage.truncated_calls) if usage.cached_calls else usage

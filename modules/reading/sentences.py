@@ -72,9 +72,7 @@ def _ends_here(before: str, mark: str, after: str) -> bool:
     last = _LAST_WORD.search(before)
     word = last[0] if last else ""
     key = word.lower().rstrip(".")
-    if key in _ALWAYS_GO_ON:
-        return False
-    if key in _GO_ON_BEFORE_NUMBER and opening[:1].isdigit():
+    if key in _ALWAYS_GO_ON or (key in _GO_ON_BEFORE_NUMBER and opening[:1].isdigit()):
         return False
     if key in _MAY_GO_ON or (_DOTTED.fullmatch(word) and (word[0].isupper() or "." in word)):
         first = re.match(r"\w+", opening)

@@ -14,9 +14,7 @@ CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
 
 _WRONG = AnswerScore(False, None, None)
 
-_PER_QUESTION = {
-    name: f"{name}_per_question" for name in ("calls", "prompt_tokens", "completion_tokens")
-}
+_PER_QUESTION = ("calls", "prompt_tokens", "completion_tokens")
 
 
 def change(was: bool, now: bool) -> str:
@@ -93,9 +91,9 @@ class Figures:
         What is not known of a question is left out.
         """
         usage = row.usage
-        for name, each in _PER_QUESTION.items():
+        for name in _PER_QUESTION:
             if isinstance(value := usage.get(name), int | float):
-                self.mean(value, each)
+                self.mean(value, f"{name}_per_question")
 
     def report(self) -> dict[str, Any]:
         """Everything as nested dicts, in the order in which it was first counted."""

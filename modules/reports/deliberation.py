@@ -109,6 +109,4 @@ def _revision(before: str | None, after: str | None, reading: Reading) -> str | 
     was, now = reading.right(before), reading.right(after)
     # An abstention is no answer, from which or to which one could change.
     differ = None not in (before, after) and not reading.same(before, after)
-    if was != now or (differ and not was):
-        return change(was, now)
-    return None
+    return change(was, now) if was != now or (differ and not was) else None

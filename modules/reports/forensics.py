@@ -49,9 +49,9 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
             if turn.worker:
                 sent_back[str(turn.worker)] = agent
             continue
-        examined = turn.examined
-        if examined:
+        if examined := turn.examined:
             before = examined.answer
+        # Deciders have no answer of their own to leave, and samples of one round are no change.
         elif agent in DECIDERS or round <= spoke.get(agent, -1):
             continue
         elif not afresh:

@@ -13,7 +13,6 @@ from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change
 
 Numbers = npt.NDArray[np.float64]
-SUPERVISOR = "supervisor"
 
 
 def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
@@ -72,14 +71,13 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
         for worker, turns in attempts.items():
             _worker(figures, worker, turns, reading)
             em, f1 = reading.em_f1(turns[0].answer)
-            steps = len(turns[0].trace or ())
-            if turns[0].forced:
-                steps = 0  # Forced to answer at the limit, it would not have ended by itself.
+            # Forced to answer at the limit, it would not have ended by itself.
+            steps = 0 if turns[0].forced else len(turns[0].trace or ())
             ends[steps] += (em, f1, 1)
         figures.usage(row)
     report = figures.report()
     if report["questions"]:
-        mark, accepted = f"{SUPERVISOR}:", dict[str, int]()
+        mark, accepted = "supervisor:", dict[str, int]()
         for way, counted in report["decided_by"].items():
             if way.startswith(mark):
                 accepted[way.removeprefix(mark)] = counted["count"]
@@ -113,5 +111,5 @@ def _by_limit(ends: Mapping[int, Numbers]) -> dict[str, dict[str, float]]:
     # What ends within some steps also ends within more: sums run over the limits.
     sums = np.cumsum([ends.get(limit, np.zeros(3)) for limit in range(1, max(ends) + 1)], axis=0)
     names = ("em", "f1", "ended")
-    shares = [dict(zip(names, row, strict=True)) for row in (sums / attempts).tolist()]
-    return {str(limit): share for limit, share in enumerate(shares, 1)}
+    shares = enumerate((sums / attempts).tolist(), 1)
+    return {str(limit): dict(zip(names, row, strict=True)) for limit, row in shares}

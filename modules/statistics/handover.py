@@ -69,6 +69,7 @@ def threshold_for(
     while (place := math.ceil(count - 1e-9)) <= n and ranked[place - 1] >= 0:
         score = float(ranked[place - 1])
         kept = int((ranked >= score).sum())
+        # Of all that stand with this score, the last has the errors so far.
         errors = int(wrong[kept - 1])
         bound = error_bound(errors, kept, confidence)
         if bound > max_error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
 from ...modules.protocols.declaration import distinct
 from ...modules.protocols.short_names import legend
 from ...modules.reading.grading import FAILURE_SCORE, MetricFields, Scale, metric_name
@@ -56,25 +56,17 @@ class ComparisonPlan:
 
     @property
     def out(self) -> Path | None:
-        if self.match is None:
-            return None
-        return self.match.home
+        return None if self.match is None else self.match.home
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        if self.match is None:
-            return 0.0, 0.0
-        return self.match.cost
+        return (0.0, 0.0) if self.match is None else self.match.cost
 
     def lines(self) -> Sequence[str]:
-        if self.match is None:
-            return ()
-        return self.match.lines()
+        return () if self.match is None else self.match.lines()
 
     def to_dict(self) -> dict[str, object]:
-        if self.match is None:
-            return {"runs": list(self.runs)}
-        return self.match.to_dict()
+        return {"runs": list(self.runs)} if self.match is None else self.match.to_dict()
 
 
 @entry(CompareRequest)
@@ -109,8 +101,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
     """Open and check the runs without calling an LM. With `keyless` (a plan alone), no key is
     needed.
     """
-    asks = ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS)
-    for name in asks:
+    for name in ("data", "lm", "api_base", "price", "metric", "out", "budget", *CHECKED, *LIMITS):
         if request.asked(name) and not request.match_budget:
             option = "--" + name.replace("_", "-")
             raise UserError(
@@ -141,7 +132,7 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
     else:
         # A folder stands for its baseline, too; runs that are given as objects are just these.
-        if not all(isinstance(folder, Evaluation) for folder in folders):
+        if not are_all(folders, Evaluation):
             names, runs = with_matches(names, runs)
         first = _place(request.baseline, names, folders, 0)
         named = dict(zip(names, runs, strict=True))
@@ -161,8 +152,7 @@ def carry_out_comparison(
         runs[MATCHED] = baseline
         notes.append(match_note(baseline, plan.match.name))
         stopped = baseline.summary.stopped
-    opened = list(filter(None, runs.values()))
-    comparison = compared_runs(opened, list(runs), plan.request)
+    comparison = compared_runs(list(filter(None, runs.values())), list(runs), plan.request)
     comparison.notes += notes
     comparison.stopped = stopped
     if show is not None:
@@ -178,9 +168,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     # Scores by different metrics cannot be held against each other: then no run is recommended.
     alike = all(side.metric == sides[0].metric for side in sides)
     usable = [side for side in sides if side.figures.usable]
-    judged = []
-    if alike:
-        judged = [side.figures for side in usable]
+    judged = [side.figures for side in usable if alike]
     prices = prices_of(figures, judged or figures)
     pairs = _pairs(ids, sides, test, prices)
     rivals = rivals_of(dict(zip(names, runs, strict=True)), figures, prices)
@@ -219,9 +207,7 @@ def _shared(
         # questions, it would make the interval too narrow.
         field, clusters = "question", hashes
     is_rate = all(run.summary.is_rate for run in runs)
-    margin = None
-    if request.margin is not None:
-        margin = share_of_points(request.margin)
+    margin = share_of_points(request.margin) if request.margin is not None else None
     test = Test(request.exact, is_rate, request.seed, field, clusters, margin, others=len(runs) - 1)
     return ids, shared, test
 
@@ -232,12 +218,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
     between runs.
     """
     common = set(asked[0]).intersection(*asked[1:])
-    ids = [name for name in asked[0] if name in common]
-    if not ids:
+    if not (ids := [name for name in asked[0] if name in common]):
         raise UserError(f"{', '.join(titles)} share no question: compare runs over the same data")
     for title, other in zip(titles[1:], asked[1:], strict=True):
-        differing = [name for name in ids if other[name] != asked[0][name]]
-        if differing:
+        if differing := [name for name in ids if other[name] != asked[0][name]]:
             raise UserError(
                 f"{len(differing)} of the questions that {titles[0]} and {title} share (the "
                 f"first is {differing[0]!r}) differ in text, options or gold answer: compare runs "
@@ -251,9 +235,7 @@ def _declared(run: Evaluation) -> str | None:
     settings = run.summary.run.settings
     if isinstance(field := settings.cluster, str):
         return field  # an import of tasks
-    if not isinstance(settings.data, str):
-        return None
-    return catalogue.cluster_of(settings.data)
+    return catalogue.cluster_of(settings.data) if isinstance(settings.data, str) else None
 
 
 def _clusters(
@@ -275,9 +257,7 @@ def _clusters(
     if different == 1 and not declared:
         raise UserError(f"all questions have the same {field!r}: name another field to cluster by")
     # With one cluster for all, or one for each question, nothing belongs together.
-    if different in (1, len(ids)):
-        return None
-    return clusters
+    return None if different in (1, len(ids)) else clusters
 
 
 def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
@@ -290,9 +270,7 @@ def _cluster_of(name: str, named: Mapping[str, Hashable]) -> Hashable:
             return min(path[path.index(partner) :])
         path.append(partner)
     cluster = named[path[-1]]
-    if cluster in (None, ""):
-        return path[-1]
-    return cluster
+    return path[-1] if cluster in (None, "") else cluster
 
 
 # Runs ----------------------------------------------------------------------------------------

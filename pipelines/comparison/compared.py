@@ -58,9 +58,7 @@ class Compared:
     @property
     def accuracy(self) -> ScoreFields | None:
         """The share of right answers, or None."""
-        if not self.is_rate:
-            return None
-        return self.score
+        return self.score if self.is_rate else None
 
     def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "accuracy": self.accuracy}

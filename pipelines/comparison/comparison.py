@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -143,17 +142,13 @@ class Comparison(Sequence[Pair]):
         """A line for each run: its score, its difference to the reference, and its price."""
         standings = []
         for run, pair in zip(self.runs, [None, *self.against], strict=True):
-            row = Standing(
-                run.name,
-                Estimate(run.score.value, run.score.low, run.score.high),
-                price=self.verdict.price_ratio(run.name),
-            )
+            score = Estimate(run.score.value, run.score.low, run.score.high)
+            difference, note = None, ""
             if pair is not None:
                 difference = Estimate(pair.difference, *pair.interval)
-                row = replace(row, difference=difference)
-                if pair.cause:
-                    row = replace(row, note="no verdict")
-            standings.append(row)
+                note = "no verdict" if pair.cause else ""
+            price = self.verdict.price_ratio(run.name)
+            standings.append(Standing(run.name, score, difference, price, note))
         first, title = self.runs[0], "score"
         if all(run.metric == first.metric for run in self.runs):
             title = {ACCURACY: "right"}.get(first.metric, first.metric)

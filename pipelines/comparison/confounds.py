@@ -85,9 +85,7 @@ def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> tuple[
         if one.get(key) == other.get(key):
             continue
         for text, settings in zip(texts, (one, other), strict=True):
-            value = "not set"
-            if key in settings:
-                value = json.dumps(settings[key])
+            value = json.dumps(settings[key]) if key in settings else "not set"
             text.append(f"{key} {value}")
     return ", ".join(texts[0]), ", ".join(texts[1])
 
@@ -109,7 +107,10 @@ def rivals_of(
     """
     samples = {}
     for name, run in runs.items():
-        program = _program(run)
+        program: Described = run.summary.run.program
+        # One that is shown near examples is the program inside.
+        if isinstance(program.get("of"), Mapping):
+            program = program["of"]
         if program.get("program") == SINGLE:
             samples[name] = program.get("samples")
     one_prompt = [name for name, times in samples.items() if times is None]
@@ -132,16 +133,6 @@ def rivals_of(
     return rivals
 
 
-def _program(run: Evaluation) -> Described:
-    """The description of a run's program in its manifest; of a nearest-neighbour program, that of
-    the inner one.
-    """
-    program: Described = run.summary.run.program
-    if isinstance(program.get("of"), Mapping):
-        program = program["of"]
-    return program
-
-
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     """Why answers of a run could not be read, and what to do about it, without a full stop."""
     lms = evaluation.summary.run.lms.values()
@@ -158,9 +149,7 @@ def _by_agent(lms: Mapping[str, LMFields]) -> dict[str, str] | set[str]:
     """The LM of each agent, or the LM alone where all agents have the same one."""
     endpoints = {agent: str(lm.endpoint) for agent, lm in lms.items()}
     alone = set(endpoints.values())
-    if len(alone) == 1:
-        return alone
-    return endpoints
+    return alone if len(alone) == 1 else endpoints
 
 
 def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:

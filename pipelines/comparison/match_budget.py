@@ -70,9 +70,7 @@ class Arm:
     def cost_usd(self) -> float | None:
         """The likely cost of those calls; None where the price is not known."""
         per_sample = self.match.cost_per_sample
-        if per_sample is None:
-            return None
-        return per_sample * self.calls
+        return None if per_sample is None else per_sample * self.calls
 
 
 @dataclass(frozen=True)
@@ -111,6 +109,7 @@ class MatchPlan:
             if arm.cost_usd is None:
                 return None
             expected += arm.cost_usd
+        # Where nothing is to be paid, a ceiling has nothing to limit.
         most = (expected and self.ceiling.usd) or expected
         return min(expected, most), most
 
@@ -240,9 +239,7 @@ def plan_costliest(
     run = runs[place]
     _spent_by(run)  # refuse it before its questions are read
     questions = questions_of(run, request.data)
-    single = None
-    if questions[0].kind == "task" and place != reference:
-        single = runs[reference]
+    single = runs[reference] if questions[0].kind == "task" and place != reference else None
     match = MatchRequest(
         run=run,
         questions=questions,
@@ -365,9 +362,7 @@ def _arm(
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if bill.pilot or not pilot_left:
         # Nothing is to be estimated where a run was given, or an earlier attempt ended the pilot.
-        match = bill
-        if not bill.pilot:
-            match = _measured(bill, earlier(folder / "pilot"))
+        match = bill if bill.pilot else _measured(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
         return Arm(lm, identity, folder, match, match.samples * len(left))
     sample = estimate(agent(1), questions, lm, out=folder / "pilot")
@@ -436,15 +431,11 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
     spent, questions = 0.0, 0
     for usage in usages_of(rows):
         if usage.tokens is not None:
-            cost = usage.cost_usd
-            if prices is not None:
-                cost = prices.cost(usage)
+            cost = prices.cost(usage) if prices is not None else usage.cost_usd
             if cost is None:
                 return None
             spent, questions = spent + cost, questions + 1
-    if not spent:
-        return None
-    return spent / questions
+    return spent / questions if spent else None
 
 
 def _spent_by(run: Evaluation) -> Match:

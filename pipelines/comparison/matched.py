@@ -116,6 +116,7 @@ def with_matches(
             folders.add(match.folder.resolve())
             titles.append(f"{MATCHED} as {name}")
             new.append(match)
+    # One alone needs no other name to be told apart.
     if len(new) == 1:
         titles = [MATCHED]
     return [*names, *titles], [*runs, *new]

@@ -83,15 +83,11 @@ class Pair:
 
     @property
     def accuracy_a(self) -> float | None:
-        if not self.is_rate:
-            return None
-        return self.score_a
+        return self.score_a if self.is_rate else None
 
     @property
     def accuracy_b(self) -> float | None:
-        if not self.is_rate:
-            return None
-        return self.score_b
+        return self.score_b if self.is_rate else None
 
     @property
     def cause(self) -> str:
@@ -117,9 +113,7 @@ class Pair:
         low, high = self.interval
         if self.p_adjusted >= SURE or low <= 0 <= high:
             return UNDECIDED
-        if low > 0:
-            return A
-        return B
+        return A if low > 0 else B
 
     @property
     def won(self) -> tuple[str, str] | None:
@@ -145,9 +139,7 @@ class Pair:
             return "better, dearer"
         if outcome == A:
             return "worth it"
-        if self.price_a < self.price_b:
-            return "worse, cheaper"
-        return "not worth it"
+        return "worse, cheaper" if self.price_a < self.price_b else "not worth it"
 
     @property
     def smallest(self) -> float:
@@ -163,16 +155,12 @@ class Pair:
         # Clusters that all differ by the same have an interval without width.
         if low == high:
             low, high = self.low, self.high
-        if low == high:
-            return self.largest
-        return min(self.largest, _POWER * (high - low) / 2)
+        return self.largest if low == high else min(self.largest, _POWER * (high - low) / 2)
 
     @property
     def largest(self) -> float:
         """The largest difference that there is."""
-        if self.is_rate:
-            return 1.0
-        return math.inf
+        return 1.0 if self.is_rate else math.inf
 
     @property
     def can_show_any(self) -> bool:
@@ -184,16 +172,12 @@ class Pair:
     @property
     def unit(self) -> str:
         """What follows a difference: a space and its unit."""
-        if self.is_rate:
-            return " points"
-        return f" in {self.metric}"
+        return " points" if self.is_rate else f" in {self.metric}"
 
     @property
     def did_well(self) -> str:
         """What to call an answer that only one of the two runs has."""
-        if self.right_or_wrong:
-            return "right"
-        return "answered better"
+        return "right" if self.right_or_wrong else "answered better"
 
     @property
     def headline(self) -> str:
@@ -240,9 +224,11 @@ class Pair:
 
     def to_dict(self) -> dict[str, object]:
         """The pair as JSON; figures of runs with different metrics are null."""
-        fields = asdict(self)
-        fields["f1"] = self.f1 and self.f1._asdict()
-        fields["clustered"] = self.clustered and self.clustered._asdict()
+        fields = asdict(self) | {
+            "f1": self.f1 and self.f1._asdict(),
+            "clustered": self.clustered and self.clustered._asdict(),
+        }
+        # The interval that decides: that of the scores alone may contradict the corrected test.
         if self.clustered is None:
             fields |= self.interval._asdict()
         if self.other_metric:

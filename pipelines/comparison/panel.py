@@ -66,6 +66,7 @@ def panel_of(
     starts again after its last. So each question counts once, and its ballots stay together as one
     cluster.
     """
+    # What a majority of two runs says, one of them says alone.
     if len(runs) < 3 or most < 2:
         return None
     n = len(votes[0])

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 else:  # --help does not import the modules that read runs
     AnyRun = Question = Any
 
-Runs = Annotated[
-    Sequence[AnyRun], list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")
-]
 RunNames = Annotated[
     Sequence[str],
     list[str],
@@ -116,7 +113,9 @@ class CompareRequest(Tested, Matching):
     example: ClassVar[str] = "compare runs/cot runs/talk --match-budget"
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base", "metric")
 
-    runs: Runs
+    runs: Annotated[
+        Sequence[AnyRun], list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")
+    ]
     _: KW_ONLY
     names: RunNames = field(default_factory=list)
     baseline: Annotated[

@@ -9,7 +9,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..evaluation.earlier import Evaluation
-from ..lms.named import SETTINGS, lm, lm_identity
+from ..lms.named import SETTINGS, lm_identity
 from ..lms.prices import Prices
 from ..programs.resolve import program_of
 from ..programs.seats import (
@@ -25,23 +25,18 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     """The LM that `lms` names, or else each different LM of the run, made again with its settings;
     see `lm_of_run`.
     """
-    wanted = run.summary.run.lm_names
-    if EVERY in lms.seated:
-        wanted = [lms.seated[EVERY]]
+    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else run.summary.run.lm_names
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
 
-def lm_of_run(
-    run: Evaluation, lms: Seating, who: str, *, other: bool = False, name: str | None = None
-) -> Any:
+def lm_of_run(run: Evaluation, lms: Seating, who: str, *, name: str | None = None) -> Any:
     """The LM of a run, made again with its settings and its price: the one that `lms` names, or
     else the LM of most of its seats.
 
     Its address comes from the options or the environment, never from the run: a foreign folder
     could name an address that would receive the key. `who` names the program with the one seat for
-    this LM. With `other`, `lms` may name an LM that the run did not use. `name` replaces the name
-    in `lms`. Raises UserError when there are several LMs and no name, and when the LM made is not
-    the one that the run used.
+    this LM. `name` replaces the name in `lms`. Raises UserError when there are several LMs and no
+    name, and when the LM made is not the one that the run used.
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one agent: give --lm and --api-base without an agent's name")
@@ -53,36 +48,27 @@ def lm_of_run(
     if named is None and "*" not in recorded and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
     wanted = named or recorded.get("*", next(iter(recorded.values()))).name
-    if other and lms.replays is not None:
-        return lm(wanted)
     if wanted not in used:
-        if other:
-            return lms.make(wanted)
         raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
     # The folder may be somebody else's: only the known settings of sampling are taken from it.
     settings = {key: value for key, value in used[wanted].settings.items() if key in SETTINGS}
     for name in ("temperature", "max_tokens"):
         if (changed := getattr(lms.options, name, None)) is not None:
             settings[name] = changed
-    if not other and EVERY in lms.addresses:
+    if EVERY in lms.addresses:
         settings["api_base"] = lms.addresses[EVERY]
     if wanted not in lms.priced and (price := noted_prices(run).get(wanted)):
         settings["price"] = price
-    profile = None
-    if used[wanted].profile:
-        profile = Profile(**used[wanted].profile)
+    profile = Profile(**used[wanted].profile) if used[wanted].profile else None
     made = lms.make(wanted, profile=profile, **settings)
     # The same name at another address may be another LM, whose answers would not be comparable. A
     # run of DSPy's own LM knows no address: its endpoint is the name.
     identity = lm_identity(made)
     endpoint = identity and identity.endpoint
-    if (named is None or not other) and used[wanted].endpoint not in (endpoint, wanted):
-        more = ""
-        if other:
-            more = ", or name another LM with --lm"
+    if used[wanted].endpoint not in (endpoint, wanted):
         raise UserError(
             f"{run.folder} used {used[wanted].endpoint}, not {endpoint}: give its address with "
-            f"--api-base{more}"
+            "--api-base"
         )
     return made
 

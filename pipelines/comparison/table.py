@@ -56,6 +56,7 @@ def table_lines(
     name_width, score_width, value_width, end_width = widths
     price_width = max(map(len, [price_head, *prices]))
     fixed = name_width + score_width + value_width + end_width + price_width + 2 * 4 + 2
+    # The two bars share what the texts leave of a line; each has a shortest length.
     room = max(2 * _SHORTEST_BAR, WIDTH - fixed)
     score_bar = min(_SCORE_BAR, max(_SHORTEST_BAR, room - _DIFFERENCE_BAR))
     difference_bar = min(_DIFFERENCE_BAR, max(_SHORTEST_BAR, room - score_bar))
@@ -83,10 +84,8 @@ def _cells(row: Standing, is_rate: bool, decimals: int) -> tuple[str, str, str, 
     """The name, score, difference and ends of its interval as texts."""
     score = f"{row.score.value:.3g}"
     if is_rate:
-        score = f"{row.score.value:.{decimals}%}"
         # An interval from 0 to 1 is that of no answer at all.
-        if row.score[1:] == (0.0, 1.0):
-            score = "–"
+        score = "–" if row.score[1:] == (0.0, 1.0) else f"{row.score.value:.{decimals}%}"
     value, ends = "·", ""
     if row.difference is not None:
         value, low, high = (signed(end, is_rate, decimals) for end in row.difference)

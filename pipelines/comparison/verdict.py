@@ -47,9 +47,7 @@ class QuestionPrices(NamedTuple):
     def of(self, run: str) -> float | None:
         """The price of a run; None where it is not known."""
         price = self.each[run]
-        if math.isinf(price):
-            return None
-        return price
+        return None if math.isinf(price) else price
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
@@ -63,16 +61,14 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
             "tokens": run.tokens or None,
             "calls": run.takes.calls,
         }
-        spent = amounts[unit]
-        if spent is None:
+        if (spent := amounts[unit]) is None:
             return None
         return spent / max(1, run.answers - run.errors)  # failed answers have no price
 
     unit = price_unit(usable, price)
     each = {}
     for run in runs:
-        known = price(run, unit)
-        if known is None:
+        if (known := price(run, unit)) is None:
             known = math.inf  # An unknown price stands behind all that are known.
         each[run.name] = known
     return QuestionPrices(NAMES[unit], each)
@@ -91,9 +87,7 @@ class Rivals(NamedTuple):
     @property
     def kinds(self) -> dict[str, list[str]]:
         """The runs of each kind of rival, by the kind's name."""
-        who = "one prompt"
-        if self.lms > 1:
-            who = "the best of its LMs alone,"
+        who = "the best of its LMs alone," if self.lms > 1 else "one prompt"
         return {"one prompt": self.one_prompt, f"{who} asked k times": self.k_times}
 
 
@@ -157,9 +151,7 @@ class Verdict:
     def price_ratio(self, run: str) -> float | None:
         """The price of a run as a multiple of the reference's; None where one is not known."""
         price, reference = self.prices[run], self.prices[self.reference]
-        if price is None or not reference:
-            return None
-        return price / reference
+        return None if price is None or not reference else price / reference
 
     @property
     def unbeaten_choice(self) -> str | None:
@@ -203,9 +195,7 @@ class Verdict:
         return list(self.rivals.values())[-1:] == [[]]
 
     def _kind(self, kind: str, names: Sequence[str]) -> str:
-        if list(names) == [self.reference]:
-            return kind
-        return f"{kind} ({', '.join(names)})"
+        return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
 
     def to_dict(self) -> dict[str, object]:
         """As JSON, without the recommendation, which is written separately."""
@@ -248,6 +238,7 @@ def conclude(
     if outcome != BEATS or rival is None:
         return verdict
     verdict = replace(verdict, rivals=rival.kinds)
+    # A team that beats the reference alone is not called better: every kind of rival counts.
     if recommended == subject.name and len(verdict.met) == len(verdict.rivals):
         verdict = replace(verdict, outcome=BETTER)
     bill = subject.takes.cost_usd

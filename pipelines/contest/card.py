@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ...modules.base.keyed import only
 from ...modules.reading.grading import ACCURACY
 from ..base.cards import Card, Content, Drawn, Kind, Score, TableEntry, ask_command, program_options
 from ..base.journal import read_object
@@ -28,8 +29,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     settings = document["manifest"]["settings"]
     card = Card(settings["label"], program=settings["label"], data=settings.get("data"))
     card.run = partial(dict, document["manifest"])
-    contest = contest_in(folder, ContestResult)
-    if contest is None:
+    if (contest := contest_in(folder, ContestResult)) is None:
         card.begun = True
         card.ended("not finished")
         card.paid(totals(folder).to_dict())
@@ -48,7 +48,7 @@ def _describe(folder: Path, document: Mapping[str, Any]) -> Card:
     if (taken := contest.folders.get(contest.winner_name)) is not None:
         run = read_object(taken / MANIFEST) or {}
         # The manifest of a contest is the reference's; what came out is the winner.
-        own = {part: run[part] for part in ("program", "lms", "program_hash") if part in run}
+        own = only(run, ("program", "lms", "program_hash"))
         card.run = partial(dict, {**document["manifest"], **own})
         if summary := read_object(taken / SUMMARY):
             card.costs = costs_of(summary)
@@ -92,9 +92,7 @@ def winner_commands(contest: ContestResult) -> dict[str, str]:
 
 def _artifacts(folder: Path, document: dict[str, Any]) -> dict[str, Content]:
     standings = document["result"]["standings"]
-    columns, files = list[str](), dict[str, Content]()
-    if standings:
-        columns = list(standings[0])
+    columns, files = list(next(iter(standings), ())), dict[str, Content]()
     if any(row["n"] for row in standings):  # else there is nothing to show yet
         files["race.png"] = Drawn([folder / CONTEST], partial(_draw_race, folder))
         files["report.html"] = Drawn([folder / CONTEST], partial(_write_page, folder))

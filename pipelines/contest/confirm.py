@@ -43,6 +43,7 @@ def confirm(
     except EndpointDown as problem:
         stopped, pauses = paused(problem), True
     finally:
+        # Also after an error: the answers so far stay, and are not asked for again.
         runs = [lane.close(stopped) for lane in lanes]
     for lane in lanes:
         failed = lane.failed(plan.unseen)

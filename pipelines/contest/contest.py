@@ -34,12 +34,12 @@ from ..tracking.context import awaitable
 from ..tracking.run import Run, disk_errors, is_sent, running, send_rest
 from .card import WINNER
 from .confirm import confirm, confirmation_words
-from .entrants import Entrant
+from .entrants import Entrant, entrants_by_name, lm_name
 from .free import any_right, free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
 from .outcome import Contest
 from .plan import ContestPlan, plan_contest
-from .race import PlannedRace, Race
+from .race import Race
 from .request import ContestRequest
 from .screen import contest_line
 from .standing import RaceVerdict, free_places, places, race_verdict
@@ -47,20 +47,19 @@ from .standing import RaceVerdict, free_places, places, race_verdict
 NAMED = "WINNER.txt"
 """The file in a winner's folder that names a program which no file can hold."""
 
-_SAME = {
-    "field": "programs or LMs differ",
-    "seed": "seed differs",  # which draws the order of the data, too
-    "data_fingerprint": "data differs",
-    "margin": "margin differs",
-    "metric": "metric differs",
-    "early_stop": "rule of early stops differs",
-    "repeats": "number of repeats differs",
-    "permute": "order of the options differs",
-}
 FOLDER = RunFolder(
     "contest",
     CONTEST,
-    {name: f"its {differs}" for name, differs in _SAME.items()},
+    {
+        "field": "its programs or LMs differ",
+        "seed": "its seed differs",  # which draws the order of the data, too
+        "data_fingerprint": "its data differs",
+        "margin": "its margin differs",
+        "metric": "its metric differs",
+        "early_stop": "its rule of early stops differs",
+        "repeats": "its number of repeats differs",
+        "permute": "its order of the options differs",
+    },
     {RESULTS: "an evaluation", "compile.json": "a compilation", "study.json": "a study"},
 )
 
@@ -97,11 +96,11 @@ numbers of questions that were planned for each budget.
 """
 
 
-def _noted(folder: Path) -> tuple[list[int], list[PlannedRace]]:
+def _noted(folder: Path) -> tuple[list[int], dict[str, int]]:
     """The last tests and the plans of earlier attempts."""
     written = read_object(folder / CONTEST) or {}
     looks, plans = written.get(LOOKS) or [], written.get(PLANS) or []
-    return list(looks), [PlannedRace(str(budget), int(questions)) for budget, questions in plans]
+    return list(looks), dict(plans)
 
 
 def finished_contest(plan: ContestPlan) -> Contest | None:
@@ -119,6 +118,7 @@ def finished_contest(plan: ContestPlan) -> Contest | None:
         return None
     winner = None
     for entrant in plan.field:
+        # The fair opponent of the plan lacks the number of samples that the race settled.
         if entrant.name == result["winner"] and not entrant.fair:
             winner = ready(entrant)
     contest = Contest(plan.out, result, winner=winner, again=partial(_again, plan, plan.out))
@@ -150,11 +150,8 @@ def _again(plan: ContestPlan, folder: Path, budget: str | None) -> Contest:
 def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
     request, about = plan.request, plan.about()
-    stored = finished_contest(plan)
-    if stored is not None:
-        shown = None
-        if show is not None:
-            shown = partial(show, stored)
+    if (stored := finished_contest(plan)) is not None:
+        shown = partial(show, stored) if show is not None else None
         if request.tracking and not is_sent(stored.folder, stored.run_id):
             stored.run_id = send_rest(stored.folder, CONTEST, shown)
         elif request.register and shown is not None:
@@ -176,7 +173,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         looks, plans = _noted(run.folder)
 
         def note(race: Race) -> None:
-            noted = {RESULT: None, LOOKS: looks, PLANS: race.planned_for}
+            noted = {RESULT: None, LOOKS: looks, PLANS: list(race.planned_for.items())}
             write_json(run.folder / CONTEST, {**about, **noted})
 
         if request.tracking:
@@ -218,8 +215,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     result.
     """
     verdict = race_verdict(race)
-    entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
-    entrants = entrants or {entrant.name: entrant for entrant in plan.field}
+    entrants = entrants_by_name([lane.entrant for lane in race.lanes.values()] or plan.field)
     reference = next(value for value in entrants.values() if value.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
@@ -236,8 +232,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         race.stopped = race.stopped or improved.stopped
         short = short or improved.stopped is not None
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
-        field = list({entrant.name: entrant for entrant in asked}.values())
-    if plan.unseen and finished and len({entrant.name for entrant in field}) > 1:
+        field = list(entrants_by_name(asked).values())
+    if plan.unseen and finished and len(entrants_by_name(field)) > 1:
         comparison, stopped, pauses = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
         short, finished = short or stopped is not None, not pauses
@@ -246,7 +242,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             if improved is not None and comparison.recommendation is not None:
                 chosen = comparison.recommendation.run
                 worth = improvement_words(improved, comparison, chosen, winner.name)
-                entrants |= {entrant.name: entrant for entrant in improved.entrants}
+                entrants |= entrants_by_name(improved.entrants)
                 if chosen != winner.name:
                     verdict = _chosen(verdict, comparison, entrants[chosen])
                 winner = entrants[chosen]
@@ -307,10 +303,10 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "saved": saved,
         "registered": plan.request.register,
         "spec": winner.spec,
-        "lm": str(getattr(winner.lm, "model", winner.lm)),
+        "lm": lm_name(winner.lm),
         "unmetered": unmetered,
     }
-    noted = {RESULT: result, LOOKS: looks, PLANS: plans}
+    noted = {RESULT: result, LOOKS: looks, PLANS: list(plans.items())}
     write_json(run.folder / CONTEST, {**run.about, **noted})
     again = partial(_again, plan, run.folder)
     return Contest(run.folder, result, winner=taken, keep=run.keep, again=again)

@@ -26,7 +26,7 @@ from ..programs.seats import program_given
 from ..tasks.check import Check
 from ..tasks.picked import PICKED, asked_often
 
-ONE, STEPS, EXAMPLES, TIMES = "one prompt", "step by step", "one prompt, 4 examples", "k times"
+ONE, STEPS, EXAMPLES = "one prompt", "step by step", "one prompt, 4 examples"
 PANEL, TALK, MIXED = "panel of three", "two who talk", "mixed panel"
 FAIR, PAPERS = "fair", "papers"
 DEMOS = 4
@@ -88,6 +88,11 @@ class Entrant:
         return self.reference or self.fair
 
 
+def entrants_by_name(entrants: Iterable[Entrant]) -> dict[str, Entrant]:
+    """The entrants by name; of one name the last."""
+    return {entrant.name: entrant for entrant in entrants}
+
+
 def fair_opponent(
     asked: Entrant, samples: int, kind: str = "choice", visible: Check | None = None
 ) -> Entrant:
@@ -125,9 +130,7 @@ def default_field(
         field.append(Entrant(EXAMPLES, shown, lm))
     # Two of its members are also programs of the field; the calls of both are made only once.
     panel = Ensemble(["simple", "cot", "self_ask"])
-    lms_of_talk = None
-    if judge is not None:
-        lms_of_talk = {"judge": judge}
+    lms_of_talk = {"judge": judge} if judge is not None else None
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=lms_of_talk)
     return [
         *field,
@@ -140,7 +143,7 @@ def default_field(
 def _mixed_field(lms: Sequence[Any], judge: Any) -> list[Entrant]:
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
-    names = distinct([lm_title(lm) for lm in lms])
+    names = distinct(list(map(lm_title, lms)))
     alone = [lm_alone(lm, f"{ONE}, {name}") for name, lm in zip(names, lms, strict=True)]
     members: list[str | Program] = [SingleAgent("cot", lm=lm) for lm in lms]
     if len(lms) == 2:
@@ -160,14 +163,17 @@ def _mixed_field(lms: Sequence[Any], judge: Any) -> list[Entrant]:
 def _price(lm: Any) -> float:
     """What a token of prompt and one of reply cost; 0 where it is not known."""
     prices = billed_as(lm).prices
-    if not prices:
-        return 0.0
-    return prices.prompt + prices.completion
+    return prices.prompt + prices.completion if prices else 0.0
+
+
+def lm_name(lm: Any) -> str:
+    """The name of an LM, which may be given by it alone."""
+    return str(getattr(lm, "model", lm))
 
 
 def lm_title(lm: Any) -> str:
     """The short name of an LM."""
-    return str(getattr(lm, "model", lm)).rpartition("/")[2]
+    return lm_name(lm).rpartition("/")[2]
 
 
 def own_programs(
@@ -197,6 +203,7 @@ def _own(
 ) -> Entrant:
     if isinstance(source, str | Path):
         spec = str(source)
+        # Only a command reads keys from the environment, and it has no roles.
         sets = {"own_roles": given["own_roles"]}
         if spec.startswith(COMMAND):
             sets = {"pass_env": given["pass_env"]}
@@ -236,9 +243,7 @@ def field_of(
         baseline = None
     names = distinct([entrant.name for entrant in entrants])
     entrants = [replace(entrant, name=name) for entrant, name in zip(entrants, names, strict=True)]
-    reference = entrants[0]
-    if baseline is not None:
-        reference = entrant_named(baseline, entrants)
+    reference = entrant_named(baseline, entrants) if baseline is not None else entrants[0]
     chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
     left_out = [entrant_named(name, entrants) for name in without]
     for each in left_out:
@@ -265,8 +270,7 @@ def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
     """A causal and a supervised team, whose workers look things up in Wikipedia."""
     entrants = []
     for name, (spec, sets) in _PAPERS.items():
-        program = program_of(spec, sets, make_lm=make_lm)
-        entrants.append(Entrant(name, program, lm, team=True))
+        entrants.append(Entrant(name, program_of(spec, sets, make_lm=make_lm), lm, team=True))
     return entrants
 
 

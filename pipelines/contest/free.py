@@ -71,8 +71,7 @@ def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Fr
     for rounds in range(1, program.max_rounds + 1):
         if rounds == program.max_rounds and program.judge is None:  # the program itself
             continue
-        name = f"{entrant.name}, {counted(rounds, 'round')}, vote"
-        free = Free(name, {}, {}, rounds)
+        free = Free(f"{entrant.name}, {counted(rounds, 'round')}, vote", {}, {}, rounds)
         for id, row in rows.items():
             if row.error is not None:
                 continue
@@ -97,8 +96,7 @@ def _fewer_samples(prompt: str, program: SingleAgent, rows: Rows) -> Iterator[Fr
         for name, row in rows.items():
             if row.error is None:
                 answers = [turn.answer for turn in row.transcript[:fewer]]
-                answer = vote_among(answers, row.kind).answer
-                _add(free, name, row, answer, fewer / samples)
+                _add(free, name, row, vote_among(answers, row.kind).answer, fewer / samples)
         yield free
 
 

@@ -51,8 +51,7 @@ class Answer:
         score, share = evidence_in(row, scale.least), 0.0
         if score is not None:
             share = min(1.0, max(0.0, scale.share(score)))
-        unread = is_unreadable(row) or is_cut_off(row)
-        return cls(share, taken(row), row.error, unread)
+        return cls(share, taken(row), row.error, is_unreadable(row) or is_cut_off(row))
 
     @classmethod
     def over(cls, repeats: Sequence[Answer]) -> Answer:
@@ -114,6 +113,7 @@ class Lane:
                 self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
             self._asking.enter_context(self.sheet.asking())
         except BaseException:
+            # The folder last, as its lock keeps others out while the rest ends.
             self._asking.close()
             self._folder.close()
             raise
@@ -257,7 +257,6 @@ def ask_all(
             report()
 
     if waiting:
-        at_once = max(each.plan.in_flight for each in lanes)
-        run_sync(each_in_turn, waiting, at_once, work)
+        run_sync(each_in_turn, waiting, max(each.plan.in_flight for each in lanes), work)
     if ending:
         raise ending[0]

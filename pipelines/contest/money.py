@@ -52,6 +52,7 @@ def affordable(
             continue
         left = limit - amount(spent, unit) - reserve.get(unit, 0.0)
         each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
+        # What costs nothing in a unit is not limited by it.
         if each > 0:
             most = min(most, left / each)
     return max(0.0, most)
@@ -80,6 +81,4 @@ def task_prices(bills: Sequence[Sequence[Usage]], left: int, *, again: bool = Fa
 
 
 def _worth(cost: float, unit: str) -> str:
-    if unit == "cost_usd":
-        return rounded_money(cost)
-    return f"{cost:,.0f} {unit}"
+    return rounded_money(cost) if unit == "cost_usd" else f"{cost:,.0f} {unit}"

@@ -64,8 +64,7 @@ class Contest(ContestResult, ShownResult):
         """
         if not self.result["finished"]:
             raise UserError(f"the contest in {self.folder} has no winner yet: continue it first")
-        winner = self._winner
-        if winner is None:
+        if (winner := self._winner) is None:
             winner = load_program(self.folder / WINNER)
         # A module of DSPy's is handed over as the user's own object, to which nothing is added.
         if self.result.get("saved") and isinstance(self._winner, Program | None):
@@ -94,9 +93,7 @@ class Contest(ContestResult, ShownResult):
         """The winner and the reference on questions that the race had not used."""
         names: Mapping[str, str] = self.result["confirmed"] or {}
         folders = [self.folder / CONFIRM / place for place in names.values()]
-        if not folders:
-            return None
-        return compare(*folders)
+        return compare(*folders) if folders else None
 
     @property
     def empty(self) -> bool:
@@ -118,6 +115,7 @@ class Contest(ContestResult, ShownResult):
             for place in self.places:
                 if place.team and place.difference_high is not None:
                     teams.append((place.difference or 0.0, place.difference_high))
+            # One team that may be as good is enough, so that only the best counts.
             best = max(teams, key=itemgetter(0), default=None)
             return best is not None and best[1] < 0
         if condition == "not-better":
@@ -156,8 +154,7 @@ class Contest(ContestResult, ShownResult):
         lines = ["", *self.sentences]
         if self.asked:
             first, title = self.asked[0].name, self.title
-            table = table_lines(self.asked, first, is_rate=self.is_rate, metric=title)
-            lines = [*table, *lines]
+            lines = [*table_lines(self.asked, first, is_rate=self.is_rate, metric=title), *lines]
         if improved := self.result.get("improved"):
             lines.append(improved)
         failures = []

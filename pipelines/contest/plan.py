@@ -58,9 +58,11 @@ from .entrants import (
     Entrant,
     default_field,
     entrant_named,
+    entrants_by_name,
     fair_opponent,
     field_of,
     lm_alone,
+    lm_name,
     own_programs,
     paper_programs,
 )
@@ -179,9 +181,7 @@ class ContestPlan:
     def improve_share(self) -> float:
         """The share of the budget that improving spends; 0 without it."""
         improve = self.request.improve
-        if improve is True:
-            return self.request.improve_share
-        return float(improve or 0.0)
+        return self.request.improve_share if improve is True else float(improve or 0.0)
 
     @property
     def steps(self) -> dict[str, object]:
@@ -210,10 +210,8 @@ class ContestPlan:
             parts.append(f"{len(self.demos)} as examples")
         if self.unseen:
             parts.append(f"{len(self.unseen):,} kept to confirm the winner")
-        apart = ""
-        if len(parts) > 1:
-            apart = f" ({', '.join(parts)})"
-        lms = ", ".join(str(getattr(lm, "model", lm)) for lm in self.lms)
+        apart = f" ({', '.join(parts)})" if len(parts) > 1 else ""
+        lms = ", ".join(map(lm_name, self.lms))
         calls = [likely(plan.estimate.calls) for plan in self.plans.values() if plan.estimate.calls]
         expected = "price not known before the first questions"
         if self.cost is not None and any(self.cost):
@@ -298,7 +296,7 @@ class ContestPlan:
             "margin": self.margin,
             "seed": self.request.seed,
             "budget": self.request.budget and str(self.request.budget),
-            "programs": ", ".join(each.name for each in self.field),
+            "programs": ", ".join(entrants_by_name(self.field)),
         }
         manifest = manifest_of(
             *(reference.program, self.race, reference.lm, RunSettings(), self.metric),
@@ -309,7 +307,7 @@ class ContestPlan:
     def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
-            "programs": [each.name for each in self.field],
+            "programs": list(entrants_by_name(self.field)),
             "questions": {
                 "race": len(self.race),
                 "examples": len(self.demos),
@@ -335,9 +333,7 @@ def such_as(sample: Question) -> str:
     if sample.choices:
         gold = f"{gold} ({sample.choices[gold]})"
         options = f" ({' / '.join(sample.choices.values())})"
-    example = f"{sample.question} {options} → {gold}"
-    if sample.kind == "task":
-        example = sample.question
+    example = sample.question if sample.kind == "task" else f"{sample.question} {options} → {gold}"
     return f"such as: {shortened(example, 140)}"
 
 
@@ -353,9 +349,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     alone.defaults = request.defaults
     seating = Seating(alone)
     lms, named = _lms(request, seating)
-    judge_lm = None
-    if request.judge_lm:
-        judge_lm = seating.make(request.judge_lm)
+    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(metric_asked(request, request.metric), judge_lm, None)
     check_metric(metric, questions)
     _check_scale(metric)
@@ -371,7 +365,9 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
             f"--improve needs unseen questions to judge by: give at least {CONFIRMED_FROM}, and "
             "drop --no-confirm"
         )
-    margin = _margin(request.margin, len(questions))
+    margin = NARROW if len(questions) >= MANY else MARGIN
+    if request.margin is not None:
+        margin = share_of_points(request.margin)
     out = folder_at(request.out)
     plan = ContestPlan(
         request=request,
@@ -462,7 +458,7 @@ def _forecast(questions: Sequence[Question], lms: Sequence[Any]) -> str:
     """What earlier runs of the same questions on the same LMs say of a vote; empty where they are
     too few.
     """
-    asked, names = data.fingerprint(questions), {str(getattr(lm, "model", lm)) for lm in lms}
+    asked, names = data.fingerprint(questions), set(map(lm_name, lms))
     runs = []
     for file in sorted(RUNS.glob(f"*/{MANIFEST}")):
         run = read_object(file) or {}
@@ -488,6 +484,7 @@ def _split(
     order = list(questions)
     random.Random(request.seed).shuffle(order)
     shown = kept = 0
+    # A task has no answer that an example could show.
     if len(order) >= FEWEST_FOR_DEMOS and order[0].kind != "task":
         shown = DEMOS
     if request.confirm and len(order) >= CONFIRMED_FROM:
@@ -574,8 +571,7 @@ def _baseline(
     own_programs: Callable[[Sequence[Any]], list[Entrant]],
 ) -> str | Entrant | None:
     """The reference: the name of a program of the field, or a program from outside it."""
-    baseline = request.baseline
-    if baseline is None:
+    if (baseline := request.baseline) is None:
         return None
     if isinstance(baseline, str):
         try:
@@ -586,14 +582,6 @@ def _baseline(
                 raise
     (own,) = own_programs([baseline])
     return own
-
-
-def _margin(margin_setting: float | str | None, questions: int) -> float:
-    if margin_setting is not None:
-        return share_of_points(margin_setting)
-    if questions >= MANY:
-        return NARROW
-    return MARGIN
 
 
 def _check_scale(metric: Metric) -> None:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
@@ -35,13 +34,6 @@ FIRST = "first"
 """The folder of prompts that are asked for their price alone."""
 
 
-class PlannedRace(NamedTuple):
-    """The number of questions that a budget pays for."""
-
-    budget: str
-    questions: int
-
-
 @dataclass
 class Race:
     """The race: the lanes of its programs, and what is decided so far.
@@ -54,7 +46,7 @@ class Race:
     books: Books
     tell: Callable[[Race], None] = lambda _: None
     note: Callable[[Race], None] = lambda _: None
-    planned_for: list[PlannedRace] = field(default_factory=list)
+    planned_for: dict[str, int] = field(default_factory=dict)
     """The numbers of questions that were planned, by budget; `note` stores a new one."""
 
     lanes: dict[str, Lane] = field(default_factory=dict)
@@ -88,9 +80,7 @@ class Race:
     @property
     def paid(self) -> Usage:
         """What was paid so far, without calls in flight."""
-        if self.books.ledger is None:
-            return Usage()
-        return self.books.ledger.total
+        return Usage() if self.books.ledger is None else self.books.ledger.total
 
     @property
     def scores(self) -> Scores:
@@ -101,6 +91,12 @@ class Race:
                 if own.score not in (0.0, 1.0):
                     return self.plan.scores(whole=False)
         return self.plan.scores()
+
+    @property
+    def watching(self) -> FieldWatch:
+        """The watch, once it has begun."""
+        assert self.watch is not None
+        return self.watch
 
     @property
     def asked(self) -> list[Lane]:
@@ -132,9 +128,12 @@ class Race:
     def cluster_of(self, question: Question) -> str | None:
         """What the question belongs to, where the data set says so."""
         cluster = question.meta.get(self.plan.cluster or "")
-        if cluster is None:
-            return None
-        return str(cluster)
+        return None if cluster is None else str(cluster)
+
+    @property
+    def answered(self) -> int:
+        """How many answers each of these programs has at least."""
+        return min((len(lane.answers) for lane in self.asked), default=0)
 
     def _all_answered(self, question: Question) -> bool:
         return all(question.id in lane.answers for lane in self.asked)
@@ -167,8 +166,7 @@ class Race:
             while not self.ended:
                 self._round()
             if self.ended == "questions":
-                assert self.watch is not None
-                self._leave(self.watch.last_look())
+                self._leave(self.watching.last_look())
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
@@ -194,6 +192,7 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _open(self, entrant: Entrant) -> Lane:
+        # A fair opponent whose samples the race has settled is not in the plan.
         plan = self.plan.plans.get(entrant.name) or self.plan.evaluation(entrant, self.questions)
         lane = Lane.opened(entrant, plan.kept_in(self.folder / RUNS / entrant.folder))
         self.lanes[entrant.name] = lane
@@ -292,9 +291,7 @@ class Race:
         """
         lanes = []
         for number, lm in enumerate(self.plan.lms):
-            name = ONE
-            if len(self.plan.lms) > 1:
-                name = f"{ONE}, {lm_title(lm)}"
+            name = f"{ONE}, {lm_title(lm)}" if len(self.plan.lms) > 1 else ONE
             entrant = lm_alone(lm, name)
             plan = self.plan.evaluation(entrant, self.questions)
             plan = replace(plan, request=replace(plan.request, tracking=False))
@@ -328,41 +325,35 @@ class Race:
         money left pays for.
         """
         budget = str(self.plan.budget or "")
-        for earlier in self.planned_for:
-            if earlier.budget == budget:
-                self.planned = earlier.questions
-                return
-        if self.planned_for:  # the money of the budget before is gone
-            answered = min(len(lane.answers) for lane in self.asked)
-            pays = answered + self._affordable()
-        else:
-            pays = self._affordable(Usage())
+        if budget in self.planned_for:
+            self.planned = self.planned_for[budget]
+            return
+        # Where another budget was planned for, its money is gone: what it paid for is answered.
+        pays = self.answered + self._affordable() if self.planned_for else self._affordable(Usage())
         self.planned = int(min(len(self.questions), max(FEWEST, pays)))
-        self.planned_for.append(PlannedRace(budget, self.planned))
+        self.planned_for[budget] = self.planned
         self.note(self)
 
     def _affordable(self, spent: Usage | None = None) -> float:
         """How many more questions the money pays for, without the reserve for later steps. `spent`
         is what counts as spent already; None is all that was.
         """
-        going_on = self.asked
-        asked = min(len(lane.answers) for lane in going_on)
-        bills = [lane.bill for lane in going_on]
+        bills = [lane.bill for lane in self.asked]
         worth = total(lane.bill for lane in self.lanes.values())
         # Equal calls of several programs are on the bill of each, and are paid once.
         shared = {}
         for unit in UNITS:
             if billed := amount(worth, unit):
                 shared[unit] = min(1.0, amount(self.paid, unit) / billed)
-        reserve = self._reserve(going_on)
-        return affordable(self.books.account, reserve, bills, shared, asked, spent)
+        reserve = self._reserve()
+        return affordable(self.books.account, reserve, bills, shared, self.answered, spent)
 
-    def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
+    def _reserve(self) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
         kept, account = len(self.plan.unseen), self.books.account
         reserve = {}
         for unit in UNITS:
-            prices, share = [lane.per_question(unit) or 0.0 for lane in lanes], 0.0
+            prices, share = [lane.per_question(unit) or 0.0 for lane in self.asked], 0.0
             if account is not None:
                 share = self.plan.improve_share * (account.budget.limits.get(unit) or 0.0)
             # Two are asked again, reference and winner: about the cheapest, at most the dearest.
@@ -381,15 +372,12 @@ class Race:
 
     def _round(self) -> None:
         """Ask the racing programs some more questions, and let decided programs leave."""
-        assert self.watch is not None
-        if self.plan.request.early_stop and self.watch.decided:
+        if self.plan.request.early_stop and self.watching.decided:
             self.ended = "decided"
             return
         size = min(ROUND, self.planned - self.seen)
         if size <= 0:
-            self.ended = "money"
-            if self.seen == self.planned:
-                self.ended = "questions"
+            self.ended = "questions" if self.seen == self.planned else "money"
             return
         batch = self.questions[self.seen : self.seen + size]
         # Answers of an earlier attempt cost nothing, so that the money does not limit them.
@@ -403,39 +391,37 @@ class Race:
 
     def _look(self, until: int) -> None:
         """Give the watch the answers up to this question, in order, and let it decide."""
-        assert self.watch is not None
         for question in self.questions[self.seen : until]:
             answers = {}
             for place, lane in enumerate(self.watched):
+                # A failed answer has no score, and so no part in the test.
                 for answer in lane.given_to([question]).values():
                     answers[place] = answer.score
-            self.watch.update(answers, self.cluster_of(question))
+            self.watching.update(answers, self.cluster_of(question))
             if len(set(answers.values())) > 1:
                 self.latest = self._differs(question)
         self.seen = until
         self._withdraw()
         self.course += self._steps()
-        self._leave(self.watch.decide())
+        self._leave(self.watching.decide())
         self.tell(self)
 
     def _withdraw(self) -> None:
         """Conclude nothing, so far, of programs of whose questions too many failed or could not be
         read. One that is past help, because so many failed of all that are planned, leaves.
         """
-        assert self.watch is not None
         seen, planned = self.questions[: self.seen], self.planned or len(self.questions)
         for place, lane in enumerate(self.watched):
             failed, unread = lane.failed(seen), lane.unread(seen)
-            self.watch.doubted.discard(place)
+            self.watching.doubted.discard(place)
             if too_many_failed(max(failed, unread), len(seen)):
-                self.watch.doubted.add(place)
+                self.watching.doubted.add(place)
             if self.seen >= FEWEST and not lane.out and too_many_failed(failed, planned):
                 self._leave_out(place)
 
     def _leave_out(self, place: int) -> None:
         """Let a program leave that cannot be compared; without the reference, the race ends."""
-        assert self.watch is not None
-        self.watch.withdraw(place)
+        self.watching.withdraw(place)
         lane, seen = self.watched[place], self.questions[: self.seen]
         failed, asked = lane.failed(seen), counted(len(seen), "question")
         # Failures are no evidence about the program: they neither beat it nor spare it.
@@ -454,10 +440,9 @@ class Race:
 
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""
-        assert self.watch is not None
         scores = self.scores
-        for place in sorted(self.watch.racing - {self.reference}):
-            gap = self.watch.against(place, self.reference)
+        for place in sorted(self.watching.racing - {self.reference}):
+            gap = self.watching.against(place, self.reference)
             difference, low, high = map(scores.own_gap, gap)
             yield Step(
                 questions=self.seen,
@@ -492,8 +477,7 @@ class Race:
             self._begin_watch()
         # Questions that only some have answered would be those with the quickest answers: a choice
         # that is not random.
-        new = list(takewhile(self._all_answered, self.questions[self.seen :]))
-        if new:
+        if new := list(takewhile(self._all_answered, self.questions[self.seen :])):
             self._look(self.seen + len(new))
         watch = self.watch
         if watch is None or self.seen < FEWEST:

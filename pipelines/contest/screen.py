@@ -9,12 +9,11 @@ from rich.text import Text
 
 from ...modules.base.fence import clean
 from ..base.wording import ProgressLine, duration, money
-from ..comparison.table import table_lines
+from ..comparison.table import WIDTH, table_lines
 from ..reporting.contested import Place
 from .race import Race
 from .standing import places
 
-WIDTH = 80
 STYLES = {"out": "bright_black"}
 """How the programs in a state look, where not as the others."""
 
@@ -22,7 +21,7 @@ STYLES = {"out": "bright_black"}
 def contest_line(race: Race) -> ProgressLine:
     """Where a contest stands, as a picture and as a line."""
     standings = places(race, so_far=True)
-    asked = min((len(lane.answers) for lane in race.asked), default=0)
+    asked = race.answered
     total = race.planned or len(race.questions)
     form = "{} {:.0%}" if race.scores.rate else "{} {:.3g}"
     parts = list(_figures(race, asked, total))
@@ -31,8 +30,7 @@ def contest_line(race: Race) -> ProgressLine:
         if each.reason:
             score += f" ({each.reason})"
         parts.append(score)
-    prices = race.task_prices
-    if prices:
+    if prices := race.task_prices:
         parts.append(prices)
     picture = _picture(race, standings, asked, total, prices)
     return ProgressLine("try", parts, asked, max(total, 1), picture, stage=bool(prices))

@@ -11,7 +11,7 @@ from ...modules.base.usage import total
 from ...modules.statistics.anytime import PairWatch, mean_sequence, sampled_interval
 from ...modules.statistics.field import FEWEST, FieldWatch
 from ...modules.statistics.prices import UNITS
-from ...modules.statistics.statistics import Difference, Estimate, wilson
+from ...modules.statistics.statistics import Estimate, wilson
 from ..base.wording import counted, rounded_money
 from ..reporting.contested import Outcome, Place
 from ..runs.caveats import too_many_failed
@@ -27,10 +27,8 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     """The standings of the programs that were asked, those that are racing first; `so_far` with
     answers to questions that others have not answered yet.
     """
-    questions = race.questions
-    if race.seen and not so_far:
-        # Beside a difference, scores over other questions would contradict it.
-        questions = questions[: race.seen]
+    # Beside a difference, scores over other questions would contradict it.
+    questions = race.questions[: race.seen] if race.seen and not so_far else race.questions
     # Those that have left in the pilot are not watched.
     others = [lane for name, lane in race.lanes.items() if name not in race.order]
     lanes = [*race.watched, *others]
@@ -41,9 +39,7 @@ def places(race: Race, *, so_far: bool = False) -> list[Place]:
     for place, lane in enumerate(lanes):
         scores = lane.right(questions)
         right, low, high = map(written.own, _rate(scores))
-        multiple = None
-        if base:
-            multiple = (lane.per_question(unit) or 0.0) / base
+        multiple = (lane.per_question(unit) or 0.0) / base if base else None
         row = Place(
             name=lane.entrant.name,
             right=right,
@@ -174,9 +170,10 @@ def race_verdict(race: Race) -> RaceVerdict:
     others, left_out = sorted(watch.racing - {winner}), _not_compared(race)
     advice, reason = _advice(race, winner, beaten), ""
     if beaten:
-        by = _gap(race, watch.against(winner, beaten[0]))
+        by, low, high = map(race.scores.gap, watch.against(winner, beaten[0]))
         than = " and than ".join(names[place] for place in beaten)
-        reason = f"{names[winner]} is better than {than} ({by}, {seen})"
+        gap = f"{by} {race.scores.unit}, {low} to {high}"
+        reason = f"{names[winner]} is better than {than} ({gap}, {seen})"
     # The money may end before there is a fair opponent: then no team has won.
     fair = any(race.watched[place].entrant.fair for place in rivals)
     if beaten and beaten == rivals and fair >= team and not unread:
@@ -197,9 +194,7 @@ def race_verdict(race: Race) -> RaceVerdict:
         reason += f", but not shown to be better than {' and '.join(missing) or FAIR_OPPONENT}"
     else:
         left = "; ".join(names[place] for place in [winner, *others])  # some names have a comma
-        programs = "1 program is"
-        if others:
-            programs = f"{1 + len(others)} programs are"
+        programs = f"{1 + len(others)} programs are" if others else "1 program is"
         reason = f"after {seen}, {programs} left: {left}"
     if unread:
         reason = f"{unread}, so nothing can be concluded"
@@ -225,15 +220,9 @@ def _not_compared(race: Race) -> str:
     """The programs of which nothing is known, since too many of their questions failed or could not
     be read.
     """
-    assert race.watch is not None
     names = [name for name in race.lanes if name not in race.order]
-    names += [race.order[place] for place in sorted(race.watch.withdrawn)]
+    names += [race.order[place] for place in sorted(race.watching.withdrawn)]
     return "; ".join(names)  # some names have a comma
-
-
-def _gap(race: Race, gap: Difference) -> str:
-    by, low, high = map(race.scores.gap, gap)
-    return f"{by} {race.scores.unit}, {low} to {high}"
 
 
 def _advice(race: Race, winner: int, beaten: Sequence[int]) -> str:
@@ -256,10 +245,10 @@ def _ahead(watch: FieldWatch, winner: int, others: Sequence[int]) -> int:
 
 def _open(race: Race, winner: int, others: Sequence[int]) -> str:
     """The other program that may be better than the winner, with the difference and its ends."""
-    if race.watch is None or not others:
+    if not others:
         return ""
-    best = _ahead(race.watch, winner, others)
-    by, low, high = map(race.scores.gap, race.watch.against(best, winner))
+    best = _ahead(race.watching, winner, others)
+    by, low, high = map(race.scores.gap, race.watching.against(best, winner))
     return f"{race.order[best]}, {by} [{low}, {high}]"
 
 
@@ -267,7 +256,6 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
     """A clause on answers that were cut off or could not be read, where they are too many or may
     be the whole difference; empty where they do no harm.
     """
-    assert race.watch is not None
     seen, lanes = race.questions[: race.seen], race.watched
     for place in {winner, *rivals}:
         unread = lanes[place].unread(seen)
@@ -276,10 +264,10 @@ def _unread(race: Race, winner: int, rivals: Sequence[int]) -> str:
             return f"{answers} could not be read"
     for place in rivals:
         unread = lanes[place].unread(seen) + lanes[winner].unread(seen)
-        if not unread or not race.watch.better(winner, place):
+        if not unread or not race.watching.better(winner, place):
             continue
         # The same watch, had the winner's unread answers been wrong and the other's right.
-        again = PairWatch(race.planned or None, race.watch.alpha)
+        again = PairWatch(race.planned or None, race.watching.alpha)
         own, other = lanes[winner].given_to(seen), lanes[place].given_to(seen)
         for question in seen:
             if question.id in own and question.id in other:

@@ -125,13 +125,13 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     """
     sets: dict[str, dict[str, str]] = {}
     for name in names:
-        match = _OPTION.fullmatch(numbered(name))
-        if match:
+        if match := _OPTION.fullmatch(numbered(name)):
             sets.setdefault(squeezed(match["of"] or ""), {})[name] = match["label"].upper()
     if "" in sets:
         sets[""] = _without_strays(sets[""])
     whole: list[dict[str, str]] = []
     for labels in sets.values():
+        # Without the first option, columns of one stem are numbered for another reason.
         has_first = {"A", "0", "1"} & set(labels.values())
         if len(labels) > 1 and has_first:
             whole.append(labels)

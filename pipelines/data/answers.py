@@ -65,13 +65,13 @@ class AnswerReader:
             if self.reading is None and _is_number(answer):
                 fitting: dict[str, str] = {}
                 for name in self._left or READINGS:
-                    label = _label(answer, choices, name)
-                    if label:
+                    if label := _label(answer, choices, name):
                         fitting[name] = label
                 self._left = list(fitting) or self._left  # otherwise it is an error in the row
                 for one, other in combinations(fitting, 2):
                     if fitting[one] != fitting[other]:
                         self._apart.add(frozenset((one, other)))
+                # With one reading left, no further number can change it.
                 return len(self._left) == 1
             meanings = _label_and_text(answer, choices)
             if len(set(meanings)) == len(meanings) == 2:
@@ -103,7 +103,7 @@ class AnswerReader:
         if self.reading is None and "label" not in left:
             # Readings that agree on every row need no decision.
             if any(pair <= set(left) for pair in self._apart):
-                meanings = " or ".join(_MEANINGS[name] for name in left)
+                meanings = " or ".join(map(_MEANINGS.__getitem__, left))
                 ways = " or ".join(f"--columns answer={column}:{name}" for name in left)
                 raise UserError(
                     f"the answers in {column!r} are numbers, each of which may be {meanings}; "
@@ -154,9 +154,7 @@ class AnswerReader:
                 )
             return label or answer
         meanings = _label_and_text(answer, choices)
-        if self.reading == "text" and meanings:
-            return meanings[-1]
-        return _canonical(answer, choices)
+        return meanings[-1] if self.reading == "text" and meanings else _canonical(answer, choices)
 
 
 def _check_one_right(answer: Any, choices: Mapping[str, object]) -> None:
@@ -281,9 +279,7 @@ def _label_and_text(answer: Any, choices: Mapping[str, object]) -> list[str]:
     said = folded(answer)
     by_label = [label for label in choices if label.casefold() == said]
     by_text = [label for label, text in choices.items() if folded(text) == said]
-    if len(by_text) > 1:
-        return by_label[:1]
-    return by_label[:1] + by_text
+    return by_label[:1] if len(by_text) > 1 else by_label[:1] + by_text
 
 
 def _is_number(answer: Any) -> bool:
@@ -300,6 +296,7 @@ def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | No
             if number == str(text).strip():
                 return label
         return None
+    # Through float, as the text of a cell may be 3.0.
     place = int(float(number)) - (reading == "from1")
     if not 0 <= place < len(choices):
         return None

@@ -14,7 +14,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
 from ...modules.base.keyed import without_none
 from ...modules.reading.mentions import BOXED
 from ...modules.reading.question import choices_by_label
@@ -84,9 +84,8 @@ def parsed_cell(value: Any, field: str) -> Any:
         if field == "context":
             return value
         raise UserError(f"{field} is not readable as JSON ({value[:40]!r}); correct it") from None
-    passages = isinstance(whole, list) and all(isinstance(passage, str) for passage in whole)
-    if field == "context" and not passages:
-        return value
+    if field == "context" and not (isinstance(whole, list) and are_all(whole, str)):
+        return value  # no list of passages
     return whole
 
 
@@ -120,22 +119,20 @@ def _with_commas(printed: str) -> str:
 
 def as_list(value: Any) -> list[Any]:
     """A list as it is, and anything else as the only member of one."""
-    if isinstance(value, list | tuple):
-        return list(value)
-    return [value]
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def labelled_texts(cell: str) -> dict[str, str]:
     """The texts after labels in their order (`A) … B) …`, `1. … 2. …`); empty where there are
     none.
     """
+    # After a digit there has to be a blank: the 1. of 1.5 is no label.
     for labels, after in ((string.ascii_uppercase, ""), ("123456789", r"(?=\s)")):
         starts: list[re.Match[str]] = []
         place = 0
         for label in labels:
             written = re.compile(rf"(?<!\w)\(?{label}\s?[).:]{after}", re.I)
-            found = written.search(cell, place)
-            if found is None:
+            if (found := written.search(cell, place)) is None:
                 break
             starts.append(found)
             place = found.end()
@@ -150,8 +147,7 @@ def labelled_texts(cell: str) -> dict[str, str]:
 
 def separated(cell: str) -> list[str]:
     """The texts in one text: after labels, else between line breaks, bars or semicolons."""
-    labelled = labelled_texts(cell)
-    if labelled:
+    if labelled := labelled_texts(cell):
         return list(labelled.values())
     for mark in "\n|;":
         if mark in cell:
@@ -191,8 +187,7 @@ def options_in(choices: Any, answer: Any = None) -> Any:
     """
     if isinstance(choices, str):
         choices = _options_of_text(choices, answer)
-    objects = isinstance(choices, list) and all(isinstance(choice, Mapping) for choice in choices)
-    if choices and objects:
+    if choices and isinstance(choices, list) and are_all(choices, Mapping):
         label = next((key for key in _OPTION_LABELS if key in choices[0]), "")
         text = next((key for key in OPTION_TEXTS if key in choices[0]), "")
         if not all(label in choice and text in choice for choice in choices):
@@ -236,7 +231,7 @@ def passages_in(context: Any) -> Any:
         context = list(zip(context["title"], context["sentences"], strict=False))
     if isinstance(context, Mapping) and isinstance(context.get("contexts"), list):
         context = context["contexts"]
-    if isinstance(context, list) and context and all(isinstance(part, Mapping) for part in context):
+    if isinstance(context, list) and context and are_all(context, Mapping):
         texts = list(map(_passage_text, context))
         if all(texts):
             titles = [part.get("title") for part in context]
@@ -297,8 +292,7 @@ def answer_in(answer: Any, column: str, *, padded: bool) -> tuple[Any, dict[str,
         return next(iter(accepted), None), rest, words
     if not isinstance(answer, str):
         return answer, rest, words
-    boxes = list(BOXED.finditer(answer))
-    if boxes:
+    if boxes := list(BOXED.finditer(answer)):
         return boxes[-1][1].strip(), rest, "the answer in \\boxed"
     if "####" in answer:
         words = "the answer after ####"
@@ -312,9 +306,7 @@ def _bare(answer: Any) -> Any:
     if "####" in answer:
         answer = answer.rpartition("####")[2].strip()
     match = _IN_DOLLARS.fullmatch(answer.strip())
-    if match:
-        return match[1].strip()
-    return answer
+    return match[1].strip() if match else answer
 
 
 def _held(answer: Any, column: str) -> Any:
@@ -332,14 +324,10 @@ def _held(answer: Any, column: str) -> Any:
             f"is {naming_all(likely)}"
         )
     aliases = answer.get("aliases")
-    if isinstance(held, str) and isinstance(aliases, list):
-        return [held, *aliases]
-    return held
+    return [held, *aliases] if isinstance(held, str) and isinstance(aliases, list) else held
 
 
 def _is_filled(held: Any) -> bool:
     if isinstance(held, Mapping):
         return any(map(_is_filled, held.values()))
-    if isinstance(held, list):
-        return any(map(_is_filled, held))
-    return held not in (None, "")
+    return any(map(_is_filled, held)) if isinstance(held, list) else held not in (None, "")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ...modules.base.errors import UserError, closest
+from ...modules.base.errors import UserError, are_all, closest
 from ...modules.reading.question import FIELDS, KINDS, Question
 from ..base.request import naming, naming_all
 from ..base.wording import counted
@@ -115,8 +115,7 @@ class Columns:
         """Raises UserError where unused columns seem to hold the options."""
         if self._kind not in _MAY_BE_CHOICE:
             return
-        numbered = numbered_columns(questions)
-        if numbered is not None:
+        if (numbered := numbered_columns(questions)) is not None:
             columns, reading = numbered
             answer = f"{self._answer_column}{reading}"
             named = {**self._columns, "choices": ",".join(columns), "answer": answer}
@@ -125,8 +124,7 @@ class Columns:
                 f"options? If so, say it {naming_all(named)}, else give the kind, such as --kind "
                 "number"
             )
-        options = option_columns_missed(questions)
-        if options:
+        if options := option_columns_missed(questions):
             naming_them = naming_all({**self._columns, "choices": ",".join(options)})
             raise UserError(
                 f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these "
@@ -178,8 +176,7 @@ class Columns:
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
             unused = _left(names, sources.values())
             whole = column_of("choices", unused)
-            options = option_columns(_left(unused, [whole]), strict=whole is None)
-            if options:
+            if options := option_columns(_left(unused, [whole]), strict=whole is None):
                 first, *_, last = options
                 self._guesses.setdefault("choices", f"`{first}`–`{last}` as choices")
         for field in FIELDS:
@@ -311,7 +308,7 @@ def _left(names: Sequence[str], used: Iterable[str | None]) -> list[str]:
 def _is_text(value: Any, field: str) -> bool:
     """Whether a value can be a question, or a context, which may be a list of passages."""
     passages = value if field == "context" and isinstance(value, list) else [value]
-    return value is None or all(isinstance(passage, str) for passage in passages)
+    return value is None or are_all(passages, str)
 
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
@@ -346,7 +343,7 @@ def _check_images(fields: Mapping[str, Any], cells: Mapping[str, Any]) -> None:
 def _check_unread(name: str, value: Any, answer: Any) -> None:
     """Raises UserError for a column that looks like the options of a question that has none."""
     like = isinstance(value, Mapping) and bool({"choices", "options", "endings"} & set(value))
-    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and len(value) > 1 and are_all(value, str):
         label = isinstance(answer, str) and re.fullmatch(r"\W*[A-Za-z]\W*", answer)
         like = bool(label or LIKE_OPTIONS.search(name))
     if like:

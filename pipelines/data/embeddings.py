@@ -23,7 +23,6 @@ from ...modules.base.keyvalue import KeyValue, key_of_texts
 from ..base.settings import settings
 
 MPNET, MINILM = "all-mpnet-base-v2", "all-MiniLM-L6-v2"
-DEFAULT_MODEL = MPNET
 
 _PARTS = [f"{MPNET}-pypi-part-00{number}" for number in range(1, 6)]
 _PARTS_SHA256 = "eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da"
@@ -46,21 +45,19 @@ class Embedder:
     Raises UserError when the model is nowhere to be found.
     """
 
-    def __init__(self, model: str = DEFAULT_MODEL, *, cache: str | Path | None = None) -> None:
+    def __init__(self, model: str = MPNET, *, cache: str | Path | None = None) -> None:
         self.model = model
         self._folder = Path(cache) if cache is not None else settings().cache
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """The vectors (n, D) of n texts, each of length 1; equal texts are computed once."""
-        distinct = list(dict.fromkeys(texts))
         with closing(self._vectors()) as cache:
-            keys = {text: key_of_texts(self.identity, text) for text in distinct}
-            kept = {text: cache.get(key) for text, key in keys.items()}
+            keys = {text: key_of_texts(self.identity, text) for text in dict.fromkeys(texts)}
             vectors: dict[str, Vectors] = {}
-            for text, vector in kept.items():
-                if vector is not None:
+            for text, key in keys.items():
+                if (vector := cache.get(key)) is not None:
                     vectors[text] = np.frombuffer(vector, np.float32)
-            missing = [text for text in distinct if text not in vectors]
+            missing = [text for text in keys if text not in vectors]
             # encoding loads the model, which takes seconds and need not be there for kept vectors
             made = self._encode(missing) if missing else ()
             for text, embedded in zip(missing, made, strict=True):
@@ -86,9 +83,7 @@ class Embedder:
         weights = folder / "model.safetensors"
         if weights.is_file():
             return f"{folder}:{weights.stat().st_size}:{weights.stat().st_mtime_ns}"
-        if folder.is_dir():
-            return str(folder)
-        return _key(self.model)
+        return str(folder) if folder.is_dir() else _key(self.model)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         return np.asarray(
@@ -189,6 +184,7 @@ def _joined(parts: Sequence[Path], folder: Path) -> Path:
     if (folder / "model.safetensors").is_file():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
+    # Unpacked beside it and renamed, so that a folder of that name is whole.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mpnet-") as scratch:
         archive = Path(scratch) / "model.zip"
         with archive.open("w+b") as whole:

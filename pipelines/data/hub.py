@@ -16,8 +16,6 @@ from .tables import TableRow
 # Com2Sense is not on the hub; its authors' repository is read at one commit.
 _COM2SENSE = "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c0637b950b5f28dc3556f71be01133d47/data/"
 
-Converter = Callable[[dict[str, object], str, int], dict[str, object] | None]
-
 
 def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     """The rows of one split, converted; from the local hub cache if they are in it, with no network
@@ -31,8 +29,7 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
     else:
         rows = _parquet_rows(spec, spec.hub, split)
     for index, row in enumerate(rows):
-        converted = convert(row.fields, split, index)
-        if converted is not None:
+        if (converted := convert(row.fields, split, index)) is not None:
             yield TableRow(row.where, converted)
 
 
@@ -75,14 +72,11 @@ def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
         )
     except Exception as error:  # the hub's client raises whatever its HTTP library does
         return error
-    files = sorted(Path(folder).glob(pattern))
-    if not files:
+    if not (files := sorted(Path(folder).glob(pattern))):
         return FileNotFoundError(pattern)
     # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
     parts = re.search(r"-of-(\d+)", files[0].stem)
-    if parts and len(files) != int(parts[1]):
-        return FileNotFoundError(pattern)
-    return files
+    return FileNotFoundError(pattern) if parts and len(files) != int(parts[1]) else files
 
 
 def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
@@ -133,6 +127,7 @@ def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any
 
 
 def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str, object]:
+    # Without the way to it; the commas of its thousands go below.
     answer = str(row["answer"]).rpartition("####")[2].strip()
     return {
         "id": f"{name}-{split}-{index:04d}",
@@ -160,6 +155,7 @@ def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
 
 
 def _scienceqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any] | None:
+    # A question about a picture cannot be asked in text.
     if row["image"] is not None:
         return None
     question, hint = row["question"], row["hint"].strip()
@@ -191,7 +187,7 @@ def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     }
 
 
-CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Callable[[dict[str, Any], str, int], dict[str, Any] | None]] = {
     "commonsenseqa": _commonsenseqa,
     "arc-challenge": _arc_challenge,
     "gsm8k": partial(_gsm, "gsm8k"),

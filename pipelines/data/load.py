@@ -175,6 +175,7 @@ def understand(
         table = tables.read_held(source, split, called)
     reading = DataReading(table.name, spec)
     if spec is not None:
+        # What the user says comes before what is known of the data set.
         kind = kind or spec.kind
     mapper = Columns(names, kind=kind, cells=table.cells)
     rows = mapper.read(table.rows)
@@ -193,10 +194,14 @@ def understand(
             raise UserError(problem) from None
         reading.fault("", problem)
     settled = settle_kinds(reading.questions, _golds_ahead(rows))
-    words = [mapper.guesses(), _one_kind(settled)]
-    words += [*_one_letter(reading.questions), *_long_golds(reading.questions, own_kind)]
-    words += _odd_golds(reading.questions, own_kind)
-    words += _left_out(reading.questions, names)
+    words = [
+        mapper.guesses(),
+        _one_kind(settled),
+        *_one_letter(reading.questions),
+        *_long_golds(reading.questions, own_kind),
+        *_odd_golds(reading.questions, own_kind),
+        *_left_out(reading.questions, names),
+    ]
     if any(words):
         reading.guesses = f"read {', '.join(filter(None, words))}"
     return reading

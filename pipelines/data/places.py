@@ -46,8 +46,7 @@ def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
 def _info(spec: DatasetSpec, folder: Path | None) -> DatasetInfo:
     splits, here = dict(spec.splits), {}
     for split in splits:
-        path = _local(spec, split, folder)
-        if path is not None:
+        if (path := _local(spec, split, folder)) is not None:
             here[split] = str(path)
             with path.open("rb") as lines:  # a file may hold less than what was published
                 splits[split] = sum(not line.isspace() for line in lines)
@@ -90,14 +89,13 @@ def rows_of_source(
 
 
 def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
-    path = _local(spec, split, folder)
-    if path is not None:
+    if (path := _local(spec, split, folder)) is not None:
         return tables.read(path)
     if spec.name in hub.CONVERTERS:
         return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
-    file = spec.file.format(split=split)
     raise UserError(
-        f"{spec.name} ({split}) is not here; put {file} into a folder and set FOLKMOOT_DATA to it"
+        f"{spec.name} ({split}) is not here; put {spec.file.format(split=split)} into a folder and "
+        "set FOLKMOOT_DATA to it"
     )
 
 
@@ -112,12 +110,10 @@ def _path_of(
     # A path that does not exist stays one, so that the error is about a missing file.
     if path.exists() or path.suffix or not is_name:
         return path, split
-    own = _own_files(folder).get(str(name_or_path))
-    if own is None:
+    if (own := _own_files(folder).get(str(name_or_path))) is None:
         raise catalogue.unknown(str(name_or_path))
-    chosen = next(iter(own))
-    if split:
-        chosen = catalogue.SPLIT_ALIASES.get(split, split)
+    chosen = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
+    # With several splits and none named, any choice would be a guess.
     if chosen not in own or (split is None and len(own) > 1):
         raise UserError(f"{name_or_path} has the splits {', '.join(own)}; choose one of them")
     return own[chosen], None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from ...modules.agents.prompt import check_passage
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
 from ...modules.reading.answers import golds_of
 from ...modules.reading.question import TASK_FILES, Question, question_named, with_one_kind
 from ..base.request import naming
@@ -56,19 +56,16 @@ def listed(
     # A generator can be read only once, and is counted before it is asked.
     if isinstance(questions, Iterator):
         questions = list(questions)
-    ready = isinstance(questions, Sequence) and all(isinstance(q, Question) for q in questions)
-    if ready:
+    if isinstance(questions, Sequence) and are_all(questions, Question):
         questions = with_one_kind(questions)
     else:
         from .load import understand, without_faults
 
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = without_faults(reading)
-    if limit is not None and seed is not None:
-        questions = sample(questions, limit, seed)
-    elif limit is not None:
-        questions = questions[:limit]
-    return showing(list(questions), show)
+    if limit is None or seed is None:
+        return showing(list(questions[:limit]), show)
+    return showing(sample(questions, limit, seed), show)
 
 
 def showing(questions: list[Question], show: Sequence[str]) -> list[Question]:
@@ -158,8 +155,7 @@ def stands_at(question: Question) -> str:
 
 def check_labelled(questions: Iterable[Question]) -> None:
     """Raises UserError if a question has no gold answer, before it could be scored."""
-    unlabelled = [q for q in questions if q.answer is None and q.kind != "task"]
-    if unlabelled:
+    if unlabelled := [q for q in questions if q.answer is None and q.kind != "task"]:
         first = f"question {unlabelled[0].id!r}"
         if where := getattr(unlabelled[0], "_where", None):
             first = f"at {where}, {first}"
@@ -174,8 +170,7 @@ def check_labelled(questions: Iterable[Question]) -> None:
             f"{counted(len(unlabelled), 'question')} {has} no answer (the first {first}); add the "
             f"answers, or name the column that holds them, {naming('answer')}"
         )
-        others = [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]
-        if others:
+        if others := [name for name in unlabelled[0].meta if name != "row"][:_MOST_NAMED]:
             problem += f"; its other columns are {', '.join(others)}"
         raise UserError(problem)
 
@@ -193,8 +188,7 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
         same_options.setdefault(_with_options(question), question.id)
     pairs = []
     for question in test:
-        text = same_text.get(_normalised(question.question))
-        if text is not None:
+        if (text := same_text.get(_normalised(question.question))) is not None:
             pairs.append((same_options.get(_with_options(question), text), question.id))
     return pairs
 
@@ -254,8 +248,7 @@ def _told_apart(questions: Sequence[Question]) -> Iterator[Hashable]:
         if times[text] == 1:
             yield text
             continue
-        passage = " ".join(_passages(question))
-        yield *_with_options(question), _normalised(passage)
+        yield *_with_options(question), _normalised(" ".join(_passages(question)))
 
 
 def _passages(question: Question) -> Sequence[str]:
@@ -267,8 +260,7 @@ def _passages(question: Question) -> Sequence[str]:
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
     """One sentence on the test questions whose text is in `train`, or None."""
-    pairs = overlap(train, test)
-    if not pairs:
+    if not (pairs := overlap(train, test)):
         return None
     trained = set(map(_with_options, train))
     same = sum(_with_options(question) in trained for question in test)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, are_all
 from ...modules.base.keyed import without
 from ...modules.reading.mentions import BOXED
 from .aliases import CONTAINERS, columns_of, squeezed
@@ -74,8 +74,7 @@ class Shapes:
             if holds_fields and "messages" not in cell:
                 return {f"{name}.{key}": value for key, value in cell.items()}
             if holds_fields:
-                turns = _turns(cell["messages"])
-                if not turns:
+                if not (turns := _turns(cell["messages"])):
                     raise UserError("messages without a role and a content each; correct them")
                 if [who for who, _ in turns] == ["assistant"]:  # the reply that is wanted
                     return {f"{name}.answer": _plain_text(turns[0][1])}
@@ -114,9 +113,7 @@ class Shapes:
             )
         if not asked["equals"]:
             self.notes["`contains:` as the answer, to be scored with --metric contains"] += 1
-        called = "__expected"
-        if self._named_answer in named:
-            called = self._named_answer
+        called = self._named_answer if self._named_answer in named else "__expected"
         return without(cells, [*named, "assert"]) | {called: first}
 
     def _asserted(self, cell: Any) -> tuple[str, Any]:
@@ -269,9 +266,7 @@ def _checks(cell: Any) -> list[Mapping[str, Any]]:
     """The assertions in a list of them; empty for anything else."""
     if not isinstance(cell, list):
         return []
-    if not all(isinstance(check, Mapping) and "type" in check for check in cell):
-        return []
-    return cell
+    return cell if all(isinstance(check, Mapping) and "type" in check for check in cell) else []
 
 
 def _texts(cell: Any) -> list[str]:
@@ -302,7 +297,7 @@ def _turns(cell: Any) -> list[tuple[str, Any]]:
     anything else.
     """
     turns: list[tuple[str, Any]] = []
-    if not isinstance(cell, list) or not all(isinstance(turn, Mapping) for turn in cell):
+    if not isinstance(cell, list) or not are_all(cell, Mapping):
         return turns
     for turn in cell:
         shape = next((shape for shape in CHAT_TURNS if turn.keys() >= set(shape)), None)
@@ -347,9 +342,9 @@ def options_inside(question: Any, answer: Any) -> tuple[str, dict[str, str]] | N
     if len(found) < 2 or labels != string.ascii_uppercase[: len(found)] or letter[1] not in labels:
         return None
     stem = question[: found[0].start()].rstrip()
-    stem = re.sub(r"\n\s*(?:options|choices|answer choices)\s*:\s*$", "", stem, flags=re.I)
-    whole = stem.rstrip()
-    rest = question[found[-1].end() :].strip()
-    if rest:
+    # The line that announces the options goes with them.
+    head = r"\n\s*(?:options|choices|answer choices)\s*:\s*$"
+    whole = re.sub(head, "", stem, flags=re.I).rstrip()
+    if rest := question[found[-1].end() :].strip():
         whole += f"\n{rest}"
     return whole, {match[1]: match[2] for match in found}

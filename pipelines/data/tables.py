@@ -150,9 +150,7 @@ def read_held(
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
-        what = f"a {kind}"
-        if source is None:
-            what = "None"
+        what = "None" if source is None else f"a {kind}"
         raise UserError(
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "
             "of dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
@@ -189,9 +187,7 @@ def _without_arrays(cell: Any) -> Any:
         return {key: _without_arrays(held) for key, held in cell.items()}
     if isinstance(cell, list | tuple):
         return list(map(_without_arrays, cell))
-    if getattr(cell, "ndim", 0):
-        return _without_arrays(cell.tolist())
-    return cell
+    return _without_arrays(cell.tolist()) if getattr(cell, "ndim", 0) else cell
 
 
 # Data sets of the `datasets` library, and Parquet
@@ -243,9 +239,7 @@ def _classes(feature: Any) -> list[str]:
 def _class_name(number: Any, names: Sequence[str]) -> Any:
     if isinstance(number, list):
         return [_class_name(member, names) for member in number]
-    if isinstance(number, int) and 0 <= number < len(names):
-        return names[number]
-    return None
+    return names[number] if isinstance(number, int) and 0 <= number < len(names) else None
 
 
 def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
@@ -272,8 +266,7 @@ def _check_arrow(folder: Path) -> None:
             continue
         try:
             with pa.memory_map(str(file)) as source:
-                messages = pa.ipc.MessageReader.open_stream(source)
-                packed = any(map(_is_compressed, messages))
+                packed = any(map(_is_compressed, pa.ipc.MessageReader.open_stream(source)))
         except (pa.ArrowException, OSError, struct.error):
             continue  # `datasets` says what is wrong with it
         if packed:
@@ -318,6 +311,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
         for group in groups:
             chunks = [group.column(place) for place in range(group.num_columns)]
             unpacked = sum(chunk.total_uncompressed_size + 8 * chunk.num_values for chunk in chunks)
+            # A counter of its own for each group: they are read one after another.
             Unpacked(path, size).hold(unpacked)
             Unpacked(path, size).grow(unpacked)
             for chunk, column in zip(chunks, columns, strict=True):
@@ -343,8 +337,7 @@ def _parquet(path: Path) -> Iterator[TableRow]:
 def _features(metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
     """The features that the `datasets` library notes in a Parquet file; empty without them."""
     try:
-        noted = json.loads(metadata.get(b"huggingface", b"{}"))
-        return dict(noted["info"]["features"])
+        return dict(json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return {}
 
@@ -410,11 +403,9 @@ def _text(path: Path, suffix: str, packing: str | None) -> Iterator[TableRow]:
 
 
 def _decoded(line: bytes, where: str) -> str:
-    encoding = "utf-8"
-    if where == "line 1":
-        # Excel begins a file with a byte order mark, which would become part of the first column's
-        # name.
-        encoding = "utf-8-sig"
+    # Excel begins a file with a byte order mark, which would become part of the first column's
+    # name.
+    encoding = "utf-8-sig" if where == "line 1" else "utf-8"
     try:
         return line.decode(encoding)
     except UnicodeDecodeError:
@@ -479,9 +470,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
 
 def _filled(cell: Any) -> Any:
     """The cell; None for one that is blank."""
-    if str(cell).strip():
-        return cell
-    return None
+    return cell if str(cell).strip() else None
 
 
 def _header(names: Sequence[str], where: str) -> list[str]:
@@ -521,6 +510,7 @@ def _json(file: IO[bytes], name: str) -> Iterator[TableRow]:
     first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t\r\n")), b"")
     if not re.fullmatch(rb"(\xef\xbb\xbf)?\s*\{.*\}\s*", first, re.S):
         file.seek(0)
+        # No object on the first line: then all of the file is one document.
         text = _decoded(Unpacked(name).read_json(file), "line 1")
         if first:
             yield from _json_rows(text, "line 1")
@@ -579,8 +569,7 @@ def _unfolded(place: str, value: Any) -> Iterator[TableRow]:
     """A row, or the rows inside an object that asks nothing itself (the questions of an
     article).
     """
-    inside = _table_inside(value)
-    if not inside:
+    if not (inside := _table_inside(value)):
         yield _json_row(place, value)
         return
     for number, row in enumerate(_rows_of(value, inside), 1):
@@ -618,9 +607,7 @@ def _table_inside(whole: Any, alone: bool = False) -> str:
     if len(lists) != 1:
         return ""
     first = whole[lists[0]][0]
-    if alone or _asks(first) or _table_inside(first):
-        return lists[0]
-    return ""
+    return lists[0] if alone or _asks(first) or _table_inside(first) else ""
 
 
 def _asks(row: Mapping[str, Any]) -> bool:
@@ -642,9 +629,7 @@ def _is_table(held: Any) -> bool:
 def _json_row(place: str, value: Any) -> TableRow:
     if isinstance(value, dict):
         return TableRow(place, value)
-    what = type(value).__name__
-    if value is None:
-        what = "null"
+    what = "null" if value is None else type(value).__name__
     return TableRow(place, {}, f"a JSON {what}, not an object; write an object for each row")
 
 

@@ -37,9 +37,7 @@ class Unpacked:
 
     def __init__(self, name: str | Path, packed: int | None = None) -> None:
         self.name, self.held = str(name), 0
-        self._left = float("inf")
-        if packed is not None:
-            self._left = max(SMALL, MOST_GROWTH * packed)
+        self._left = float("inf") if packed is None else max(SMALL, MOST_GROWTH * packed)
 
     def grow(self, size: int) -> None:
         """Count bytes that the file has been unpacked to, whether they are held or let go again."""

@@ -77,9 +77,7 @@ class Place:
             difference = Estimate(
                 self.difference, self.difference_low or 0.0, self.difference_high or 0.0
             )
-        note = ""
-        if self.reason and not self.reference:
-            note = f"out: {self.reason}"
+        note = f"out: {self.reason}" if self.reason and not self.reference else ""
         score = Estimate(self.right, self.low, self.high)
         counts = {"failed": self.failed, "could not be read": self.unread}
         failures = " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)

@@ -60,8 +60,7 @@ def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
         standings = pd.DataFrame(map(asdict, group.contest.places))
         tables = {"standings": standings, "course": pd.DataFrame(group.contest.course)}
     else:
-        named = group.runs[0].summary.scores.items()
-        scores = [{"name": name, **score} for name, score in named]
+        scores = [{"name": name, **score} for name, score in group.runs[0].summary.scores.items()]
         tables = {"scores": pd.DataFrame(scores)}
     files = {folder / f"{start}{name}.csv": table for name, table in tables.items()}
     for file, table in files.items():
@@ -76,8 +75,7 @@ def _answers(group: RunGroup, file: Path) -> Path:
         table.writerow(("run", *ANSWER, *PAID))
         for name, run in zip(group.names, group.runs, strict=True):
             for row in run.rows:
-                usage = row.usage
-                cells = [name, *map(row.get, ANSWER), *map(usage.get, PAID)]
+                cells = [name, *map(row.get, ANSWER), *map(row.usage.get, PAID)]
                 table.writerow(map(_harmless, cells))
     return file
 

@@ -51,11 +51,10 @@ def card_of(folder: Path, kind: Kind) -> Card:
 
 def _places(folder: Path) -> Iterator[tuple[Path, Kind]]:
     for root, within, _ in os.walk(folder):
-        tracked = _TRACKED.fullmatch(Path(root).name)  # the tracking store keeps copies
         kind = result_kind(Path(root))
         gone_into = {name for name in within if not name.startswith(".")}
-        if tracked:
-            gone_into.discard("artifacts")
+        if _TRACKED.fullmatch(Path(root).name):
+            gone_into.discard("artifacts")  # where the tracking store keeps copies
         if kind is not None:
             yield Path(root), kind
             if Path(root) != folder:  # what belongs to the folder that is named is listed, too

@@ -58,9 +58,7 @@ class RunGroup:
         """The conclusion of the contest or the comparison; empty for a run alone."""
         if self.contest is not None:
             return self.contest.sentences[0]
-        if self.comparison:
-            return self.comparison.headline
-        return ""
+        return self.comparison.headline if self.comparison else ""
 
     @cached_property
     def failure(self) -> str:
@@ -75,23 +73,17 @@ class RunGroup:
         if failed or not counts.unreadable + counts.truncated:
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
-        if not alone.mostly_unread:
-            return ""
-        return unread_cause(alone, self.runs[0])
+        return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
 
     @cached_property
     def course(self) -> list[Picture]:
         """The course of the contest."""
-        if self.contest is None:
-            return []
-        return contest_plots(self.contest, rate=self.is_rate)
+        return [] if self.contest is None else contest_plots(self.contest, rate=self.is_rate)
 
     @cached_property
     def prices(self) -> list[Picture]:
         """Score against price."""
-        if not self.comparison:
-            return []
-        return price_picture(self.comparison)
+        return price_picture(self.comparison) if self.comparison else []
 
     @property
     def is_rate(self) -> bool:
@@ -129,6 +121,7 @@ class ShownRun:
         counted_ways = []
         for way, scores in ways.items():
             if isinstance(scores, Mapping):
+                # Teams report exact match in its place.
                 right = scores.get("accuracy", scores.get("em"))
                 counted_ways.append((str(way), scores.get("count"), right))
         return sorted(counted_ways, key=lambda way: -(way[1] or 0))
@@ -232,9 +225,7 @@ def _settings(
     for name in dict.fromkeys(chain.from_iterable(settings)):
         values = [shortened(_rounded(params.get(name, "")), LONGEST_SETTING) for params in settings]
         seat, _, last = name.rpartition(".")
-        rows = shared
-        if len(set(values)) > 1:
-            rows = differing
+        rows = differing if len(set(values)) > 1 else shared
         rows.setdefault(seat.replace("lm.", "LM of ") or name, []).append((last, values))
     same = "What all runs share" if len(runs) > 1 else "All settings of this run"
     return [("What differs between the runs", differing), (same, shared)]
@@ -273,8 +264,7 @@ def _template() -> Template:
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": lambda value: "unknown" if value is None else duration(value),
     }
-    text = (TEMPLATES / "report.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(text)
+    return environment.from_string((TEMPLATES / "report.html.j2").read_text(encoding="utf-8"))
 
 
 def _tokens(used: UsageFields) -> str:
@@ -304,6 +294,4 @@ def _number(value: Any) -> str:
         return str(value)
     if isinstance(value, int):
         return f"{value:,}"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:,.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"

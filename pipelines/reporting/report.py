@@ -86,8 +86,7 @@ def report(
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     groups, others, notes = list[RunGroup](), list[Any](), list[str]()
     for run in list(chain.from_iterable(map(results_within, sources))):
-        contest = _contest(run)
-        if contest is None:
+        if (contest := _contest(run)) is None:
             others.append(run)
         else:
             groups.append(contest)
@@ -112,12 +111,8 @@ def report(
     shown = runs_of(groups)
     cited = bibtex(protocols_in([run.summary.run.program for run in evaluations]))
     _write(path, page_of(groups, shown, notes, headline, cited))
-    exported = []
-    if export:
-        exported = export_report(groups, shown, Path(export).expanduser())
-    tracked = []
-    if tracking:
-        tracked = [run.run_id for run in evaluations if run.run_id]
+    exported = export_report(groups, shown, Path(export).expanduser()) if export else []
+    tracked = [run.run_id for run in evaluations if tracking and run.run_id]
     # The page is written first, since the store may be down.
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
@@ -194,9 +189,7 @@ def _grouped(
             groups.append(([name], [run], asked))
     found = []
     for names_in, members, _ in groups:
-        comparison = None
-        if len(members) > 1:
-            comparison = compare(*members, names=names_in, **how)
+        comparison = compare(*members, names=names_in, **how) if len(members) > 1 else None
         found.append(RunGroup(names_in, members, comparison))
     return found, apart
 
@@ -204,8 +197,7 @@ def _grouped(
 def _headline(groups: Sequence[RunGroup]) -> str:
     """The conclusion of each contest and comparison, or the score of a run alone."""
     first = groups[0]
-    concluded = " ".join(filter(None, [group.headline for group in groups]))
-    if concluded:
+    if concluded := " ".join(filter(None, [group.headline for group in groups])):
         return concluded
     if first.failure:
         return f"No verdict: {first.failure}"

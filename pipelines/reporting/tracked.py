@@ -33,9 +33,7 @@ def log_comparison(
     say(push_words())
     folders = [Path(run.folder) for run in comparison.runs]
     # The same runs in the same order are the same comparison, whatever they are called.
-    key = hashlib.sha256(
-        "\n".join(str(folder.resolve()) for folder in folders).encode()
-    ).hexdigest()
+    key = hashlib.sha256("\n".join(map(str, map(Path.resolve, folders))).encode()).hexdigest()
     tests = [None, *comparison.against]
     figures = [(pair.difference, pair.p_adjusted) if pair else (None, None) for pair in tests]
     rows = [

@@ -13,7 +13,7 @@ import dspy
 
 from ....signatures.roles import Judge, Picker
 from ...agents.exchange import Exchange, Hear, hear_all
-from ...agents.retrieval import Environment, checked_retrieval, with_queries
+from ...agents.retrieval import Environment, checked_retrieval
 from ...agents.seat import Seat
 from ...agents.transcript import Task, Turn, agreed
 from ...base.calls import ASKER
@@ -24,7 +24,7 @@ from ...reading.row import ResultRow
 from ..declaration import MAX_ROUNDS, Plot
 from ..declared import WORDING, Declared, Said, Shared
 from ..pick import picked
-from ..program import SeatTurns, prediction_of
+from ..program import SeatTurns, prediction_of, turns_of
 from ..roles import SEATS, SPEAKERS, Role, cast_of, roles_given, seat_of, seated
 from .replay import OPENINGS, REPLAYS
 from .tie_breaks import BUILT_IN, chosen, tie_break_named
@@ -122,8 +122,7 @@ class Deliberation(
         max_queries: Annotated[int, checked_whole] = 2,
         **shared: Unpack[Shared],
     ) -> None:
-        named_here = isinstance(roles, Mapping)
-        if isinstance(roles, Mapping):
+        if named_here := isinstance(roles, Mapping):
             own_roles = {**roles, **(own_roles or {})}
             roles = [name for name in roles if name not in SEATS]
         own = roles_given(own_roles)
@@ -145,7 +144,7 @@ class Deliberation(
         }
         self.agents = [seat_of(name, cast[role], **looking) for name, role, _ in self.seated]
         self.judge = None
-        if self.rule.asks_judge:
+        if self.rule.asks_lm and not self.rule.tie_break.picks:
             cast["judge"] = own.get("judge") or Role(Judge)
             self.judge = seat_of("judge", cast["judge"], **looking)
         self.picker = Seat("pick", Picker) if self.rule.tie_break.picks else None
@@ -163,6 +162,7 @@ class Deliberation(
         other.max_rounds, other.rule = rounds, chosen("majority", self.names, self.seed)
         other.tie_break, other.ties = other.rule.name, other.rule.ties
         other.judge = other.picker = None
+        # A role of the user's own for the judge has no seat any more.
         other.own_roles = {name: role for name, role in self.own_roles.items() if name != "judge"}
         return other
 
@@ -173,6 +173,7 @@ class Deliberation(
             transcript = await self._blind_round(task)
             rounds = 1
         said = list(transcript)
+        # Before a first round in turn nobody has spoken, and nothing is agreed.
         while rounds < self.max_rounds and not agreed(said, task.kind):
             rounds += 1
             said = await self._round(task, transcript, rounds, hear_all)
@@ -223,9 +224,9 @@ class Deliberation(
         return super().draws or self.picker is not None
 
     def turns(self) -> list[SeatTurns]:
-        turns: list[SeatTurns] = [(seat, 1, self.max_rounds) for seat in with_queries(self.agents)]
+        turns = turns_of(self.agents, 1, self.max_rounds)
         if self.judge is not None:
-            turns += [(seat, 0, 1) for seat in with_queries([self.judge])]
+            turns += turns_of([self.judge], 0, 1)
         if self.picker is not None:
             turns.append((self.picker, 0, 2))
         return turns
@@ -249,7 +250,7 @@ class Deliberation(
         # A blind opening, and that of an agent alone, is what agents say who hear nobody.
         alone = self.opening == "blind" or len(self.agents) == 1
         first = None if alone else self._blind_round
-        turns = [(seat, min(1, again), again) for seat in with_queries(self.agents)]
+        turns = turns_of(self.agents, min(1, again), again)
         return Exchange(self.names, self._again, first, turns)
 
     async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:

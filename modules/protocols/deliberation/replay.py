@@ -10,6 +10,7 @@ import dspy
 from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import total
 from ...base.errors import UserError, checked_whole
+from ...base.keyed import without
 from ...reading.answers import Kind
 from ...reading.row import DECIDERS, ResultRow
 from ..declaration import MAX_ROUNDS, Replayed, Replays
@@ -51,14 +52,12 @@ def replay(
         )
     verdicts = [turn for turn in turns if turn.agent in DECIDERS]
     spoken = [turn for turn in turns if turn.agent not in DECIDERS]
-    recorded = max((turn.round for turn in spoken), default=0)
-    if not recorded:
+    if not (recorded := max((turn.round for turn in spoken), default=0)):
         raise UserError(
             "this result holds no dialogue: replay needs a recorded run of Deliberation"
         )
-    limit = recorded
-    if max_rounds is not None:
-        limit = checked_whole("max_rounds", max_rounds)
+    limit = checked_whole("max_rounds", max_rounds) if max_rounds is not None else recorded
+    # A dialogue that agreed within the limit ends there, whatever would have come after.
     for number in range(1, min(limit, recorded) + 1):
         latest = [turn.answer for turn in spoken if turn.round == number]
         if all_agree(latest, kind):
@@ -106,8 +105,7 @@ def _outcome(
 
 def _recorded(parameters: Mapping[str, Any], largest: Mapping[str, Any]) -> dict[str, Any]:
     """The run that tells of all shorter dialogues: the most rounds, and nobody asked to decide."""
-    kept = {name: value for name, value in parameters.items() if name != "seed"}
-    return {**kept, **largest, "tie_break": "majority"}
+    return {**without(parameters, ("seed",)), **largest, "tie_break": "majority"}
 
 
 def _told(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None] | None:

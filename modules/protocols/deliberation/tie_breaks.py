@@ -20,8 +20,6 @@ Turns = Sequence[SpokenTurn]
 Rule = Callable[["Chosen", Turns, Kind, DecideTie], str | None]
 """(the tie-break, the turns, the kind of question, what decides a tied vote) → answer, or None."""
 
-_TIED = ("first", "strongest", "random")
-
 
 @dataclass(frozen=True)
 class TieBreak:
@@ -51,10 +49,6 @@ class Chosen(NamedTuple):
     def asks_lm(self) -> bool:
         return self.tie_break.rule is None
 
-    @property
-    def asks_judge(self) -> bool:
-        return self.asks_lm and not self.tie_break.picks
-
     def decide(
         self,
         transcript: Sequence[Turn],
@@ -66,6 +60,7 @@ class Chosen(NamedTuple):
 
         Where the rule has no valid answer, the majority of the last answers decides.
         """
+        # What a judge or a picker has said is no answer among those of the agents.
         turns = [turn.spoken() for turn in transcript if turn.agent in self.agents]
         rule = self.tie_break.rule
         answer = judged if rule is None else rule(self, turns, kind, decide_tie)
@@ -140,7 +135,7 @@ def chosen(tie_break: Any, agents: Sequence[str], seed: Any = 0) -> Chosen:
             "(entry point folkmoot.tie_breaks)"
         )
     if found.votes and more:
-        ties = Ties.of(more, agents, seed, allowed=_TIED)
+        ties = Ties.of(more, agents, seed, allowed=("first", "strongest", "random"))
         written = name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}"
         return Chosen(written, found, agents, ties=ties)
     if not found.names_agent:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...agents.adapter import settings_of
 from ...agents.transcript import Task
 from ...base.errors import UserError, checked_whole, first_fault, is_number
+from ...base.keyed import without
 from ...base.sync import run_sync
 from ...base.together import together
 from ...base.usage import Usage
@@ -30,7 +31,6 @@ from ..saved import hashes
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0, le=10_000_000)]
 Rule = str | Mapping[str, Any]
-Routes = Callable[[Task, str | None, Sequence[TurnFields]], bool]
 
 TIE = 1e-3
 """The most that accuracy adds to a vote share: less than the share of a vote among a thousand."""
@@ -181,7 +181,7 @@ def asked_of(program: Program, lm: dspy.BaseLM | None) -> AskedPart:
 
 def _sent(lm: dspy.BaseLM) -> str:
     # Seeds change with repeats and say nothing of how good an answer is.
-    settings = {name: value for name, value in settings_of(lm).items() if name != "seed"}
+    settings = without(settings_of(lm), ("seed",))
     return f"{lm.model} {json.dumps(settings, sort_keys=True, default=str)}"
 
 
@@ -203,8 +203,8 @@ def sureness(
     last: dict[str, int] = {}
     for turn in turns:
         last[turn.agent] = max(turn.round, last.get(turn.agent, 0))
-    votes = [turn for turn in turns if turn.round == last[turn.agent]]
-    if not votes:
+    # Of an agent that spoke several times, the last round has its vote.
+    if not (votes := [turn for turn in turns if turn.round == last[turn.agent]]):
         return 1.0
     same = [turn for turn in votes if same_answer(turn.answer, answer, kind)]
     tie = sum(weights.get(turn.agent, 0.0) for turn in same)
@@ -220,7 +220,7 @@ def calibrated(
     confidence: float,
     rule: Rule,
     lm: dspy.BaseLM | None,
-    routes: Routes,
+    routes: Callable[[Task, str | None, Sequence[TurnFields]], bool],
     weights_from: Iterable[ResultRow] | None,
     recorded: Mapping[str, Iterable[ResultRow]],
     concurrency: int,
@@ -261,9 +261,7 @@ def calibrated(
         watched = watched or sure
         cut = threshold_for(scores, right, max_error, confidence_each)
         threshold, kept, errors, bound = cut or (None, 0, 0, 1.0)
-        never = 1.0
-        if left:
-            never = share_never(scores, right, max_error, confidence_each)
+        never = share_never(scores, right, max_error, confidence_each) if left else 1.0
         stages[name] = Stage(
             asked=asked_of(part, lm),
             threshold=threshold,
@@ -277,8 +275,7 @@ def calibrated(
         )
         # Without a threshold no answer stands, and all questions go on to the next part.
         if cut is not None:
-            below = (scores < cut.score).tolist()
-            left = list(compress(left, below))
+            left = list(compress(left, (scores < cut.score).tolist()))
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
@@ -365,8 +362,7 @@ def _answers(
     for row in map(ResultRow.of, rows):
         if row.error is None and row.correct is not None and not row.repeat:
             by_id[row.id] = row
-    missing = [question.id for question in questions if question.id not in by_id]
-    if missing:
+    if missing := [question.id for question in questions if question.id not in by_id]:
         raise UserError(
             f"the rows of {name} have no answer to {len(missing)} of the questions, such as "
             f"{missing[0]}: evaluate it on all of them"

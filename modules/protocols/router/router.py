@@ -309,15 +309,10 @@ def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
     """Whether a rule sends a question with these signs to the team."""
     if isinstance(rule, str):
         return rule == ALWAYS
-    return expected_gain(rule, signs) >= float(rule["threshold"])
-
-
-def expected_gain(rule: Mapping[str, Any], signs: Mapping[str, float]) -> float:
-    """The expected gain in accuracy if the team answers questions like this one, -1
-    to 1.
-    """
     weights: Mapping[str, float] = rule["weights"]
-    return math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
+    # The gain in accuracy, -1 to 1, that is expected of the team on questions like this one.
+    gain = math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
+    return gain >= float(rule["threshold"])
 
 
 def _settled(
@@ -329,6 +324,7 @@ def _settled(
     if by is None:
         readable = [name for name in asked if asked[name].answer is not None]
         by = (readable or list(asked))[-1]
+    # A person is none of the parts that were asked: then no answer stands.
     stands = asked.get(by, dspy.Prediction(answer=None, consensus_round=None))
     decided_by = PERSON if by == PERSON else "none"
     if stands.answer is not None:

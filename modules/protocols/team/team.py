@@ -130,14 +130,11 @@ class SupervisedTeam(
         self.workers: list[TeamWorker] = []
         for name, role_name, sample in seated(cast, self.roles):
             role = cast[role_name]
-            place = environment
-            if role.tools:
-                place = role.place(environment)
+            place = role.place(environment) if role.tools else environment
             told = acting_as(role)
             self.workers.append(TeamWorker(name, role_name, told, place, max_steps, sample, limits))
         self.names = [worker.name for worker in self.workers]
-        supervisor = own.get("supervisor")
-        if supervisor is not None:
+        if (supervisor := own.get("supervisor")) is not None:
             if supervisor.tools:
                 raise UserError("a supervisor looks nothing up: drop the tools of its role")
             cast["supervisor"] = supervisor
@@ -178,9 +175,7 @@ class SupervisedTeam(
             if last and all(turn.answer is None for turn in latest.values()):
                 break
             # The last word can only accept: nobody is sent back any more.
-            seat = self.last_word
-            if self.supervisor is not None and not last:
-                seat = self.supervisor
+            seat = self.last_word if last or self.supervisor is None else self.supervisor
             turn, decision = await self._judge(seat, task, round, list(latest.values()))
             transcript.append(turn)
             if decision is None:
@@ -201,8 +196,7 @@ class SupervisedTeam(
     async def _retry(self, task: Task, old: Turn, suggestion: str) -> Turn:
         """Another attempt of the worker whose last one this was."""
         worker = self.workers[self.names.index(old.agent)]
-        number = old.round + 1
-        return await worker.attempt(task, number=number, earlier=old, suggestion=suggestion)
+        return await worker.attempt(task, number=old.round + 1, earlier=old, suggestion=suggestion)
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
@@ -212,8 +206,7 @@ class SupervisedTeam(
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
             reply = await seat.fill(task, notes=notes)
-            decision = read_decision(reply, answers)
-            if decision is None:
+            if (decision := read_decision(reply, answers)) is None:
                 # No optimizer may learn from a reply that could not be read.
                 forget(reply)
                 reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
@@ -353,13 +346,9 @@ def read_decision(
         return None
     (worker,) = named
     if decision == ACCEPT:
-        if answers[worker] is None:
-            return None
-        return SupervisorDecision(True, worker, "")
+        return None if answers[worker] is None else SupervisorDecision(True, worker, "")
     suggestion = cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS)
-    if not suggestion:
-        return None
-    return SupervisorDecision(False, worker, suggestion)
+    return SupervisorDecision(False, worker, suggestion) if suggestion else None
 
 
 def _names(text: str, worker: str) -> bool:

@@ -126,6 +126,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         details = TurnDetails(trace=trace, forced=forced)
         if suggestion:
             details["suggestion"] = suggestion
+        # Kept only where it says something else than the answer.
         if raw == answer:
             raw = None
         text = trace_text(trace, MAX_TRACE_CHARS if self.limits else UNCUT)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from folkmoot.modules.base.keyed import Keyed
+from folkmoot.modules.base.keyed import Keyed, only, without
 from folkmoot.modules.reading.row import ResultRow, TurnFields
 
 
@@ -82,3 +82,9 @@ def test_a_plain_turn_that_is_added_later_has_attributes_too() -> None:
     assert row.transcript[0].agent == "a"
     row["transcript"].append({"agent": "b"})
     assert [turn.agent for turn in row.transcript] == ["a", "b"]
+
+
+def test_a_part_of_a_mapping_is_in_the_order_of_the_mapping() -> None:
+    values = {"a": 1, "b": None, "c": 3}
+    assert list(only(values, ("c", "b", "d")).items()) == [("b", None), ("c", 3)]
+    assert list(without(values, ("b", "d")).items()) == [("a", 1), ("c", 3)]
