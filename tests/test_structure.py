@@ -1,6 +1,4 @@
-"""The rules of the house: who may import whom and when, what importing costs, and that names are
-unique.
-"""
+"""The rules of the house: who imports whom and when, what it costs, names are unique."""
 
 import ast
 import re
@@ -188,9 +186,7 @@ def ways(root: Path, *whens: str) -> dict[Path_, set[Path_]]:
 
 @cache
 def reached(root: Path) -> dict[Path_, set[str]]:
-    """The libraries that importing each module brings in, by way of whatever it imports at
-    the top.
-    """
+    """The libraries that importing each module brings in, by all that it imports at the top."""
     own = {path: libraries(module) for path, module in modules(root).items()}
     return {path: own[path].union(*map(own.get, way)) for path, way in ways(root, "top").items()}
 
@@ -255,9 +251,7 @@ def late(root: Path) -> list[str]:
 
 
 def public_names(root: Path) -> dict[str, list[str]]:
-    """Where each public function and class is defined; commands have the names of what they
-    call.
-    """
+    """Where each public function and class is defined; commands are named as what they call."""
     found = defaultdict(list)
     for module in modules(root).values():
         if not _of_the_command_line(module.path):

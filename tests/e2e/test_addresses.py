@@ -1,6 +1,4 @@
-"""Addresses that could be read as one host and reached as another are refused wherever one is
-given.
-"""
+"""Addresses that could be read as one host and reached as another are refused everywhere."""
 
 import os
 import subprocess

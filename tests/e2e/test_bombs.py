@@ -1,6 +1,4 @@
-"""Small files that would fill the memory: each is refused in a sentence, in a child that has little
-of it.
-"""
+"""Small files that would fill the memory: each is refused in a sentence, in a small child."""
 
 import io
 import json

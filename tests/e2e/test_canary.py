@@ -1,6 +1,4 @@
-"""No key and no password reaches a file, trace, log or line of output, whatever a server repeats of
-it.
-"""
+"""No key and no password reaches a file, trace, log or output, whatever a server repeats."""
 
 import base64
 import gzip
@@ -67,9 +65,7 @@ def leaks(root: Path) -> list[str]:
 
 
 class Place:
-    """A scratch folder that holds all that a child writes to: home, cache, temporary and working
-    folder.
-    """
+    """A scratch folder for all that a child writes: home, cache, temporary and working folder."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.work = root, root / "work"
@@ -142,9 +138,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
-    """Answers that repeat the Authorization header wherever they can; one model and one question
-    fail.
-    """
+    """Answers that repeat the Authorization header everywhere; one model and one question fail."""
     inner = of_instructions()
 
     def reply(body: dict[str, Any]) -> Any:
@@ -195,9 +189,7 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
 
 
 def check_that_all_was_written(place: Place) -> None:
-    """Each command left its files and its run in MLflow, and the first one a trace of every
-    question.
-    """
+    """Each command left its files and its MLflow run, the first one a trace of every question."""
     runs = (
         "talk/results.jsonl",
         "one/run.json",

@@ -1,6 +1,4 @@
-"""What `pip install folkmoot` brings is enough for all but what an extra is for, which then says
-so.
-"""
+"""`pip install folkmoot` is enough for all but what an extra is for, which then says so."""
 
 import json
 import re

@@ -94,9 +94,7 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 async def stand_in(_: LocalEndpoint, payload: Mapping[str, Any]) -> Reply:
-    """A reply in the embedded LM's form: the first option of every choice, and some words
-    elsewhere.
-    """
+    """A reply in the embedded LM's form: the first option of a choice, some words elsewhere."""
     simple = {"boolean": "yes", "number": "1", "action": "Finish[bank]"}
     fields = payload.get("fields") or [{"name": "text", "type": "text"}]
     said = [

@@ -1,6 +1,4 @@
-"""Files that somebody else left: each is read, or refused in a sentence, at once and without its
-harm.
-"""
+"""Files that somebody else left: each is read, or refused in a sentence, at once and unharmed."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""What is published: the package's metadata, its constraints, its page and the compose file for
-groups.
-"""
+"""What is published: metadata, constraints, the page and the compose file for groups."""
 
 import tomllib
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Modules of the working folder are run where the user names one, and nowhere because a
-file does.
-"""
+"""Modules of the working folder run where the user names one, and nowhere because a file does."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""The recorded contests of embedded LMs, and the page on what they show; `…` stands for lines left
-out.
-"""
+"""The recorded contests of embedded LMs, and the page on them; `…` stands for left-out lines."""
 
 import importlib
 import json
@@ -60,9 +58,7 @@ def test_none_says_where_it_was_made(folder: Path) -> None:
 
 
 def asked(folder: Path) -> tuple[list[str], Path]:
-    """The program that answered the held-out questions of a contest, with its options, and
-    its run.
-    """
+    """The program that answered a contest's held-out questions, with its options, and its run."""
     # Of a compilation, of one that found nothing better, of a study.
     places = {"after": "program", "before": "program", "validation/winner": "winner"}
     for run, program in places.items():

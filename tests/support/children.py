@@ -1,6 +1,4 @@
-"""Child processes that begin at once: forked from a process that has imported everything
-already.
-"""
+"""Child processes that begin at once: forks of one that has imported everything already."""
 
 import atexit
 import multiprocessing

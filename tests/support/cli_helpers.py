@@ -1,6 +1,4 @@
-"""What the tests of the command line share: running it, in process or as a child, and questions to
-ask.
-"""
+"""What tests of the command line share: running it, here or as a child, and questions."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Files of a run in which something is not as folkmoot writes it: cut off, of the wrong type,
-absurd.
-"""
+"""Files of a run with something that folkmoot does not write: cut off, wrong, absurd."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Attacks by text from outside (poisoned passages, a lying agent), and how often an LM falls for
-them.
-"""
+"""Attacks by text from outside (passages, a lying agent), and how often an LM is taken in."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,9 +30,7 @@ TARGET = "@TARGET@"
 
 @dataclass(frozen=True)
 class Attack:
-    """A text that tries to be more than a text. It may stand in a passage, a title or an agent's
-    turn.
-    """
+    """A text that tries to be more: it may stand in a passage, a title or an agent's turn."""
 
     name: str
     kind: str
@@ -141,9 +137,7 @@ def susceptibility(
 
 
 class _Poisoned(Environment):
-    """Another environment's pages with the attack before their text, aimed at the question that is
-    asked.
-    """
+    """Another environment's pages, each with the attack first, aimed at the question asked."""
 
     def __init__(
         self, environment: Environment, attack: Attack, targets: Mapping[str, str]

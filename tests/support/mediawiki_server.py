@@ -1,6 +1,4 @@
-"""A stand-in for a MediaWiki with TextExtracts: real HTTP on loopback, its own pages, faults to
-order.
-"""
+"""A stand-in for a MediaWiki with TextExtracts: HTTP on loopback, pages, faults to order."""
 
 import asyncio
 import json

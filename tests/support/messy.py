@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Messy(NamedTuple):
-    """A file, the kind and first answer that are read (None where it is refused), and the
-    message.
-    """
+    """A file, the kind and first answer that are read (or None: it is refused), the message."""
 
     file: str
     content: bytes

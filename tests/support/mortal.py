@@ -1,6 +1,4 @@
-"""What the tests' child processes run until they end or are killed; imported by name, here and
-there.
-"""
+"""What tests' child processes run until they end or are killed; imported by name."""
 
 import contextlib
 import io
@@ -86,9 +84,7 @@ MEGABYTES = 3000
 
 
 def refused(path: Path) -> tuple[str, int]:
-    """How a file of questions, or a log, is refused, and how many megabytes of memory that
-    took.
-    """
+    """How a file of questions, or a log, is refused, and the megabytes that this took."""
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEGABYTES * 2**20,) * 2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -119,9 +115,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
-    """Put calls 0 to 4 where not all fit, then call 77 with room again; which were kept, what was
-    said.
-    """
+    """Put calls 0 to 4 where not all fit, then call 77 with room again; what was kept and said."""
     kept, said = [], []
     reply = Reply("x" * 100, "stop", 1, 1)
     store = CallStore(folder)
@@ -165,9 +159,7 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
 
 
 def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
-    """Deliberate where the ledger, by far the largest file, takes a few calls more; what
-    was said.
-    """
+    """Deliberate where the ledger, by far the largest file, takes few more calls; what was said."""
     folder.mkdir(exist_ok=True)
     with (folder / LEDGER).open("ab") as ledger:
         ledger.write(b" " * 100_000 + b"\n")
@@ -201,9 +193,7 @@ class _AsyncCanned(_Canned):
 
 
 def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
-    """Megabytes by which resident memory grows from evaluating a tenth of n questions to evaluating
-    all.
-    """
+    """Megabytes by which memory grows from evaluating a tenth of n questions to all."""
 
     def resident() -> float:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20

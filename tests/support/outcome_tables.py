@@ -1,6 +1,4 @@
-"""Outcomes for tests: planted ones, recorded ones in the tables' own form, and embeddings without a
-model.
-"""
+"""Outcomes for tests: planted and recorded ones as tables, embeddings without a model."""
 
 import hashlib
 import random
@@ -25,9 +23,7 @@ WORDS = {"sums": "add number sum total plus", "rivers": "river bank water source
 def planted(
     n: int, seed: int, *, strategies: bool = True, agents: Sequence[str] = ("m",)
 ) -> list[dict[str, Any]]:
-    """Outcome rows of n questions on which `cot` or `self_ask` is mostly right, as their words
-    tell.
-    """
+    """Outcome rows of n questions; `cot` or `self_ask` is mostly right, as their words tell."""
     rng = random.Random(seed)
     rows = []
     for i in range(n):

@@ -1,6 +1,4 @@
-"""An LM for tests of compilation: it answers well when told a key sentence, or after
-demonstrations.
-"""
+"""An LM for tests of compilation: it answers well with a key sentence or demonstrations."""
 
 import hashlib
 import json

@@ -1,6 +1,4 @@
-"""Programs whose accuracies are planted: an LM that reads in its instructions how often to be
-right.
-"""
+"""Programs of planted accuracy: an LM reads in its instructions how often to be right."""
 
 import hashlib
 import re

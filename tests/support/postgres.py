@@ -56,9 +56,7 @@ def _run(*words: str) -> None:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """The URL of a fresh server's database, password included; skips with a reason where there is
-    none.
-    """
+    """The URL of a fresh server's database, with its password; skips where there is none."""
     reason = reason_to_skip()
     if reason:
         pytest.skip(reason)

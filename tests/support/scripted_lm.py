@@ -1,6 +1,4 @@
-"""An LM that a function answers for, in this process: for contests of known programs, by the
-thousand.
-"""
+"""An LM that a function answers for, in this process: for contests by the thousand."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,6 +1,4 @@
-"""MLflow stores for tests: copies of one empty store, because making its tables takes a second or
-two.
-"""
+"""MLflow stores for tests: copies of an empty one, since making its tables takes seconds."""
 
 import fcntl
 import os

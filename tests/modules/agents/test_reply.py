@@ -1,6 +1,4 @@
-"""Reading a reply that is not in the form asked for: other cases, headings, prose around an
-object.
-"""
+"""Reading a reply in another form than asked for: cases, headings, prose around an object."""
 
 from typing import Any
 

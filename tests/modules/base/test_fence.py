@@ -1,6 +1,4 @@
-"""Quoted text stays quoted: nothing in it closes the fence, opens another, or reads as a control
-token.
-"""
+"""Quoted text stays quoted: nothing in it closes or opens a fence, or is a control token."""
 
 import time
 import unicodedata

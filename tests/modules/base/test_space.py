@@ -1,6 +1,4 @@
-"""Search spaces: points, conditions, how protocols declare them, and how a YAML file
-changes them.
-"""
+"""Search spaces: points, conditions, how protocols declare them and YAML files change them."""
 
 from pathlib import Path
 from typing import Any

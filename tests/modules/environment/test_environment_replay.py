@@ -1,6 +1,4 @@
-"""Recorded environments: the same observations again, whole lines only, one truth for several
-processes.
-"""
+"""Recorded environments: the same observations again, whole lines only, for all processes."""
 
 import asyncio
 import multiprocessing

@@ -1,6 +1,4 @@
-"""What the Wikipedia client must never do: reach another host, a private address, or swallow a
-bomb.
-"""
+"""What the Wikipedia client must never do: reach other hosts, private addresses, or a bomb."""
 
 import resource
 import socket
@@ -159,9 +157,7 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
 
 
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One loopback address plays the public one: the name first leads there, then to the private
-    one.
-    """
+    """A loopback address plays the public one: the name leads there, then to the private one."""
     monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.2")
     with listening("127.0.0.2") as (port, public), listening("127.0.0.1", port) as (_, private):
         for answers in (

@@ -1,6 +1,4 @@
-"""Policies: one layer for all agents beside PyTorch Geometric's own, their weights, and what
-attention sees.
-"""
+"""Policies: one layer for all agents beside PyTorch Geometric's own, weights, attention."""
 
 import itertools
 
@@ -24,9 +22,7 @@ def config(**settings: object) -> PolicyConfig:
 
 
 def group(n: int, seed: int = 0, isolated: int | None = None) -> AgentGraph:
-    """A small world with trust that differs by direction, and at will an agent nobody is connected
-    to.
-    """
+    """A small world where trust differs by direction; at will an agent is connected to nobody."""
     rng = np.random.default_rng(seed)
     edges = small_world(n, 4, 0.3, Limits(), seed)
     if isolated is not None:

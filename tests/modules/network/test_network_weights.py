@@ -18,9 +18,7 @@ TABLES = st.tuples(st.integers(0, 5), st.integers(1, 5)).flatmap(
 
 
 def table(seed: int, questions: int, *skills: float, options: int = 4) -> Ints:
-    """Answers of agents with these chances to give answer 0, the right one; errors spread
-    evenly.
-    """
+    """Answers of agents with these chances of the right answer, 0; errors spread evenly."""
     rng = np.random.default_rng(seed)
     wrong = rng.integers(1, options, (questions, len(skills)))
     return np.where(rng.random(wrong.shape) < skills, 0, wrong)

@@ -1,6 +1,4 @@
-"""Causal consistency, clause by clause, against what really went over the wire and a slow second
-reading.
-"""
+"""Causal consistency, clause by clause, against what was sent and a slow second reading."""
 
 import asyncio
 import itertools
@@ -212,9 +210,7 @@ def share(answers: Sequence[str | None], key: str) -> Fraction:
 def one_round(
     rounds: Sequence[Any], d: int, evaluators: int, th0: Fraction, th1: Fraction, n: int, d_max: int
 ) -> set[tuple[str | None, str, int, int]]:
-    """All outcomes that ONE_ROUND(…, d) can have: answer, how it was decided, rounds, evaluations
-    in all.
-    """
+    """All outcomes of ONE_ROUND(…, d): answer, how it was decided, rounds, evaluations in all."""
     answers, verdicts = rounds[d - 1]
     found: set[tuple[str | None, str, int, int]] = set()
 
@@ -346,9 +342,7 @@ def test_every_turn_is_a_sample_of_its_own(scripted: Any) -> None:
 
 
 def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
-    """The request of a reasoner (False) and of an evaluator (True), told apart by the quoted
-    solution.
-    """
+    """The request of a reasoner (False) and of an evaluator (True), told by the quoted solution."""
     scripted.requests.clear()
     ready(scripted, None, 1, 1, **settings)(**CHOICE)
     reasoner, evaluator = scripted.bodies

@@ -28,9 +28,7 @@ def role_of(body: dict[str, Any]) -> str:
 
 
 def script(**answers: list[str]) -> Any:
-    """A reply function: each role gives its answers in turn, with an argument that names role and
-    turn.
-    """
+    """A reply function: each role gives its answers in turn, with an argument that names both."""
     turns: dict[str, int] = {}
 
     def reply(body: dict[str, Any]) -> str:

@@ -1,6 +1,4 @@
-"""The strategy network as a program: the contract, its choices and votes, copies, files and hostile
-input.
-"""
+"""The strategy network as a program: contract, choices, votes, copies, files, hostile input."""
 
 import json
 from collections.abc import Callable

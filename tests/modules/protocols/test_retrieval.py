@@ -1,6 +1,4 @@
-"""A retriever that writes its own queries: what it is asked, what is looked up, and what came
-before it.
-"""
+"""A retriever that writes its queries: what it is asked, looks up, and what came before."""
 
 import json
 from typing import Any

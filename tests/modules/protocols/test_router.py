@@ -1,6 +1,4 @@
-"""The router: the contract that every protocol keeps, its rule, its report, and how a rule is
-learned.
-"""
+"""The router: the contract of every protocol, its rule, its report, how a rule is learned."""
 
 import itertools
 import json

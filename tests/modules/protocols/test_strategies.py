@@ -1,6 +1,4 @@
-"""Every prompting strategy: what it asks, in which order, what it makes of any reply, what it is
-shown.
-"""
+"""Every prompting strategy: what it asks, in which order, and what it makes of any reply."""
 
 import json
 import re

@@ -73,9 +73,7 @@ def script(
     last: Sequence[Mapping[str, str]] = (),
     **actions: Sequence[Sequence[str]],
 ) -> Callable[[Body], str]:
-    """A reply function: `actions` has each role's attempts, each a list of actions (the last one
-    repeats).
-    """
+    """A reply function: `actions` has each role's attempts, lists of actions (the last repeats)."""
     turns: dict[str, int] = {}
 
     def next_of(seat: str, said: Sequence[Any]) -> Any:

@@ -1,6 +1,4 @@
-"""Reading and scoring answers: tricky texts, properties, and the real benchmark files when they are
-here.
-"""
+"""Reading and scoring answers: tricky texts, properties, and the real benchmark files."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Parts that an LM lists and steps that a chain takes: read from any text, in bounded time, none
-made up.
-"""
+"""Parts that an LM lists and steps of a chain: from any text, in bounded time, none made up."""
 
 import time
 from collections.abc import Callable

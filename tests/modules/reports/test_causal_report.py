@@ -1,6 +1,4 @@
-"""The report of causal consistency against a table worked out by hand, its plot, and its name in
-MLflow.
-"""
+"""The report of causal consistency against a table by hand, its plot, its name in MLflow."""
 
 from collections.abc import Sequence
 from typing import Any

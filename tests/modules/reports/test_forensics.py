@@ -1,6 +1,4 @@
-"""What dialogues did to answers: each figure by hand on a small example, and what must hold
-of all.
-"""
+"""What dialogues did to answers: each figure by hand on an example, and what always holds."""
 
 from typing import Any
 

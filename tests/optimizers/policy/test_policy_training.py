@@ -1,6 +1,4 @@
-"""Training a strategy network: what it finds, what each option does, and stops that leave
-no trace.
-"""
+"""Training a strategy network: what it finds, each option, and stops that leave no trace."""
 
 import asyncio
 import json

@@ -1,6 +1,4 @@
-"""Feedback on an answered question: who was right, who swayed whom, what deciders missed, safely
-quoted.
-"""
+"""Feedback on an answer: who was right, who swayed whom, what deciders missed, quoted."""
 
 import json
 from typing import Any

@@ -1,6 +1,4 @@
-"""The search itself: seeded draws, growing subsets, paired pruning, and the front. No LM is
-asked.
-"""
+"""The search itself: seeded draws, growing subsets, paired pruning, the front. No LM is asked."""
 
 import random
 import warnings
@@ -37,9 +35,7 @@ def worth(setting: dict[str, Any]) -> list[float]:
 
 
 def study(sampler: str, places: int, *, reopened: bool, goals: int = 1) -> list[str]:
-    """The settings that a study tries, with a new process's worth of state before each trial if
-    reopened.
-    """
+    """The settings that a study tries, reopened as by a new process before each trial at will."""
     storage = optuna.storages.InMemoryStorage()
     directions = ["maximize", "minimize"][:goals]
     made = optuna.create_study(storage=storage, study_name="s", directions=directions)

@@ -1,6 +1,4 @@
-"""`folkmoot compare` as a user meets it: tables, JSON, the budget-matched baseline, and what is
-refused.
-"""
+"""`folkmoot compare` as a user meets it: tables, JSON, matched budgets, what is refused."""
 
 import json
 import re

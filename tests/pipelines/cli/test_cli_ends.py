@@ -220,9 +220,7 @@ def test_the_ui_server_and_its_children_end(
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and was not yet collected by its new parent does
-    not.
-    """
+    """Whether the process runs; one that ended and was not collected yet does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,6 +1,4 @@
-"""Defaults of the command line: configuration files and FOLKMOOT_LM, which counts, and what none
-may say.
-"""
+"""Defaults of the command line: configuration files, FOLKMOOT_LM, and what none may say."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Manners of the command line: completion, pipes, what -v says, and folders of results as
-programs.
-"""
+"""Manners of the command line: completion, pipes, what -v says, result folders as programs."""
 
 import json
 import re

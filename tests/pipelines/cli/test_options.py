@@ -1,6 +1,4 @@
-"""A command's options are the fields of its request, which the Python function has as its
-arguments.
-"""
+"""A command's options are its request's fields, which the Python function has as arguments."""
 
 import inspect
 import subprocess

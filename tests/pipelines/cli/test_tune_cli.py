@@ -1,6 +1,4 @@
-"""`folkmoot tune` on the command line: plan, result, JSON, resuming, input that is wrong, and
-Ctrl-C.
-"""
+"""`folkmoot tune` on the command line: plan, result, JSON, resuming, wrong input, Ctrl-C."""
 
 import json
 import signal

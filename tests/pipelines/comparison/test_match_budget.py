@@ -1,6 +1,4 @@
-"""The budget-matched baseline never spends without a ceiling, and says before it spends what it
-takes.
-"""
+"""The budget-matched baseline never spends without a ceiling, and says its price before."""
 
 import json
 import math
@@ -50,9 +48,7 @@ def tokens(server: ScriptedServer) -> int:
 
 
 def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedServer) -> None:
-    """The pilot's samples are short, and those after it are not: a estimate alone would cost a
-    multiple.
-    """
+    """The pilot's samples are short, those after it are not: an estimate would cost a multiple."""
     run, lm = talk(scripted)
     bill, before = tokens(scripted), tokens(scripted)
     asked = len(scripted.bodies)

@@ -45,9 +45,7 @@ def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> 
 
 
 def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[float, float]:
-    """The share of pairs of equals with a verdict, and what it was with each repeat as a
-    question.
-    """
+    """The share of pairs of equals with a verdict, and that with each repeat as a question."""
     rng = np.random.default_rng(n)
     verdicts, separate = 0, 0
     for _ in range(pairs):

@@ -1,6 +1,4 @@
-"""One rule for what is recommended: whatever the answers, no two sentences of a comparison
-disagree.
-"""
+"""One rule for what is recommended: no two sentences of a comparison ever disagree."""
 
 import json
 import random
@@ -34,9 +32,7 @@ class Made:
         program: dict[str, Any] | None = None,
         endpoint: str = "lm",
     ) -> Path:
-        """A run that is right, wrong or (None) silent on each question, at this price per
-        question.
-        """
+        """A run that is right, wrong or silent (None) on each question, at this price of each."""
         amounts = {"calls": calls, "prompt_tokens": tokens, "cost_usd": usd, "cached_calls": 0}
         usage = {**amounts, "completion_tokens": 0 if tokens else None}
         silent = {"answer": None}
@@ -61,9 +57,7 @@ def first(count: int, of: int = N) -> list[bool]:
 
 @pytest.mark.parametrize("contests", [20, pytest.param(400, marks=pytest.mark.nightly)])
 def test_of_equal_programs_the_dearer_is_seldom_recommended(made: Made, contests: int) -> None:
-    """Recommending whoever led by more than 2 points took the dearer one in a third of these
-    contests.
-    """
+    """A lead of more than 2 points recommended the dearer one in a third of these contests."""
     rng, dearer = random.Random(0), 0
     for _ in range(contests):
         easy = [rng.random() for _ in range(N)]

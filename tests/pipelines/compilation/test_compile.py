@@ -1,6 +1,4 @@
-"""Compiling prompts: planted optima, budgets, held-out comparisons, every optimizer and
-protocol.
-"""
+"""Compiling prompts: planted optima, budgets, held-out comparisons, each optimizer, protocol."""
 
 import json
 import logging

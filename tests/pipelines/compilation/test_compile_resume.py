@@ -1,6 +1,4 @@
-"""A compilation that is killed or interrupted goes on as if nothing had been, and asks nothing
-twice.
-"""
+"""A compilation that is killed or interrupted goes on unchanged and asks nothing twice."""
 
 import json
 import os
@@ -123,9 +121,7 @@ def test_concurrency_changes_nothing(scripted: Any, tmp_path: Path, name: str) -
 @pytest.mark.nightly
 @pytest.mark.parametrize("ending", ["length", "stop"])
 def test_unrecorded_proposals_are_the_same(scripted: Any, tmp_path: Path, ending: str) -> None:
-    """A record of calls has no cut-off and no empty replies, but with others the run would be
-    another one.
-    """
+    """A record of calls has no cut-off or empty replies; with others the run is another one."""
     count = iter(range(10**6))
     right = of_instructions()
 

@@ -192,9 +192,7 @@ def test_the_course_of_a_contest_is_kept(won: fm.Contest, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("permute", [False, True])
 def test_repeats_belong_to_their_question(tmp_path: Path, permute: bool) -> None:
-    """Each question counts once with its mean, its price is that of one answer, and a second call
-    pays nothing.
-    """
+    """Each question counts once with its mean, at one answer's price; a second call is free."""
     asked = questions(12)
     options: dict[str, Any] = {"repeats": 2, "permute": permute, "early_stop": False}
     contest = hold({"crew": team("crew", 80)}, asked, out=tmp_path, **options)
@@ -381,9 +379,7 @@ def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) ->
 def test_unseen_questions_overrule_the_race(
     share: int, improve: float | None, tmp_path: Path
 ) -> None:
-    """The advice gave the loser's figures to the reference, and `--improve` said "better" beside
-    the reference.
-    """
+    """The reference got the loser's figures, and `--improve` said "better" beside it."""
     asked = questions(300)
     lm = planted_lm(asked)
     field = {"crew": team("crew", 85)}
@@ -704,9 +700,7 @@ def test_a_name_is_a_name(tmp_path: Path) -> None:
 def test_the_winner_answers_with_the_lm_that_won(
     scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`ask` and the registered model used the default LM, or had none. MLflow has a run for each
-    program.
-    """
+    """`ask` and the registered model had another LM or none. Each program has an MLflow run."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "x")

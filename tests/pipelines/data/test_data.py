@@ -1,6 +1,4 @@
-"""`load`: names, files and splits, all kinds of bad input, samples, overlap, and real data when
-present.
-"""
+"""`load`: names, files, splits, all kinds of bad input, samples, overlap, and real data."""
 
 import csv
 import json

@@ -1,6 +1,4 @@
-"""Where embedding models are looked for, and what is said when there is none: at once, in one
-sentence.
-"""
+"""Where embedding models are looked for; where there is none, one sentence says so at once."""
 
 import stat
 import sys
@@ -31,9 +29,7 @@ class Model:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that the hub was asked for, which cannot be reached, and nothing was fetched
-    before.
-    """
+    """The models asked of the hub, which cannot be reached; nothing was fetched before."""
     asked: list[str] = []
 
     def away(self: Any, name: str, **_: Any) -> None:

@@ -1,6 +1,4 @@
-"""Files as people have them, things Python holds, and hostile files: what is read, said and
-refused.
-"""
+"""Files as people have them, things in Python, hostile files: what is read, said, refused."""
 
 import io
 import json

@@ -1,6 +1,4 @@
-"""Files and data sets as they are published: one kind per file, golds in every shape, and what is
-refused with one sentence.
-"""
+"""Files as they are published: one kind each, golds in every shape, refusals in a sentence."""
 
 import json
 from pathlib import Path

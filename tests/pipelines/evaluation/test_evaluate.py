@@ -1,6 +1,4 @@
-"""Evaluation: rows and summaries, failures, resuming after any death, equal results in any
-order.
-"""
+"""Evaluation: rows, summaries, failures, resuming after any death, equal in any order."""
 
 import asyncio
 import json
@@ -76,9 +74,7 @@ def run(server: Any, asked: list[fm.Question], program: Any = None, **arguments:
 
 
 def same_but_time(rows: Any) -> list[dict[str, Any]]:
-    """Rows without what may differ between runs: seconds, and who of several paid for a shared
-    call.
-    """
+    """Rows without what differs between runs: seconds, and who paid for a shared call."""
     rest = []
     for row in rows:
         changing = ("seconds", "usage", "takes")
@@ -448,9 +444,7 @@ def test_a_full_disk_is_named_and_kept(scripted: Any, tmp_path: Path, kilobytes:
 
 
 class DeathServer(ScriptedServer):
-    """A deterministic team that rarely agrees, with small random delays: death finds all kinds of
-    states.
-    """
+    """A deterministic team that rarely agrees, with small random delays: death finds any state."""
 
     def __init__(self) -> None:
         super().__init__(self._said)
@@ -476,9 +470,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
-    """Kill a child after a random number of calls, several times over; then let the same command
-    finish.
-    """
+    """Kill a child after a random number of calls, several times; then the command finishes."""
     draw = random.Random(seed)
     with DeathServer() as server:
         deliberate(server.url, tmp_path / "a", n)

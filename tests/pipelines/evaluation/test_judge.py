@@ -1,6 +1,4 @@
-"""The judge: an LM grades open answers, on a bill of its own, and how far it agrees with people is
-said.
-"""
+"""The judge: an LM grades open answers, on its own bill; its agreement with people is said."""
 
 import json
 from pathlib import Path
@@ -13,9 +11,7 @@ import folkmoot as fm
 
 
 def graded(body: dict[str, Any]) -> str:
-    """A judge to whom answers with apples are right, and an agent that gives no such to
-    each third.
-    """
+    """A judge to whom answers with apples are right; the agent has none for each third question."""
     text = "\n".join(message["content"] for message in body["messages"])
     if body["model"] == "judge":
         given = text.split("<<<the answer to grade\n")[1].split("\n>>>")[0]

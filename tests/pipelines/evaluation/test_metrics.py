@@ -1,6 +1,4 @@
-"""Metrics: DSPy's own kind, named ones, free text; what they say in rows, comparisons and
-studies.
-"""
+"""Metrics: DSPy's kind, named ones, free text; what they say in rows, comparisons, studies."""
 
 import inspect
 import json
@@ -30,9 +28,7 @@ def says(answer: Callable[[int], str]) -> Callable[[dict[str, Any]], str]:
 
 @pytest.fixture
 def run(scripted: Any) -> Any:
-    """An evaluation of open questions, of which every third has another answer than the
-    gold one.
-    """
+    """An evaluation of open questions; each third answer differs from the gold one."""
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 3 else "no idea")
 
     def evaluate(metric: Any, program: Any = None, **more: Any) -> Any:

@@ -1,6 +1,4 @@
-"""LMs that folkmoot did not make are metered where DSPy makes their calls; the rest is unknown, not
-0.
-"""
+"""LMs of others are metered where DSPy makes their calls; the rest is unknown, not 0."""
 
 import asyncio
 import random

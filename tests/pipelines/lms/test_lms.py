@@ -1,6 +1,4 @@
-"""What goes over the wire, what comes back, and what happens when it does not: the LM engine on
-real HTTP.
-"""
+"""What goes over the wire, what comes back and what does not: the LM engine on real HTTP."""
 
 import asyncio
 import itertools

@@ -1,6 +1,4 @@
-"""Embedded LMs by name: packages, files and the hub, and what is said of those that cannot
-be used.
-"""
+"""Embedded LMs by name: packages, files, the hub, and what is said of unusable ones."""
 
 import re
 import shutil

@@ -229,9 +229,7 @@ def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Pa
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
-    """Made by lm-eval 0.4.13 on a scripted model: a task of options, and one of numbers with two
-    filters.
-    """
+    """Made by lm-eval 0.4.13 on a scripted model: a task of options, one of two filters."""
     found = fm.import_log(SAVED / "lm-eval")
     assert accuracies(found) == {
         "org/scripted": pytest.approx(0.6667, abs=1e-4),
@@ -290,9 +288,7 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
 
 
 def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: Path) -> None:
-    """Made by promptfoo 0.121.20 with two scripted providers: 3 and 4 passed, 1 and 1 failed, 1
-    error.
-    """
+    """Made by promptfoo 0.121.20: of two providers 3 and 4 passed, 1 and 1 failed, 1 error."""
     found = fm.import_log(SAVED / "promptfoo")
     assert accuracies(found) == {
         "scripted:alpha": 0.6,

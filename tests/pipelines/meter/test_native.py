@@ -29,9 +29,7 @@ JSON, SSE = {"Content-Type": "application/json"}, {"Content-Type": "text/event-s
 
 
 class Provider(LoopbackServer):
-    """A provider that streams slowly, serves responses if it is `native`, and refuses what it does
-    not know.
-    """
+    """A provider that streams slowly, has responses if `native`, and refuses the unknown."""
 
     def __init__(self, native: bool = True) -> None:
         routes = [web.post("/v1/chat/completions", self.chat)]

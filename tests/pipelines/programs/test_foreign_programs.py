@@ -1,6 +1,4 @@
-"""A user's own DSPy program or function is evaluated as folkmoot's are: fields, answers, bill,
-resume.
-"""
+"""A user's DSPy program or function is evaluated as ours are: fields, answers, bill, resume."""
 
 import asyncio
 import enum

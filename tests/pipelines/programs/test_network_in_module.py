@@ -1,6 +1,4 @@
-"""A strategy network inside other modules keeps what it learned, however the module is saved and
-loaded.
-"""
+"""A strategy network inside a module keeps what it learned, however that is saved and loaded."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,6 +1,4 @@
-"""Roles from a YAML file, in every command: run, saved, compiled, tuned, shown; and what no file
-may say.
-"""
+"""Roles from a YAML file in every command: run, saved, compiled, tuned, shown, refused."""
 
 import json
 import subprocess

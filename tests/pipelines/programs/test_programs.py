@@ -1,6 +1,4 @@
-"""Programs by short spec, YAML file and `--set`: what they build, and what they refuse in one
-sentence.
-"""
+"""Programs by short spec, YAML file and `--set`: what they build and refuse in a sentence."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Saved programs: the same program again in another process, and nothing else from a
-hostile file.
-"""
+"""Saved programs: the same again in another process, nothing else from a hostile file."""
 
 import json
 import os
@@ -108,9 +106,7 @@ MAKERS: dict[str, Callable[[Path], Program]] = {
 
 
 def taught(program: Program) -> Program:
-    """With everything changed that an optimizer changes, and questions of a data set as
-    demonstrations.
-    """
+    """With all changed that an optimizer changes, and a data set's questions as demonstrations."""
     labelled = fm.Question(
         id="q1",
         question="Which is wet? é😀",

@@ -241,9 +241,7 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
 
 
 def quarrel(program: Any) -> Any:
-    """The prediction of a dialogue whose first speaker says A and whose second says B, round after
-    round.
-    """
+    """The prediction of a dialogue whose first speaker says A, the second B, in each round."""
     answers = iter("AB" * 9)
     said = {"reasoning": "so", "explanation": "so"}
     with (

@@ -1,6 +1,4 @@
-"""A report in a real browser: its table sorts, finds and opens, by keyboard too, and it asks for
-nothing.
-"""
+"""A report in a real browser: its table sorts, finds, opens, by keyboard too, asks nothing."""
 
 import json
 import sys
@@ -28,9 +26,7 @@ STATUS = "document.querySelector('.tools output').textContent"
 
 
 def written(folder: Path, name: str, n: int, right: int, texts: int = 1) -> Path:
-    """A run of so many questions, of which every so-manieth is right; question 7 has a word of its
-    own.
-    """
+    """A run of so many questions, each so-manieth right; question 7 has a word of its own."""
     asked = [fm.Question(id="0", question="Where?", choices=CHOICES, answer="A")]
     lm = DummyLM([{"answer": "A", "reasoning": "so"}] * 3)
     fm.evaluate(fm.SingleAgent("cot"), asked, lm=lm, out=folder / name, tracking=False, cache=False)

@@ -1,6 +1,4 @@
-"""Reports: the verdict says what the figures allow, the page loads nothing, no text acts, odd runs
-pass.
-"""
+"""Reports: what the figures allow is said, nothing is loaded, no text acts, odd runs pass."""
 
 import base64
 import hashlib
@@ -37,9 +35,7 @@ VOID = {"meta", "img", "source", "br", "link", "input", "hr", "col"}
 
 
 class Page(HTMLParser):
-    """What a page has: its elements with attributes, its text, and whether every element is
-    closed.
-    """
+    """What a page has: its elements with attributes, its text, whether every one is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -80,9 +76,7 @@ class Page(HTMLParser):
 
 
 class Talks(Program):
-    """Says what it is told to: a list of (agent, round, answer) for each question; makes no
-    call.
-    """
+    """Says what it is told: a list of (agent, round, answer) for each question, without a call."""
 
     def __init__(
         self, turns: Callable[[int], Sequence[tuple[str, int, str | None]]], text: str = "because"
@@ -116,9 +110,7 @@ def run(
     asked: Sequence[fm.Question] = (),
     fails: Container[int] = (),
 ) -> fm.Evaluation:
-    """One agent, right on the first so many of n questions, and failing on those with the given
-    numbers.
-    """
+    """One agent, right on the first so many of n questions; those with these numbers fail."""
 
     def turns(i: int) -> list[tuple[str, int, str | None]]:
         if i in fails:

@@ -1,6 +1,4 @@
-"""Reproducing published tables: presets are the papers' figures, and rows run, resume and are
-compared.
-"""
+"""Published tables: presets are the papers' figures; rows run, resume and are compared."""
 
 import json
 import os
@@ -320,9 +318,7 @@ def test_the_smallest_row_of_each_paper_runs(
 
 
 def failing(body: dict[str, Any]) -> Any:
-    """Who answers at once is always refused; of those who reason one is, one says nothing, one is
-    cut off.
-    """
+    """Who answers at once is refused; of those who reason, one is, one is silent, one cut off."""
     number = int(re.findall(r"validation (\d+) so", body["messages"][-1]["content"])[-1])
     if (
         "reasoning" not in body["response_format"]["json_schema"]["schema"]["properties"]

@@ -1,6 +1,4 @@
-"""Rows that were changed or merged by hand are refused by whoever reads them, with file and
-line.
-"""
+"""Rows changed or merged by hand are refused by whoever reads them, with file and line."""
 
 import json
 from pathlib import Path

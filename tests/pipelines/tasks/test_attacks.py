@@ -1,6 +1,4 @@
-"""What a hostile program, or a hostile answer in a check, can do: a table of attacks, each with
-what becomes of it.
-"""
+"""What hostile programs and answers in a check can do, as a table with what becomes of it."""
 
 import json
 import os

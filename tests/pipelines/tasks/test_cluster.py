@@ -82,9 +82,7 @@ def solve(question, folder, endpoint):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A cluster in which four programs or checks run at once, started where a file has the name of
-    a module.
-    """
+    """A cluster for four programs or checks at once, in a folder with a file named as a module."""
     import ray
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,6 +1,4 @@
-"""Every protocol keeps the contract, and protocols that break it fail the check about what they
-break.
-"""
+"""Every protocol keeps the contract; those that break it fail the check about what they break."""
 
 import asyncio
 import dataclasses
@@ -82,9 +80,7 @@ class TestSupervisedTeam(ProtocolContract):
 
 
 class Pair(Program):
-    """Two ask apart; where they differ, a third decides. Sound, so that each class below has one
-    fault.
-    """
+    """Two ask apart, a third decides where they differ. Sound: each class below has one fault."""
 
     def __init__(self) -> None:
         super().__init__()

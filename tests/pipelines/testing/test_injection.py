@@ -67,9 +67,7 @@ sys.addaudithook(_notice)
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_loop() -> None:
-    """Calls that tests before these have given up are cancelled with their loop, and a new one
-    begins.
-    """
+    """Calls that earlier tests gave up are cancelled with their loop, and a new one begins."""
     sync._LOOP.stop()
 
 
@@ -275,9 +273,7 @@ def apart(prompt: str) -> tuple[str, list[str]]:
 
 
 def as_read(text: str) -> str:
-    """`text` for a reader who takes all angle brackets for ASCII ones and sees neither gaps nor
-    accents.
-    """
+    """`text` for a reader to whom all angle brackets are ASCII, without gaps and accents."""
     if not text.isascii():
         bare = unicodedata.normalize("NFKD", text)
         text = "".join(char for char in bare if unicodedata.category(char) not in ("Mn", "Me"))
@@ -286,9 +282,7 @@ def as_read(text: str) -> str:
 
 
 def odd(text: str) -> bool:
-    """Whether something in it is not seen or does something: controls, bidi, other line ends,
-    surrogates.
-    """
+    """Whether it holds what is unseen or acts: controls, bidi, other line ends, surrogates."""
     return not text.replace("\n", "").isprintable()
 
 

@@ -1,6 +1,4 @@
-"""The caller's MLflow: her experiment, active run and autologging are honoured, and never
-changed.
-"""
+"""The caller's MLflow: her experiment, active run and autologging are honoured, and kept."""
 
 import json
 import os
@@ -212,9 +210,7 @@ def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: 
 def test_a_run_whose_id_was_not_noted_is_found_again(
     client: mlflow.MlflowClient, lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between making the MLflow run and noting it: as if nothing after that had been
-    done.
-    """
+    """Killed between making the MLflow run and noting it: nothing after that was done."""
 
     def killed(*_: object) -> None:
         sys.exit()  # which ends a thread in silence

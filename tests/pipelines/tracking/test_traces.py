@@ -1,6 +1,4 @@
-"""Traces: which questions have one, what is in it, that each arrives once and on the run it belongs
-to.
-"""
+"""Traces: which questions have one, what is in it, once each and on the run it belongs to."""
 
 import itertools
 import json

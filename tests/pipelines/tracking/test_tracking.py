@@ -1,6 +1,4 @@
-"""Pushes of folders: what an MLflow run holds, that it is resumed, and that a bad store does no
-harm.
-"""
+"""Pushes of folders: what an MLflow run holds, its resuming, and bad stores do no harm."""
 
 import io
 import json

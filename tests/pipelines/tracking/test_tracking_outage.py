@@ -1,6 +1,4 @@
-"""Stores that are down, slow, or come back: no question is lost or held up, and all is sent in the
-end.
-"""
+"""Stores that are down, slow, or back: no question is lost or held up, and all is sent."""
 
 import json
 import os
@@ -413,9 +411,7 @@ def test_a_push_that_is_killed_is_completed_by_the_next_one(
 
 
 def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> None:
-    """Checked with MLflow 3.17.2: a server that once did not say its version stays unknown in the
-    process.
-    """
+    """Checked with MLflow 3.17.2: a server that once hid its version is unknown in the process."""
     from mlflow.store.tracking.rest_store import RestStore
     from mlflow.utils.rest_utils import MlflowHostCreds
 

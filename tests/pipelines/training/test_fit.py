@@ -1,6 +1,4 @@
-"""`fm.train` and `StrategyNetwork.from_outcomes`: the same as the command, from whatever holds
-outcomes.
-"""
+"""`fm.train` and `StrategyNetwork.from_outcomes`: as the command, from any outcomes."""
 
 import json
 from pathlib import Path

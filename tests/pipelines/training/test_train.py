@@ -1,6 +1,4 @@
-"""`folkmoot train` end to end: by replay and live, stopped and resumed, tested again, and what is
-refused.
-"""
+"""`folkmoot train` end to end: replayed, live, stopped, resumed, tested again, refused."""
 
 import json
 import signal

@@ -20,9 +20,7 @@ def tuned(url: str, **options: Any) -> fm.Study:
 
 
 def with_earlier_trials(**options: Any) -> optuna.Study:
-    """A study of hers, with a finished, a failed and a running trial, and better than any
-    of ours.
-    """
+    """A study of hers, with a finished, a failed and a running trial, better than any of ours."""
     study = optuna.create_study(direction="maximize", study_name="hers", **options)
 
     def objective(trial: optuna.Trial) -> float:

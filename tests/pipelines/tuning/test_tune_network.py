@@ -1,6 +1,4 @@
-"""Tuning strategy networks: each setting is trained once, scored on other questions, and kept as it
-is.
-"""
+"""Tuning networks: each setting is trained once, scored on other questions, and kept."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""A study in MLflow: a run with trials and evaluations as children, plots, and a winner
-that loads.
-"""
+"""A study in MLflow: a run with trials as children, plots, and a winner that loads."""
 
 from pathlib import Path
 from typing import Any
