@@ -49,9 +49,7 @@ def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
 
 
 def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
-    """Nobody revised anything: two agents part, and a judge settles it rightly where the vote is
-    wrong.
-    """
+    """Nobody revised anything: two agents part, and a judge is right where a vote is not."""
     settled = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("judge", 1, "A"), answer="A")
     found = forensics([settled, settled])
     talk = found["talk"]
