@@ -278,9 +278,7 @@ def test_every_dependency_is_explained() -> None:
 
 
 @pytest.mark.parametrize(("script", "page"), [("make_api", "api.md"), ("make_llms", "llms.txt")])
-def test_built_pages_are_up_to_date(
-    script: str, page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_pages_are_current(script: str, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs"))
     made = importlib.import_module(script).page()
     assert made == (ROOT / "docs" / page).read_text(), f"run make {script.removeprefix('make_')}"

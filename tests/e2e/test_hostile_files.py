@@ -217,9 +217,7 @@ WRONG = ("null", "x", "-1", "[]", "{}", "true", "[1, 2]", "{x: {y: [null]}}", ".
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.nightly)])
-def test_a_parameter_of_the_wrong_type_is_a_sentence(
-    tmp_path: Path, protocol: str, step: int
-) -> None:
+def test_a_parameter_of_a_wrong_type_is_told(tmp_path: Path, protocol: str, step: int) -> None:
     """For every protocol and parameter, whatever YAML can say; by day, a third of it in turn."""
     path, wrong = tmp_path / "program.yaml", []
     found = PROTOCOLS.find(protocol)

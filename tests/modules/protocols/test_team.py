@@ -266,9 +266,7 @@ def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environm
     assert prediction.consensus_round is None
 
 
-def test_a_retry_sees_old_trace_suggestion_and_a_fresh_page(
-    scripted: Any, environment: Any
-) -> None:
+def test_a_retry_sees_the_suggestion_and_a_fresh_page(scripted: Any, environment: Any) -> None:
     prediction = run(
         scripted,
         SupervisedTeam(["bold", "cautious"], environment),

@@ -57,9 +57,7 @@ def price_ratio(two: tuple[str, str]) -> str:
     return f"{pair['token_ratio']:.1f}"
 
 
-def test_tests_are_shown_on_request_and_json_has_everything_and_nothing_else(
-    two: tuple[str, str],
-) -> None:
+def test_tests_are_shown_on_request_and_json_has_everything(two: tuple[str, str]) -> None:
     assert "McNemar" not in folkmoot("compare", *two).stdout
     assert "McNemar's mid-p is 0.062, n = 10" in folkmoot("compare", *two, "--pairs").stdout
     result = folkmoot("compare", *two, "--json", "--names", "one,talk")

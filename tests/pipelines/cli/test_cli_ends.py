@@ -194,9 +194,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
-def test_the_ui_server_and_its_children_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ui_and_its_children_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port, uri = free_port(), f"postgresql://me:{KEY}@127.0.0.1/moot"
     assert KEY not in " ".join(ui_server.server_command("127.0.0.1", port))
     server = [sys.executable, "-c", SERVER, str(port)]

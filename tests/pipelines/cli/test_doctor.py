@@ -49,9 +49,7 @@ def test_every_trouble_has_a_fix(
     assert KEY not in str(found)
 
 
-def test_a_folder_that_cannot_be_written_has_no_store(
-    checks: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_closed_folder_has_no_store(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     found = checks()["MLflow store"]
     assert (found.status, "cannot be written" in found.result) == ("fail", True)

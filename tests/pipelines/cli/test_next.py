@@ -33,9 +33,7 @@ def paste(line: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_a_command_prints_can_be_pasted(
-    name: str, ten: Path, scripted: ScriptedServer
-) -> None:
+def test_what_is_printed_can_be_pasted(name: str, ten: Path, scripted: ScriptedServer) -> None:
     write(ten.parent / "train.jsonl", *(question(20 + number) for number in range(8)))
     done = folkmoot(*COMMANDS[name], *lm(scripted), "--no-track", "--out", f"{FOLDER}/{name}")
     shown = folkmoot("show", f"{FOLDER}/{name}")

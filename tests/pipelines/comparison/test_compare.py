@@ -91,9 +91,7 @@ def test_the_figures_of_a_pair(run: Write) -> None:
          "interval +13 to +100."),
     ],
 )  # fmt: skip
-def test_a_verdict_is_in_plain_figures(
-    run: Write, base: Any, team: Any, n: int, verdict: str
-) -> None:
+def test_verdicts_are_plain_figures(run: Write, base: Any, team: Any, n: int, verdict: str) -> None:
     assert fm.compare(run(base, n), run(team, n), names=NAMES)[0].verdict == verdict
 
 

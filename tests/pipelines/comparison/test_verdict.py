@@ -90,9 +90,7 @@ def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(mad
 
 
 @pytest.mark.parametrize(("tokens", "run"), [(1_010, "better"), (1_011, "base")])
-def test_prices_within_1_percent_are_equal_as_in_a_contest(
-    made: Made, tokens: int, run: str
-) -> None:
+def test_prices_within_1_percent_are_equal(made: Made, tokens: int, run: str) -> None:
     base, better = made("base", first(65), 1_000), made("better", first(70)[::-1], tokens)
     recommendation = fm.compare(base, better, names=["base", "better"]).recommendation
     assert recommendation.run == run

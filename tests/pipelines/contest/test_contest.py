@@ -376,9 +376,7 @@ def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) ->
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("share", "improve"), [(10, None), (70, 0.3)])
-def test_unseen_questions_overrule_the_race(
-    share: int, improve: float | None, tmp_path: Path
-) -> None:
+def test_unseen_questions_are_decisive(share: int, improve: float | None, tmp_path: Path) -> None:
     """The reference got the loser's figures, and `--improve` said "better" beside it."""
     asked = questions(300)
     lm = planted_lm(asked)
@@ -401,9 +399,7 @@ def test_unseen_questions_overrule_the_race(
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
-def test_what_on_question_raises_ends_this_contest_alone(
-    tmp_path: Path, ending: type[BaseException]
-) -> None:
+def test_what_on_question_raises_ends_it_alone(tmp_path: Path, ending: type[BaseException]) -> None:
     """The loop was gone that all later calls of the process need."""
 
     def ends(race: Any) -> None:

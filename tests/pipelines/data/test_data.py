@@ -207,9 +207,7 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     ("names", "columns"),
     [("first,second,third", "first,second,third"), ("option_a,option_b,option_c", None)],
 )
-def test_an_answer_may_name_the_column_of_its_option(
-    names: str, columns: str | None, tmp_path: Path
-) -> None:
+def test_an_answer_may_name_its_column(names: str, columns: str | None, tmp_path: Path) -> None:
     one, two, _ = names.split(",")
     rows = f"question,{names},answer\nWho won 1990?,Rome,Bari,Turin,{two}\n"
     path = tmp_path / "data.csv"
@@ -330,9 +328,7 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[dict[str, An
 
 
 @pytest.mark.parametrize("name", HUB)
-def test_hub_rows_become_the_rows_on_disk(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hub_rows_become_files(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, rows, expected = HUB[name]
     (tmp_path / file).parent.mkdir()
     pd.DataFrame(rows).to_parquet(tmp_path / file)

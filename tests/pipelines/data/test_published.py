@@ -45,9 +45,7 @@ def asked(*golds: Any, **fields: Any) -> list[dict[str, Any]]:
         ([], "span", None),
     ],
 )
-def test_a_column_has_one_kind(
-    golds: list[str | None], kind: str, options: list[str] | None
-) -> None:
+def test_columns_have_a_kind(golds: list[str | None], kind: str, options: list[str] | None) -> None:
     found = kind_of_column(golds)
     assert found.kind == kind
     assert options == (None if found.options is None else list(found.options.values()))

@@ -87,9 +87,7 @@ def test_a_cancelled_one_keeps_what_is_done(scripted: ScriptedServer, tmp_path: 
     assert len(scripted.bodies) - calls <= 40 - kept
 
 
-def test_the_run_goes_to_the_call(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_go_to_the_call(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def active_run() -> Any:  # MLflow's own belongs to a thread
         info = types.SimpleNamespace(run_id=threading.current_thread().name)
         return types.SimpleNamespace(info=info)

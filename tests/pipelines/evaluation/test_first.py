@@ -80,9 +80,7 @@ def test_a_first_evaluation_imports_and_compiles_what_it_needs(evaluated: Any) -
     assert "folkmoot.modules.reading.numbers" in evaluated[2]  # PATTERNS was run
 
 
-def test_a_deliberation_is_made_without_asking_and_its_search_space_on_demand(
-    deliberation: Any,
-) -> None:
+def test_a_deliberation_is_made_without_asking_its_space_on_demand(deliberation: Any) -> None:
     _, made, asked = deliberation
     assert not {*LATER, "aiohttp", "folkmoot.pipelines"} & {*made}
     assert "optuna" in asked
@@ -101,9 +99,7 @@ def test_two_runs_are_compared_without_what_asks_programs(
 
 
 @pytest.mark.parametrize(("name", "most"), [("evaluated", 11_800), ("deliberation", 4_650)])
-def test_not_many_statements_of_ours_are_imported(
-    name: str, most: int, request: pytest.FixtureRequest
-) -> None:
+def test_few_statements_are_imported(name: str, most: int, request: pytest.FixtureRequest) -> None:
     """Each thousand takes some 20 ms."""
     first = request.getfixturevalue(name)[0]
     files = [file for module, file in first.items() if module.startswith("folkmoot")]

@@ -280,9 +280,7 @@ def test_compilations_and_studies_go_by_the_metric(scripted: Any, tmp_path: Path
         fm.tune("single:cot", train, held_out, objectives="accuracy", **own)
 
 
-def test_the_source_of_a_class_is_read_once_and_by_one_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_source_of_a_class_is_read_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     read, readers, most = inspect.getsource, [], []
 
     def watched(thing: Any) -> str:

@@ -46,9 +46,7 @@ def completion(answer: str, share: float | None) -> tuple[int, dict[str, str], d
         ([], None),
     ],
 )
-def test_the_probability_of_an_answer_is_that_of_its_tokens(
-    tokens: list[tuple[str, float]], probability: float | None
-) -> None:
+def test_an_answers_probability(tokens: list[tuple[str, float]], probability: float | None) -> None:
     assert answer_probability(tokens) == probability
 
 

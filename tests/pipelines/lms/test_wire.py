@@ -425,9 +425,7 @@ BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 2048}}
         ("mistral/mistral-small", {"extra_body": {"safe_prompt": True}}, '"safe_prompt": true'),
     ],
 )
-def test_settings_reach_a_provider(
-    name: str, settings: dict[str, Any], sent: str, hosted: Any
-) -> None:
+def test_settings_are_sent(name: str, settings: dict[str, Any], sent: str, hosted: Any) -> None:
     with Server(lambda _: (400, {}, b"{}")) as server:
         asked(hosted(name, server.url, **settings))
         assert sent in json.dumps(json.loads(server.bodies[0]))

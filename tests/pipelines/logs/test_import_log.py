@@ -578,9 +578,7 @@ NUMBERS = (
 
 
 @pytest.mark.parametrize("lines", NUMBERS)
-def test_a_table_of_numbers_alone_has_a_row_an_answer(
-    lines: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_a_table_of_numbers_has_a_row_an_answer(lines: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("\n".join(lines))
     found = fm.import_log(tmp_path / "t.csv")
     assert (found.answers, found.questions, found.read_as) == (3, 2, [])
@@ -610,9 +608,7 @@ CACHED = {"input_tokens": 20, "input_tokens_cache_read": 900, "input_tokens_cach
     [(955, 950), (960, 950), (25, 20), (None, 20)],
     ids=["counted apart", "with reasoning apart", "among the others", "unknown"],
 )
-def test_tokens_that_a_cache_held_are_tokens_of_the_prompt(
-    total: int | None, asked: int, tmp_path: Path
-) -> None:
+def test_tokens_in_a_cache_are_the_prompts(total: int | None, asked: int, tmp_path: Path) -> None:
     used = {"openai/m": {**CACHED, "output_tokens": 5, "total_tokens": total}}
     (run,) = fm.import_log(
         inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})

@@ -378,9 +378,7 @@ def test_names_of_models_are_seats(server: ScriptedServer, tmp_path: Path, membe
     assert len(server.bodies) == 12
 
 
-def test_the_lm_of_all_other_names_is_a_part_of_the_run(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_the_lm_of_all_other_names_is_of_the_run(server: ScriptedServer, tmp_path: Path) -> None:
     """With an LM for one name, that of the others could be exchanged in a run's folder."""
 
     def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:

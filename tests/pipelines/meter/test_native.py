@@ -155,9 +155,7 @@ def test_a_refusal_comes_back_as_the_provider_wrote_it() -> None:
         ({"error": {"message": "odd", "code": "context_length_exceeded"}}, 400, "odd", 1),
     ],
 )
-def test_a_failure_with_status_200_is_no_reply(
-    answered: Any, status: int, words: str, requests: int
-) -> None:
+def test_failures_of_status_200(answered: Any, status: int, words: str, requests: int) -> None:
     said: list[Any] = []
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
@@ -389,9 +387,7 @@ def test_a_stream_is_one_by_what_it_holds(kind: str, stream: bool) -> None:
 
 
 @pytest.mark.parametrize(("ended", "kept"), [(None, False), ("stop", True)])
-def test_a_stream_without_an_end_is_kept_by_no_cache(
-    ended: str | None, kept: bool, tmp_path: Path
-) -> None:
+def test_a_stream_cut_off_is_in_no_cache(ended: str | None, kept: bool, tmp_path: Path) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         asked = {"model": "x", "messages": [], "stream": True}
         async with httpx.AsyncClient() as ai:
@@ -732,9 +728,7 @@ def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyP
     assert "the-key" not in str(row)
 
 
-def test_a_wrong_key_is_called_by_the_variable_that_holds_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_wrong_key_is_called_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "the-key")
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:

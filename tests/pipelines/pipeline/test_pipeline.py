@@ -348,9 +348,7 @@ def test_own_roles_stand_in_a_file_beside_it(document: dict[str, Any], tmp_path:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("saved", [False, True])
-def test_a_file_or_folder_of_a_program_beside_it_is_tuned(
-    saved: bool, document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_or_folder_is_tuned(saved: bool, document: dict[str, Any], tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "talk.yaml").write_text("program: deliberation\nroles: [intuitive, reasoner]\n")
@@ -366,9 +364,7 @@ def test_a_file_or_folder_of_a_program_beside_it_is_tuned(
     assert document["programs"][0] in field
 
 
-def test_of_several_programs_files_without_the_parameters_are_left(
-    document: dict[str, Any], tmp_path: Path
-) -> None:
+def test_files_without_the_parameters_are_left(document: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "cot.yaml").write_text("program: single\nstrategy: cot\n")
     (tmp_path / "p.yaml").write_text(yaml.safe_dump({**document, "programs": [TEAM, "cot.yaml"]}))
     done = folkmoot("pipeline", tmp_path / "p.yaml", "--dry-run", "--no-track")

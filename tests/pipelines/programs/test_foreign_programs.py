@@ -429,9 +429,7 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_a_call_that_failed_inside_parallel_is_no_unreadable_answer(
-    server: ScriptedServer, ours: bool
-) -> None:
+def test_a_failed_call_in_parallel_is_not_unreadable(server: ScriptedServer, ours: bool) -> None:
     usual = server.reply
     refused = (400, {}, {"error": {"message": "content filter"}})
     server.reply = lambda body: refused if "Where 1?" in str(body) else usual(body)

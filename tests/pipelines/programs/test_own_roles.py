@@ -202,9 +202,7 @@ def test_a_study_picks_among_own_roles(scripted: ScriptedServer) -> None:
         ("team", "workers", [["lawyer", "lawyer"]]),
     ],
 )
-def test_a_space_has_own_roles_beside_the_papers(
-    program: str, name: str, some: list[list[str]]
-) -> None:
+def test_a_space_has_own_and_known_roles(program: str, name: str, some: list[list[str]]) -> None:
     from folkmoot.pipelines.tuning.yaml_space import space_of
 
     sets = {"own_roles": "roles.yaml"}

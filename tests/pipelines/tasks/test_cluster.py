@@ -267,9 +267,7 @@ def test_machines_that_cannot_reach_the_meter_are_refused(monkeypatch: pytest.Mo
 
 
 @needs_ray
-def test_an_address_at_which_nothing_listens_is_said_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_address_where_nothing_listens_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")

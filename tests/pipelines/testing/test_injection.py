@@ -328,9 +328,7 @@ def unlike(run: Run, harmless: Run) -> list[str]:
 
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("place", PLACES)
-def test_an_attack_changes_nothing_but_what_is_quoted(
-    place: str, every: int, server: ScriptedServer
-) -> None:
+def test_an_attack_changes_quotes_alone(place: str, every: int, server: ScriptedServer) -> None:
     """Every fifth attack by day, begun at another one in each place; all of them at night."""
     tried = ATTACKS[list(PLACES).index(place) % every :: every]
     harmless = Run(server, place, HARMLESS.aimed(GOAL))

@@ -71,9 +71,7 @@ def hers() -> list[Any]:
     ]
 
 
-def test_a_run_is_the_active_runs_child(
-    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
-) -> None:
+def test_an_active_runs_child(client: mlflow.MlflowClient, lm: Any, tmp_path: Path) -> None:
     mlflow.set_experiment("her experiment")
     with mlflow.start_run() as outer, mlflow.start_run(nested=True) as inner:
         mlflow.log_metric("mine", 1)

@@ -224,9 +224,7 @@ def test_a_database_takes_a_batch_in_one_transaction(
     assert not any("request_preview=" in told for told in statements)
 
 
-def test_traces_that_are_there_already_are_sent_whole(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_traces_that_are_there_are_sent_whole(scripted: ScriptedServer, tmp_path: Path) -> None:
     """As when a process ends between the store's answer and the note of it."""
     traced(scripted.url, tmp_path / "out", n=3)
     cursor = tmp_path / "out" / BOOKS / CURSOR

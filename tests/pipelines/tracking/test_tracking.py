@@ -233,9 +233,7 @@ def test_a_push_sends_nothing_twice(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(stored()) == 1
 
 
-def test_a_model_asks_nothing_of_packages_that_it_does_not_need(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_needs_no_more_packages(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def listed() -> None:
         raise AssertionError("listing the files of all packages takes seconds")
 
@@ -414,9 +412,7 @@ SERVERS = {
 
 
 @pytest.mark.parametrize("server", SERVERS)
-def test_the_reason_is_what_the_server_said(
-    here: Path, monkeypatch: pytest.MonkeyPatch, server: str
-) -> None:
+def test_the_servers_own_reason(here: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> None:
     said, reason = SERVERS[server]
     with Server(lambda _: said) as running:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", running.origin)

@@ -297,9 +297,7 @@ def test_a_judge_with_an_lm_of_its_own_is_left_out_of_what_is_replayed(scripted:
     assert {entry.setting["tie_break"] for entry in study.trials} == {"judge", "majority"}
 
 
-def test_a_winner_that_is_shown_to_be_worse_is_not_handed_over(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_a_winner_shown_to_be_worse_is_not_handed_over(scripted: Any, tmp_path: Path) -> None:
     """Reasoning is right on the training questions alone, and no reasoning on the others."""
 
     def by_heart(role: str, round: int, number: int, before: list[str]) -> bool:
@@ -327,9 +325,7 @@ def test_a_study_in_which_all_failed_tries_again(scripted: Any, tmp_path: Path) 
     assert (again.report.trials["complete"], again.empty, again.stopped) == (2, False, None)
 
 
-def test_other_validation_questions_are_asked_beside_the_first_ones(
-    scripted: Any, tmp_path: Path
-) -> None:
+def test_new_validation_questions_are_asked_beside_them(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     lm = lm_at(scripted.url)
     asked = {"lm": lm, "trials": 2, "tracking": False, "out": tmp_path / "out"}
