@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 import numpy as np
 import pytest
-from cli_helpers import folkmoot, isolate
+from cli_helpers import folkmoot, isolate, write
 from pydantic import BaseModel
 
 import folkmoot as fm
@@ -108,13 +108,9 @@ def test_fields_reach_a_signature_by_name(
 
 def test_a_field_that_no_question_has_is_refused_before_a_call(server: ScriptedServer) -> None:
     lm = plain(server)
-    for signature in (
-        "question, hint -> answer",
-        "question, context -> answer",
-        "question, gold -> answer",
-    ):
-        with pytest.raises(fm.UserError, match=r"needs '\w+', which no question has.*inputs="):
-            run(dspy.Predict(signature), lm=lm)
+    for name in ("hint", "context", "gold"):
+        with pytest.raises(fm.UserError, match=rf"needs '{name}', which no question has.*inputs="):
+            run(dspy.Predict(f"question, {name} -> answer"), lm=lm)
     with pytest.raises(fm.UserError, match="needs 'gold', which no question"):
         run(dspy.Predict("question, gold -> answer"), lm=lm, inputs={"gold": "answer"})
     with pytest.raises(fm.UserError, match=r"does not take .did you mean 'question'"):
@@ -138,7 +134,8 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
     for column in ("solution", "answer_raw"):
         with pytest.raises(fm.UserError, match="holds the gold answer"):
             run(mine, questions(4, meta=meta), show=[column])
-    assert (seen[0].id, seen[0].choices, seen[0].meta, seen[0].answer) == (
+    first = seen[0]
+    assert (first.id, first.choices, first.meta, first.answer) == (
         "q0",
         CHOICES,
         {"hint": "h"},
@@ -259,11 +256,8 @@ class WithRetriever(dspy.Module):  # type: ignore[misc]
 
 
 def test_a_program_with_a_retriever_is_kept(tmp_path: Path, server: ScriptedServer) -> None:
-    fm.evaluate(
-        WithRetriever(), questions(1), lm=fm.lm("openai/any", api_base=server.url), out=tmp_path
-    )
-    loaded = fm.load_program(tmp_path)
-    assert isinstance(loaded, WithRetriever)
+    run(WithRetriever(), questions(1), lm=fm.lm("openai/any", api_base=server.url), out=tmp_path)
+    assert isinstance(fm.load_program(tmp_path), WithRetriever)
 
 
 class MuteError(Exception):
@@ -287,15 +281,13 @@ ODD = {
 def test_whatever_a_program_raises_is_an_error_row(name: str) -> None:
     ending = ODD[name]
 
-    async def waiting(question: fm.Question) -> str:
-        if question.id == "q1":
-            raise ending
-        return "A"
-
     def leaving(question: fm.Question) -> str:
         if question.id == "q1":
             raise ending
         return "A"
+
+    async def waiting(question: fm.Question) -> str:
+        return leaving(question)
 
     for program in (waiting, leaving):
         rows = list(run(program, questions(6), lm=None, concurrency=2).rows)
@@ -341,10 +333,8 @@ def test_what_is_no_program_is_refused(given: Any) -> None:
 class Twice(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
-        self.one, self.other = (
-            dspy.Predict("question -> answer"),
-            dspy.Predict("question -> answer"),
-        )
+        self.one = dspy.Predict("question -> answer")
+        self.other = dspy.Predict("question -> answer")
 
 
 class Parallel(Twice):
@@ -460,16 +450,10 @@ class Waiting(dspy.BaseLM):  # type: ignore[misc]
         self.together = threading.Barrier(4, timeout=20)
 
     def forward(self, prompt: Any = None, messages: Any = None, **_: Any) -> Any:
-        from types import SimpleNamespace
-
         self.together.wait()
-        said_ = answering({"messages": messages})
-        message = SimpleNamespace(content=said_, tool_calls=None)
-        return SimpleNamespace(
-            choices=[SimpleNamespace(message=message, finish_reason="stop")],
-            usage={},
-            model="waiting",
-        )
+        message = SimpleNamespace(content=answering({"messages": messages}), tool_calls=None)
+        choice = SimpleNamespace(message=message, finish_reason="stop")
+        return SimpleNamespace(choices=[choice], usage={}, model="waiting")
 
 
 @pytest.mark.parametrize(
@@ -545,16 +529,8 @@ def learning(body: dict[str, Any]) -> str:
 def test_a_module_comes_back_compiled(server: ScriptedServer, tmp_path: Path, program: Any) -> None:
     server.reply = learning
     asked = questions(24)
-    compiled = fm.compile(
-        program,
-        asked[:16],
-        asked[16:],
-        optimizer="bootstrap",
-        lm=plain(server),
-        out=tmp_path,
-        cache=False,
-        tracking=False,
-    )
+    given = {"lm": plain(server), "out": tmp_path, "cache": False, "tracking": False}
+    compiled = fm.compile(program, asked[:16], asked[16:], optimizer="bootstrap", **given)
     assert type(compiled) is type(program)
     assert compiled.compilation.gain
     assert compiled.compilation.paid["calls"] == len(server.bodies)
@@ -579,14 +555,8 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
     class Local(Rag):
         pass
 
-    compiled = fm.compile(
-        Local(),
-        questions(4),
-        optimizer="labeled_few_shot",
-        lm=plain(server),
-        out=tmp_path,
-        tracking=False,
-    )
+    given = {"lm": plain(server), "out": tmp_path, "tracking": False}
+    compiled = fm.compile(Local(), questions(4), optimizer="labeled_few_shot", **given)
     assert type(compiled) is Local
     with pytest.raises(fm.UserError, match=r"cannot be made here .*module\.load\(.*state\.json"):
         fm.load_program(tmp_path)
@@ -620,11 +590,8 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "herrag.py").write_text(MODULE)
-    row = (
-        '{"id": "%d", "question": "Where %d?", "choices": {"A": "bank", "B": "mall"}, '
-        '"answer": "A"}\n'
-    )
-    (tmp_path / "q.jsonl").write_text("".join(row % (n, n) for n in range(3)))
+    rows = [{"id": n, "question": f"Where {n}?", "choices": CHOICES, "answer": "A"} for n in "012"]
+    write(tmp_path / "q.jsonl", *rows)
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
     lm = ["--lm", "openai/x", "--api-base", server.url, "--no-track", "--json"]
@@ -674,26 +641,13 @@ def test_a_loaded_program_without_its_address_takes_the_lm_that_dspy_is_set_to(
         assert run(loaded).accuracy is not None
 
 
-OWN = """
-import dspy
-
-class Own(dspy.Module):
-    def __init__(self):
-        super().__init__()
-        self.generate = dspy.Predict("question -> answer")
-
-    def forward(self, question):
-        return self.generate(question=question)
-"""
-
-
 def test_own_modules_are_members_of_an_ensemble_that_loads_back(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "herown.py").write_text(OWN)
-    own = program_of("herown.py:Own")  # as users name a file
-    assert own.describe()["spec"] == "herown:Own"
+    (tmp_path / "herown.py").write_text(MODULE.replace("query", "question"))
+    own = program_of("herown.py:Rag")  # as users name a file
+    assert own.describe()["spec"] == "herown:Rag"
     panel = fm.Ensemble(["simple", own.module])
     assert run(panel, lm=plain(server)).rows[0]["answer"] is not None
     panel.save(tmp_path / "panel")

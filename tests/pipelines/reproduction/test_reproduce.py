@@ -163,9 +163,8 @@ def test_presets_run_what_was_published(
 def test_rows_are_chosen_by_name_by_their_first_parts_and_by_pattern() -> None:
     table = "causalgpt-caco-cot/table-1"
     assert len(select(table)[1]) == 60
-    assert [row.id for row in select(f"{table}/one-shot.claude.cot.boolq")[1]] == [
-        "one-shot.claude.cot.boolq"
-    ]
+    name = "one-shot.claude.cot.boolq"
+    assert [row.id for row in select(f"{table}/{name}")[1]] == [name]
     assert len(select(f"{table}/one-shot.claude")[1]) == 15
     assert len(select(f"{table}/*.boolq")[1]) == 20
 
@@ -289,6 +288,7 @@ def reproduce(server: ScriptedServer, spec: str, *words: Any) -> Any:
 
 
 SINGLE = "agents-of-commonsense/table-1"
+TWO_ROWS = f"{SINGLE}/mistral-7b"
 SMALLEST = [
     ("agents-of-commonsense/table-2/EX2_gpt", []),
     ("marl-gat/table-1/arc-challenge.gpt-4.1-nano.zero-shot", []),
@@ -331,20 +331,17 @@ def failing(body: dict[str, Any]) -> Any:
 
 def test_failures_are_counted_and_no_measurements(home: Path, scripted: ScriptedServer) -> None:
     scripted.reply = failing
-    spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
-    done = reproduce(scripted, spec, *words, "--json")
+    words = ["--out", "out"]
+    done = reproduce(scripted, TWO_ROWS, *words, "--json")
     assert done.exit_code == 1
-    assert (
-        "table-1/mistral-7b.simple: every question failed, because" in done.stderr.splitlines()[-1]
-    )
-    assert "too hot" in done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-1]
+    assert "table-1/mistral-7b.simple: every question failed, because" in last
+    assert "too hot" in last
     assert done.stderr.count("every question failed") == 1
     table = json.loads(Path("out/agents-of-commonsense/table-1/table.json").read_text())
     for rows in (json.loads(done.stdout)["rows"], table["rows"]):
-        simple, cot = (
-            next(row for row in rows if row["row"] == f"mistral-7b.{way}")
-            for way in ("simple", "cot")
-        )
+        by_name = {row["row"]: row for row in rows}
+        simple, cot = by_name["mistral-7b.simple"], by_name["mistral-7b.cot"]
         lost = ("rows", "errors", "unreadable", "truncated")
         assert [simple["counts"][name] for name in lost] == [12, 12, 0, 0]
         missing = ("measured", "low", "n", "difference", "inside")
@@ -353,11 +350,11 @@ def test_failures_are_counted_and_no_measurements(home: Path, scripted: Scripted
         assert [cot["counts"][name] for name in lost] == [12, 1, 1, 1]
         assert (cot["n"], cot["difference"], cot["inside"]) == (12, None, None)
         assert cot["low"] < cot["measured"] < cot["high"]
-    shown = reproduce(scripted, spec, *words)
+    shown = reproduce(scripted, TWO_ROWS, *words)
     assert "1 errors, 1 unreadable, 1 truncated" in shown.stdout
     assert "mistral-7b.cot: more than 2% of the questions failed" in shown.stdout
     scripted.reply = first_option
-    again = reproduce(scripted, spec, *words, "--retry-errors", "--json")
+    again = reproduce(scripted, TWO_ROWS, *words, "--retry-errors", "--json")
     assert again.exit_code == 0
     found = json.loads(again.stdout)
     assert [(row["counts"]["errors"], row["why"]) for row in found["rows"]] == [(0, None)] * 2
@@ -392,11 +389,8 @@ def test_differences_are_paired_by_question_and_beside_the_published_ones(
     runs = dict(zip(rows, (team, bold, team), strict=True))
     # Cautious is the team's own run: nothing to compare. F1 was not measured.
     (found,) = differences(table, runs)
-    assert (found.row, found.against, found.figure) == (
-        "gpt-4o-mini.team",
-        "gpt-4o-mini.bold",
-        "em",
-    )
+    known = ("gpt-4o-mini.team", "gpt-4o-mini.bold", "em")
+    assert (found.row, found.against, found.figure) == known
     assert (found.published, found.measured, found.n) == (2.0, 50.0, 4)
     assert -100 <= found.low < 0 < found.high <= 100
     assert found.words.startswith("published +2.0, measured +50.0 [")
@@ -409,10 +403,7 @@ def test_every_row_that_is_compared_is_there() -> None:
     for table in tables().values():
         used = {rival.id for _, rival in table.pairs()} | {row.id for row, _ in table.pairs()}
         parts = {part for name in used for part in (name, *name.split("."))}
-        assert parts >= {
-            *table.against,
-            *(part for each in table.against.values() for part in each),
-        }
+        assert parts >= set(table.against).union(*table.against.values())
 
 
 @pytest.mark.parametrize(
@@ -433,12 +424,10 @@ def test_the_pairs_are_those_of_the_paper(table: str, pairs: int) -> None:
 
 def test_a_networks_consensus_stands_against_one_lms_accuracy(tmp_path: Path) -> None:
     table = tables()["marl-gat/table-1"]
+    named = f"{table.name}/gsm1k.gpt-4.1-nano."
     runs = {
-        f"{table.name}/gsm1k.gpt-4.1-nano.{name}": told(tmp_path / name, *scores)
-        for name, scores in (
-            ("network", [True, True, True, False]),
-            ("zero-shot", [True, False, True, False]),
-        )
+        f"{named}network": told(tmp_path / "network", True, True, True, False),
+        f"{named}zero-shot": told(tmp_path / "alone", True, False, True, False),
     }
     (found,) = differences(table, runs)
     assert found.figure == "consensus"
@@ -465,9 +454,7 @@ def test_a_table_says_what_its_rows_differ_by(home: Path, scripted: ScriptedServ
 
 
 def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedServer) -> None:
-    done = reproduce(
-        scripted, "agents-of-commonsense/table-1", "--limit", 3, "--out", "out", "--json"
-    )
+    done = reproduce(scripted, SINGLE, "--limit", 3, "--out", "out", "--json")
     found = json.loads(done.stdout)
     assert len(found["rows"]) == 9
     assert len({line["run"] for line in found["rows"]}) == 2  # simple and cot
@@ -501,9 +488,7 @@ def test_a_network_is_trained_and_tested(
     assert done.exit_code == 0, done.stderr
     first = json.loads(done.stdout)
     figures = ["individual", "consensus", "improvement"]
-    assert [(line["figure"], line["n"]) for line in first["rows"]] == [
-        (name, 2) for name in figures
-    ]
+    assert {line["figure"]: line["n"] for line in first["rows"]} == dict.fromkeys(figures, 2)
     alone, together, gain = (line["measured"] for line in first["rows"])
     assert gain == pytest.approx(together - alone)
     folder = Path(first["rows"][0]["run"])
@@ -537,9 +522,8 @@ def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: Scrip
     calls = [run["plan"]["calls"] for run in told["steps"]]
     assert calls == [[6, 18], [6, 18], [6, 21], [6, 21]]
     assert [run["step"].count(", ") for run in told["steps"]] == [1] * 4  # two models, one LM
-    assert told["cost_usd"][1] == pytest.approx(
-        sum(run["plan"]["cost_usd"][1] for run in told["steps"])
-    )
+    most = [run["plan"]["cost_usd"][1] for run in told["steps"]]
+    assert told["cost_usd"][1] == pytest.approx(sum(most))
     assert not scripted.bodies
     assert not Path("out").exists()
     shown = reproduce(scripted, "agents-of-commonsense/table-2", *words).stderr
@@ -562,19 +546,15 @@ def test_the_dry_run_needs_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServer) -> None:
     words = ["--limit", 4, "--out", "out", "--concurrency", 1, "--json"]
-    done = reproduce(
-        scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
-    )
+    done = reproduce(scripted, TWO_ROWS, *words, "--budget", "6 calls")
     assert done.exit_code == 1
     assert len(scripted.bodies) == 6
     found = json.loads(done.stdout)
     assert "6" in found["stopped"]
     assert [line["n"] for line in found["rows"]] == [4, 2]
-    done = reproduce(
-        scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
-    )
+    done = reproduce(scripted, TWO_ROWS, *words, "--budget", "6 calls")
     assert len(scripted.bodies) == 6
-    done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", *words)
+    done = reproduce(scripted, TWO_ROWS, *words)
     assert len(scripted.bodies) == 8
     assert [line["n"] for line in json.loads(done.stdout)["rows"]] == [4, 4]
 
@@ -584,10 +564,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
 ) -> None:
     from folkmoot.pipelines.reproduction import reproduce as module
 
-    spec, words = (
-        "agents-of-commonsense/table-1/mistral-7b",
-        ["--limit", 2, "--out", "out", "--json"],
-    )
+    words = ["--limit", 2, "--out", "out", "--json"]
     true, begun = module.carry_out, []
 
     def interrupted(plan: Any) -> Any:
@@ -597,7 +574,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
         return true(plan)
 
     monkeypatch.setattr(module, "carry_out", interrupted)
-    done = reproduce(scripted, spec, *words)
+    done = reproduce(scripted, TWO_ROWS, *words)
     assert done.exit_code == 130
     assert "the same command resumes it" in done.stderr
     assert [(line["n"], line["why"]) for line in json.loads(done.stdout)["rows"]] == [
@@ -660,11 +637,7 @@ def test_the_commands_of_the_page_run(
     home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (Path(fm.__file__).parent / "docs" / "reproduce.md").read_text()
-    commands = [
-        line
-        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-        for line in block.splitlines()
-    ]
+    commands = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
     assert len(commands) == 6
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
@@ -684,9 +657,8 @@ def test_each_run_of_a_table_is_an_mlflow_run(
     from mlflow import MlflowClient
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(home))
-    spec = "agents-of-commonsense/table-1/mistral-7b"
     for _ in range(2):  # the second time goes on with the same runs
-        fm.reproduce(spec, lm="openai/scripted", api_base=scripted.url, out="out")
+        fm.reproduce(TWO_ROWS, lm="openai/scripted", api_base=scripted.url, out="out")
     client = MlflowClient(f"sqlite:///{home}/mlflow.db")
     experiment = client.get_experiment_by_name("commonsenseqa")
     assert experiment is not None
