@@ -57,13 +57,8 @@ OF_EXTRAS = {
     *("datasets", "openpyxl", "psutil", "psycopg", "grpc", "ray"),
 }
 
-ON_DISK = (
-    "mlflow_run_id",
-    "mlflow_parent_id",
-    "mlflow_experiment_id",
-    "mlflow_experiment",
-    r"mlflow\.json",
-)
+ON_DISK = ["mlflow_run_id", "mlflow_parent_id", "mlflow_experiment_id"]
+ON_DISK += ["mlflow_experiment", r"mlflow\.json"]
 """Names in files of runs, which stay as they are."""
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -58,11 +58,8 @@ def test_a_dotenv_file_of_the_working_folder_names_no_server(tmp_path: Path) -> 
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.test/v1\n")
     makes = "fm.lm('mistral/x', api_key='k'); found = fm.lm('openai/x', api_key='k')"
     code = f"import folkmoot as fm; {makes}; print(found.dump_state())"
-    env = {
-        name: os.environ[name]
-        for name in os.environ
-        if name not in ("OPENAI_BASE_URL", "LITELLM_MODE")
-    }
+    names = os.environ.keys() - {"OPENAI_BASE_URL", "LITELLM_MODE"}
+    env = {name: os.environ[name] for name in names}
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
     )

@@ -57,11 +57,11 @@ def contents(path: Path) -> Iterator[bytes]:
 def leaks(root: Path) -> list[str]:
     """The files below a folder whose name or content holds a secret."""
     found = [path for path in root.rglob("*") if path.is_file()]
-    return [
-        str(path.relative_to(root))
-        for path in found
-        if holds_secret(str(path).encode()) or any(map(holds_secret, contents(path)))
-    ]
+
+    def spoiled(path: Path) -> bool:
+        return holds_secret(str(path).encode()) or any(map(holds_secret, contents(path)))
+
+    return [str(path.relative_to(root)) for path in found if spoiled(path)]
 
 
 class Place:
@@ -143,12 +143,8 @@ def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
 
     def reply(body: dict[str, Any]) -> Any:
         heard = server.requests[-1]["headers"].get("Authorization", "")
-        error = {
-            "error": {
-                "message": f"Wrong: Authorization: {heard}",
-                "headers": {"Authorization": heard},
-            }
-        }
+        shown = {"message": f"Wrong: Authorization: {heard}", "headers": {"Authorization": heard}}
+        error = {"error": shown}
         if body["model"] == "given":
             return json.dumps({"reasoning": "because it fits", "answer": "A"})
         if body["model"] == "failing":
@@ -190,13 +186,8 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
 
 def check_that_all_was_written(place: Place) -> None:
     """Each command left its files and its MLflow run, the first one a trace of every question."""
-    runs = (
-        "talk/results.jsonl",
-        "one/run.json",
-        "compiled/program/program.json",
-        "tuned/study.json",
-        "network/training/.folkmoot/calls.jsonl",
-    )
+    runs = ["talk/results.jsonl", "one/run.json", "compiled/program/program.json"]
+    runs += ["tuned/study.json", "network/training/.folkmoot/calls.jsonl"]
     for name in ("calls/calls.jsonl", "report.html", "study.db", *(f"runs/{run}" for run in runs)):
         assert (place.work / name).is_file(), name
     with closing(sqlite3.connect(place.root / "mlflow.db")) as stored:

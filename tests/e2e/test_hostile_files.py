@@ -84,16 +84,8 @@ def test_commands_refuse_doctored_runs(home: Path, name: str, scripted: Scripted
     scripted.reply = mixed(sample_questions())
     check_said(home, name, 2, ("compare", "doctored", "two"))
     check_said(home, name, 9, ("compare", "two", "doctored", "--json"))
-    again = (
-        "evaluate",
-        SPEC,
-        "--data",
-        "questions.jsonl",
-        *lm(scripted),
-        "--no-track",
-        "--out",
-        "doctored",
-    )
+    words = (*lm(scripted), "--no-track", "--out", "doctored")
+    again = ("evaluate", SPEC, "--data", "questions.jsonl", *words)
     check_said(home, name, 15, again)
     check_said(home, name, 15, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
     check_said(home, name, 25, ("push", "doctored"))

@@ -54,12 +54,8 @@ def test_it_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    NotebookClient(
-        notebook,
-        timeout=120,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(tmp_path)}},
-    ).execute()
+    place = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=place).execute()
     setup, one, two, pairs, broken, table = (cell.outputs for cell in notebook.cells)
     assert not setup
 
@@ -85,11 +81,8 @@ def test_it_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.Monke
     assert "12" in str(broken[-1].data["text/plain"])
     assert "correct" in html(table)[0]
     for outputs in (one, two, pairs, broken, table):
-        said = [
-            output.get("text", "")
-            for output in outputs
-            if output.output_type in ("stream", "error")
-        ]
+        printed = [output for output in outputs if output.output_type in ("stream", "error")]
+        said = [output.get("text", "") for output in printed]
         assert not said, outputs
 
 

@@ -23,17 +23,8 @@ from folkmoot.pipelines.programs.build import ENVIRONMENTS
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
-PLANTED = (
-    "secrets",
-    "mlflow",
-    "pickle",
-    "socket",
-    "logging",
-    "uvicorn",
-    "fastapi",
-    "optuna",
-    "yaml",
-)
+PLANTED = ["secrets", "mlflow", "pickle", "socket", "logging"]
+PLANTED += ["uvicorn", "fastapi", "optuna", "yaml"]
 
 
 @pytest.fixture
@@ -151,10 +142,8 @@ def made(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Pa
     with pytest.MonkeyPatch.context() as patch:
         isolate(folder, patch)
         source = ten_questions(folder)
-        write(
-            folder / "others.jsonl",
-            *(question(number, id=f"o{number}") for number in range(10, 16)),
-        )
+        others = (question(number, id=f"o{number}") for number in range(10, 16))
+        write(folder / "others.jsonl", *others)
         assert evaluate(server, source, "--out", "run", program=SPEC).exit_code == 0
     fm.SingleAgent().save(folder / "saved")
     (folder / "module").mkdir()
@@ -199,14 +188,8 @@ def yaml(*lines: str) -> Callable[[], object]:
     return lambda: Path("program.yaml").write_text("".join(f"{line}\n" for line in lines))
 
 
-METRIC = {
-    "name": "metric",
-    "spec": "outsider:metric",
-    "code": "0" * 64,
-    "low": None,
-    "high": None,
-    "rate": None,
-}
+METRIC: dict[str, Any] = {"name": "metric", "spec": "outsider:metric", "code": "0" * 64}
+METRIC |= dict.fromkeys(("low", "high", "rate"))
 DATA = ("--data", "questions.jsonl")
 OUT = ("--out", "new", "--no-track")
 ASK = ("ask", "program.yaml", "Where?", "--choice", "a", "--choice", "b")

@@ -82,17 +82,8 @@ def asked(folder: Path) -> tuple[list[str], Path]:
 def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     """The rows of a contest, after it was asked once more and they were found to be the same."""
     program, run = asked(folder / name)
-    done = folkmoot(
-        "evaluate",
-        *program,
-        *data,
-        "--lm",
-        f"replay/{run}",
-        "--no-track",
-        "--yes",
-        "--out",
-        "again",
-    )
+    words = ("--lm", f"replay/{run}", "--no-track", "--yes", "--out", "again")
+    done = folkmoot("evaluate", *program, *data, *words)
     assert done.exit_code == 0, done.output
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
@@ -147,12 +138,9 @@ def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
 ) -> None:
     monkeypatch.setenv("FOLKMOOT_DATA", str(data_dir))  # the fixture `folder` has unset it
     drawn = json.loads((folder / name / "run.json").read_text())["settings"]
-    data = [
-        word
-        for option in ("data", "split", "limit", "seed")
-        if drawn[option] is not None
-        for word in (f"--{option}", drawn[option])
-    ]
+    data: list[Any] = []
+    for option in ("data", "split", "limit", "seed"):
+        data += [f"--{option}", drawn[option]] if drawn[option] is not None else []
     if "task" in drawn["kinds"]:
         if reason := no_bwrap():
             pytest.skip(reason)

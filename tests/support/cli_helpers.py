@@ -58,12 +58,8 @@ def evaluate(
 
 def question(number: int, **fields: Any) -> dict[str, Any]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    row = {
-        "id": f"q{number}",
-        "question": f"What holds soup {number}?",
-        "choices": choices,
-        "answer": "A",
-    }
+    row: dict[str, Any] = {"id": f"q{number}", "question": f"What holds soup {number}?"}
+    row |= {"choices": choices, "answer": "A"}
     return row | fields
 
 
@@ -73,10 +69,8 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 def ten_questions(folder: Path) -> Path:
-    return write(
-        folder / "questions.jsonl",
-        *(question(number, answer="AB"[number % 2]) for number in range(10)),
-    )
+    rows = (question(number, answer="AB"[number % 2]) for number in range(10))
+    return write(folder / "questions.jsonl", *rows)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

@@ -6,17 +6,9 @@ import json
 import sys
 from typing import Any
 
-BLOCKED = {
-    *(
-        "torch",
-        "torch_geometric",
-        "sentence_transformers",
-        "transformers",
-        "safetensors",
-        "networkx",
-    ),
-    *("xllamacpp", "psutil", "datasets", "openpyxl", "zipfile_zstd", "psycopg", "grpc"),
-}
+BLOCKED = {"torch", "torch_geometric", "sentence_transformers", "transformers", "safetensors"}
+BLOCKED |= {"networkx", "xllamacpp", "psutil", "datasets", "openpyxl", "zipfile_zstd"}
+BLOCKED |= {"psycopg", "grpc"}
 
 
 ROOMS = {f"folkmoot.{room}" for room in sys.argv[2:]}

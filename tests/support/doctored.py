@@ -8,24 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-WRONG: dict[str, Any] = {
-    "null": None,
-    "text": "x",
-    "negative": -1,
-    "list": [],
-    "object": {},
-    "truth": True,
-    "numbers": [1, 2],
-    "nested": {"x": {"y": [None]}},
-}
+WRONG: dict[str, Any] = {"null": None, "text": "x", "negative": -1, "list": [], "object": {}}
+WRONG |= {"truth": True, "numbers": [1, 2], "nested": {"x": {"y": [None]}}}
 # What JSON can say and few readers expect; as text, since Python does not write it.
-RAW = {
-    "huge": "1" + "0" * 400,
-    "infinite": "1e999",
-    "nan": "NaN",
-    "surrogate": '"\\ud800"',
-    "long": "9" * 5000,
-}
+RAW = {"huge": "1" + "0" * 400, "infinite": "1e999", "nan": "NaN"}
+RAW |= {"surrogate": '"\\ud800"', "long": "9" * 5000}
 MARK = "@@raw@@"
 
 Doctor = Callable[[Path], None]

@@ -50,11 +50,8 @@ def _read_attacks() -> Iterator[Attack]:
     for kind, texts in yaml.safe_load((Path(__file__).parent / "attacks.yaml").read_text()).items():
         for name, text in texts.items():
             parts = [text] if isinstance(text, str) else text
-            yield Attack(
-                name,
-                kind,
-                "".join(one if isinstance(one, str) else one[0] * one[1] for one in parts),
-            )
+            text = "".join(one if isinstance(one, str) else one[0] * one[1] for one in parts)
+            yield Attack(name, kind, text)
 
 
 ATTACKS: tuple[Attack, ...] = tuple(_read_attacks())

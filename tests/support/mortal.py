@@ -135,18 +135,9 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
     the total, and what the file holds in the end.
     """
     ledger, fitted, said = Ledger(folder), 0, ""
-    entry = Entry(
-        endpoint="e",
-        model="m",
-        key="k",
-        prompt_tokens=1,
-        completion_tokens=1,
-        cost_usd=0.0,
-        seat=None,
-        question=None,
-        attempts=1,
-        kept=True,
-    )
+    billed: Any = {"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.0}
+    about: Any = {"seat": None, "question": None, "attempts": 1, "kept": True}
+    entry = Entry(endpoint="e", model="m", key="k", **billed, **about)
     with largest_file(1000):
         try:
             while True:
@@ -214,15 +205,8 @@ def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
 def ten_calls_at_once(url: str, out: Path) -> None:
     """A run that has ten calls in flight."""
     lm = fm.lm("openai/x", api_base=url, price=(1e-6, 1e-6))
-    fm.evaluate(
-        fm.SingleAgent(),
-        questions(80),
-        lm=lm,
-        out=out,
-        concurrency=10,
-        budget="200 calls",
-        tracking=False,
-    )
+    given: Any = {"concurrency": 10, "budget": "200 calls", "tracking": False}
+    fm.evaluate(fm.SingleAgent(), questions(80), lm=lm, out=out, **given)
 
 
 def answers_with_few_files(url: str, out: Path) -> tuple[int, list[str], int]:

@@ -43,13 +43,8 @@ def _run(*words: str) -> None:
     """As another user when root, as PostgreSQL wants it."""
     user = _users()[0] if os.geteuid() == 0 else None
     own = pwd.getpwnam(user).pw_gid if user else None
-    options = {
-        "user": user,
-        "group": own,
-        "extra_groups": [] if user else None,
-        "cwd": "/",
-        "timeout": 120,
-    }
+    options: dict[str, object] = {"user": user, "group": own, "extra_groups": [] if user else None}
+    options |= {"cwd": "/", "timeout": 120}
     done = subprocess.run(words, capture_output=True, text=True, **options)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -74,17 +69,8 @@ def server() -> Iterator[str]:
             for path in (folder, folder / "password"):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
         data = str(folder / "data")
-        _run(
-            initdb,
-            "-D",
-            data,
-            "-U",
-            "moot",
-            "-A",
-            "scram-sha-256",
-            f"--pwfile={folder / 'password'}",
-            "-N",
-        )
+        words = ("-U", "moot", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}", "-N")
+        _run(initdb, "-D", data, *words)
         options = (
             f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} "
             f"-c fsync=off"

@@ -89,13 +89,8 @@ ORDERS = {
 
 def study_at(url: str, out: Path, **options: Any) -> Any:
     """The study over orders that tests kill and resume."""
-    given: dict[str, Any] = {
-        "trials": 8,
-        "lm": lm_at(url),
-        "out": out,
-        "tracking": False,
-        "concurrency": 4,
-    }
+    given: dict[str, Any] = {"trials": 8, "lm": lm_at(url), "out": out}
+    given |= {"tracking": False, "concurrency": 4}
     return fm.tune(ORDERS, questions(0, 20), questions(20, 30), **{**given, **options})
 
 
@@ -124,9 +119,9 @@ def settings_of(study: Any) -> list[Any]:
 def without_numbers(study: Any, name: str) -> Any:
     """A part of a report without its clock and Optuna's numbers, which count those given back."""
     text = json.dumps(getattr(study.report, name))
-    return json.loads(
-        text,
-        object_hook=lambda found: {
-            key: value for key, value in found.items() if key not in ("trial", "began", "ended")
-        },
-    )
+
+    def kept(found: dict[str, Any]) -> dict[str, Any]:
+        dropped = ("trial", "began", "ended")
+        return {key: value for key, value in found.items() if key not in dropped}
+
+    return json.loads(text, object_hook=kept)

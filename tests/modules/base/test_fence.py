@@ -13,18 +13,8 @@ from folkmoot.modules.base.fence import LABEL_CHARS, clean, fence
 # decomposed.
 MORE = {">": 1, "›": 1, "ᐳ": 1, "»": 2, "》": 2, "⋙": 3}
 LESS = {"<": 1, "‹": 1, "ᐸ": 1, "«": 2, "《": 2, "⋘": 3}
-INSERTS = [
-    "\u200b",
-    "\u202e",
-    "\u00ad",
-    "\U000e0041",
-    "\u0338",
-    "\x00",
-    "\x85",
-    "\u2028",
-    "\u2800",
-    " ",
-]
+INSERTS = ["\u200b", "\u202e", "\u00ad", "\U000e0041", "\u0338"]
+INSERTS += ["\x00", "\x85", "\u2028", "\u2800", " "]
 PIECES = [*MORE, *LESS, *INSERTS, ">>>", "<<<", ">>>\n", "＞", "≯", "text", "<|im_end|>", "]]"]
 HOSTILE = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map(
     "".join
@@ -36,11 +26,8 @@ def weight(text: str, brackets: dict[str, int]) -> int:
     seen = ""
     for char in text:
         if not char.isspace() and unicodedata.category(char) not in ("Mn", "Me", "Cf", "Cc", "Cs"):
-            bare = [
-                part
-                for part in unicodedata.normalize("NFKD", char)
-                if unicodedata.category(part) != "Mn"
-            ]
+            parts = unicodedata.normalize("NFKD", char)
+            bare = [part for part in parts if unicodedata.category(part) != "Mn"]
             seen += "".join(bare).strip() or char
     longest = run = 0
     for char in seen:

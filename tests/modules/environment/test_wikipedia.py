@@ -32,13 +32,8 @@ DOCUMENTS = [
     {"title": "File:Ada.jpg", "text": "A picture of Ada Lovelace with the engine."},
     {"title": "Empty", "text": ""},
 ]
-LISTED = [
-    "Freddie Mercury",
-    "Mercury (planet)",
-    "Mercury Records",
-    "Mercury (unwritten)",
-    "File:Ada.jpg",
-]
+LISTED = ["Freddie Mercury", "Mercury (planet)", "Mercury Records"]
+LISTED += ["Mercury (unwritten)", "File:Ada.jpg"]
 
 
 @pytest.fixture
@@ -94,11 +89,8 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
     async def work() -> None:
         environment = wiki(server)
         assert await environment.closest("analytical engine", 5) == ["Charles Babbage"]
-        assert await environment.closest("Who designed the engine for the Sun?", 3) == [
-            "Charles Babbage",
-            "Ada Lovelace",
-            "Mercury (planet)",
-        ]
+        found = await environment.closest("Who designed the engine for the Sun?", 3)
+        assert found == ["Charles Babbage", "Ada Lovelace", "Mercury (planet)"]
         assert await environment.closest("Who designed the engine for the Sun?", 1) == [
             "Charles Babbage"
         ]

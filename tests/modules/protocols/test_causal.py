@@ -259,14 +259,10 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
         st.lists(spelled, min_size=reasoners, max_size=reasoners),
         st.fixed_dictionaries(dict.fromkeys(KEYS, spelled)),
     )
-    return {
-        "rounds": draw(st.lists(rounds, min_size=d_max, max_size=d_max)),
-        "evaluators": draw(st.integers(0, 3)),
-        "th0": draw(shares),
-        "th1": draw(shares),
-        "n": draw(st.integers(1, 5)),
-        "d_max": d_max,
-    }
+    rows = draw(st.lists(rounds, min_size=d_max, max_size=d_max))
+    evaluators, n = draw(st.integers(0, 3)), draw(st.integers(1, 5))
+    shown = {"th0": draw(shares), "th1": draw(shares), "n": n, "d_max": d_max}
+    return {"rounds": rows, "evaluators": evaluators, **shown}
 
 
 @given(tables(), st.integers(0, 2**32))
@@ -384,28 +380,24 @@ def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str)
     assert solution is not None
     assert all(worked.fields[field] in solution for field in REASONER_PARTS.values())
     assert last_answer(solution) == worked.answer
-    assert (
-        last_answer(quoted({"messages": requests[True]["messages"][:2]}, COUNTERFACTUAL))
-        == worked.other
-    )
+    seen = quoted({"messages": requests[True]["messages"][:2]}, COUNTERFACTUAL)
+    assert last_answer(seen) == worked.other
 
 
 def test_an_optimizer_replaces_the_demonstration(scripted: Any) -> None:
     questions = [question for question in sample_questions() if question.kind == "choice"]
     scripted.reply = agreeing(questions)
     program = ready(scripted, None, 2, 1, demonstration="scienceqa")
-    optimizer = dspy.BootstrapFewShot(
-        metric=lambda gold, said, trace=None: said.answer == gold.answer,
-        max_bootstrapped_demos=2,
-        max_labeled_demos=0,
-    )
+
+    def right(gold: Any, said: Any, trace: Any = None) -> bool:
+        return bool(said.answer == gold.answer)
+
+    optimizer = dspy.BootstrapFewShot(right, max_bootstrapped_demos=2, max_labeled_demos=0)
     compiled = optimizer.compile(program, trainset=questions)
     for seat in compiled.seats().values():
         assert seat.predict.demos
-        assert all(
-            demo["question"] != worked_examples()["scienceqa"].question
-            for demo in seat.predict.demos
-        )
+        ours = worked_examples()["scienceqa"].question
+        assert all(demo["question"] != ours for demo in seat.predict.demos)
     taught = compiled.seats()["evaluator"].predict.demos[0]
     assert [note["title"] for note in taught["notes"]] == [SOLUTION, COUNTERFACTUAL]
     assert all(len(seat.predict.demos) == 1 for seat in program.seats().values())

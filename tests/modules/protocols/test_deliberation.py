@@ -51,13 +51,8 @@ def asked(scripted: Any) -> list[str]:
 
 
 def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scripted: Any) -> None:
-    run(
-        scripted,
-        fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2),
-        intuitive=["A"],
-        reasoner=["B"],
-        judge=["C"],
-    )
+    team = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
+    run(scripted, team, intuitive=["A"], reasoner=["B"], judge=["C"])
     said: list[str] = []
     for body in scripted.bodies:
         text = body["messages"][-1]["content"]
@@ -70,12 +65,8 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
         assert len(re.findall(r"argument \d of", text)) == len(said)
         said.append(f"argument {turn} of {role}")
     last = scripted.bodies[-1]["messages"][-1]["content"]
-    assert [(m[0], m[1]) for m in re.findall(r"(\w+), round (\d)", last)] == [
-        ("intuitive", "1"),
-        ("reasoner", "1"),
-        ("intuitive", "2"),
-        ("reasoner", "2"),
-    ]
+    heard = [f"{name} {round}" for name, round in re.findall(r"(\w+), round (\d)", last)]
+    assert heard == ["intuitive 1", "reasoner 1", "intuitive 2", "reasoner 2"]
     assert re.findall(r"^Answer: (\w)$", last, re.MULTILINE) == ["A", "B", "A", "B"]
 
 
@@ -121,13 +112,8 @@ def test_without_consensus_the_tie_break_decides_after_the_last_round(
 
 
 def test_later_turns_share_the_prefix_of_earlier_ones(scripted: Any) -> None:
-    run(
-        scripted,
-        fm.Deliberation(["critic", "intuitive", "reasoner"], tie_break="majority"),
-        critic=["A"],
-        intuitive=["B"],
-        reasoner=["C"],
-    )
+    team = fm.Deliberation(["critic", "intuitive", "reasoner"], tie_break="majority")
+    run(scripted, team, critic=["A"], intuitive=["B"], reasoner=["C"])
     texts = [body["messages"][-1]["content"] for body in scripted.bodies]
     for earlier, later in itertools.pairwise(texts):
         material = earlier[: earlier.rindex("\n\n")]
@@ -180,30 +166,18 @@ def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scri
         for body in scripted.bodies
     }
     assert seen == {("intuitive", 0), ("reasoner", 0), ("intuitive", 2), ("reasoner", 3)}
-    assert [turn.get("blind", False) for turn in prediction.transcript] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    blind = [turn.get("blind", False) for turn in prediction.transcript]
+    assert blind == [True, True, False, False]
     assert program.describe()["opening"] == "blind"
 
 
 def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted: Any) -> None:
     roles = ["intuitive", "reasoner"]
-    blind = run(
-        scripted,
-        fm.Deliberation(roles, "majority", 2, opening="blind"),
-        intuitive=["A", "B"],
-        reasoner=["B"],
-    )
+    team = fm.Deliberation(roles, "majority", 2, opening="blind")
+    blind = run(scripted, team, intuitive=["A", "B"], reasoner=["B"])
     short = replay(blind, max_rounds=1, tie_break="majority", opening="blind")
-    shorter = run(
-        scripted,
-        fm.Deliberation(roles, "majority", 1, opening="blind"),
-        intuitive=["A"],
-        reasoner=["B"],
-    )
+    team = fm.Deliberation(roles, "majority", 1, opening="blind")
+    shorter = run(scripted, team, intuitive=["A"], reasoner=["B"])
     assert (short.answer, short.decided_by, short.transcript[0]["blind"]) == ("A", "majority", True)
     assert short.answers == shorter.answers
     assert short.usage["calls"] == shorter.usage["calls"] == 2
@@ -227,11 +201,7 @@ def test_a_vote_instead_of_the_judge_keeps_prompts_roles_and_lms(scripted: Any) 
     )
     voted = talk.voted(1)
     roles = {"baker": talk.describe()["own_roles"]["baker"]}
-    assert voted.describe() == {
-        **talk.describe(),
-        "own_roles": roles,
-        "tie_break": "majority",
-        "max_rounds": 1,
-    }
+    changed = {"own_roles": roles, "tie_break": "majority", "max_rounds": 1}
+    assert voted.describe() == {**talk.describe(), **changed}
     assert list(voted.seats()) == ["intuitive", "baker"]
     assert voted.seats()["baker"].predict.lm.model == other.model

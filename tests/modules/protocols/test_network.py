@@ -32,16 +32,8 @@ WIDTH = 32
 
 
 def config(**settings: Any) -> NetworkConfig:
-    return NetworkConfig(
-        **{
-            "agents": 3,
-            "strategies": ("simple", "cot"),
-            "hidden": 4,
-            "heads": 2,
-            "seed": 1,
-            **settings,
-        }
-    )
+    usual = {"agents": 3, "strategies": ("simple", "cot"), "hidden": 4, "heads": 2, "seed": 1}
+    return NetworkConfig(**{**usual, **settings})
 
 
 def fresh(**settings: Any) -> NetworkState:
@@ -53,12 +45,11 @@ def learned(**settings: Any) -> NetworkState:
     state = fresh(**settings)
     vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
     asked = [TrainingQuestion(str(q), vector) for q, vector in enumerate(vectors)]
-    train_policies(
-        state,
-        asked,
-        lambda q, i, s: (str((q + i + s) % 3), (q + i + s) % 3 == 0),
-        TrainingSettings(epochs=2),
-    )
+
+    def answers(q: int, i: int, s: int) -> tuple[str, bool]:
+        return str((q + i + s) % 3), (q + i + s) % 3 == 0
+
+    train_policies(state, asked, answers, TrainingSettings(epochs=2))
     return state
 
 

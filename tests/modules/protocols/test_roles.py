@@ -43,12 +43,8 @@ def replied(body: dict[str, Any]) -> str:
         "queries": "theft",
         "action": "Finish[A]",
     }
-    return json.dumps(
-        {
-            name: said.get(name, (one.get("enum") or [f"some {name}"])[0])
-            for name, one in fields.items()
-        }
-    )
+    made = {name: (one.get("enum") or [f"some {name}"])[0] for name, one in fields.items()}
+    return json.dumps({name: said.get(name, usual) for name, usual in made.items()})
 
 
 def answered(program: Any, scripted: ScriptedServer) -> Any:
@@ -152,10 +148,8 @@ def test_a_role_looks_things_up_where_its_tools_say(scripted: ScriptedServer) ->
     assert asked == ["theft"]
     (turn, other) = prediction.transcript
     assert turn["queries"] == ["theft"]
-    assert [item["text"] for item in turn["evidence"]] == [
-        "Whoever takes a thing commits theft.",
-        "The court on theft.",
-    ]
+    found = [item["text"] for item in turn["evidence"]]
+    assert found == ["Whoever takes a thing commits theft.", "The court on theft."]
     assert "evidence" not in other
     assert list(program.seats()) == ["lawyer", "doctor", "lawyer.query"]
     assert program.most_turns() == 3

@@ -71,13 +71,8 @@ def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
 
 def test_the_signs_of_a_question() -> None:
     task = Task.of("Which of the two", {"A": "x", "B": "y"}, "a passage")
-    said = [
-        turn("A", "one two"),
-        turn("B"),
-        turn(None),
-        turn("A", "three four"),
-        turn(None, "five", step="split"),
-    ]
+    said = [turn("A", "one two"), turn("B"), turn(None), turn("A", "three four")]
+    said.append(turn(None, "five", step="split"))
     signs = signs_of(task, "A", said)
     assert set(signs) == set(SIGNS)
     assert (signs["agreement"], signs["unreadable"], signs["options"]) == (0.5, 0, 2)
@@ -157,8 +152,5 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
     assert found["share_routed"] == 0.4
     assert found["cheap"] == {"questions": 3, "accuracy": 1.0}
     assert found["team"] == {"questions": 2, "accuracy": 0.5}
-    assert router.report([{"error": "no"}]) == {
-        "routed": 0,
-        "cheap": {"questions": 0},
-        "team": {"questions": 0},
-    }
+    empty = {"routed": 0, "cheap": {"questions": 0}, "team": {"questions": 0}}
+    assert router.report([{"error": "no"}]) == empty

@@ -103,10 +103,8 @@ def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> No
     split, *solved, final = scripted.bodies
     assert notes(split) == {}
     shown = sorted(tuple(notes(body).items()) for body in solved)
-    assert shown == [
-        ((f"part {i}, to do now", part),)
-        for i, part in enumerate(["one", "two", "three", "four"], 1)
-    ]
+    parts = enumerate(["one", "two", "three", "four"], 1)
+    assert shown == [((f"part {i}, to do now", part),) for i, part in parts]
     assert list(notes(final)) == [f"part {i}, done" for i in range(1, 5)]
 
 
@@ -114,10 +112,8 @@ def test_ever_harder_questions_are_done_one_after_the_other(scripted: Any) -> No
     scripted.reply = says(parts="one\ntwo\nthree")
     agent(scripted, "least_to_most")(**CHOICE)
     assert scripted.most_at_once == 1
-    done = {
-        f"part {i}, done": f"{part}\nsolved: {part}"
-        for i, part in enumerate(["one", "two", "three"], 1)
-    }
+    parts = enumerate(["one", "two", "three"], 1)
+    done = {f"part {i}, done": f"{part}\nsolved: {part}" for i, part in parts}
     titles = list(done)
     assert [notes(body) for body in scripted.bodies] == [
         {},
@@ -133,11 +129,8 @@ def test_steps_are_in_the_transcript_not_among_the_answers(scripted: Any, strate
     scripted.reply = says()
     prediction = agent(scripted, strategy)(**CHOICE)
     said = [(turn["agent"], turn.get("step"), turn["answer"]) for turn in prediction.transcript]
-    assert said == [
-        (f"{strategy}.split", "split", None),
-        *[(f"{strategy}.solve", "solve", None)] * 2,
-        (strategy, None, "B"),
-    ]
+    solved = [(f"{strategy}.solve", "solve", None)] * 2
+    assert said == [(f"{strategy}.split", "split", None), *solved, (strategy, None, "B")]
     texts = [turn["text"] for turn in prediction.transcript]
     assert texts[:3] == ["first task\nsecond task", "solved: first task", "solved: second task"]
     assert prediction.answers == {strategy: ["B"]}
@@ -248,10 +241,8 @@ def test_few_shot_shows_four_examples_of_the_questions_kind(scripted: Any, kind:
 
 def replied(strategy: str) -> dict[str, list[str]]:
     plan = STRATEGIES[strategy]
-    return {
-        step: list(signature.output_fields)
-        for step, signature in {**plan.steps, "answer": plan.signature}.items()
-    }
+    signatures = {**plan.steps, "answer": plan.signature}
+    return {step: list(signature.output_fields) for step, signature in signatures.items()}
 
 
 @pytest.mark.parametrize("name", worked_examples())

@@ -94,14 +94,8 @@ def test_an_ensembles_ties_go_as_its_rule_says_and_its_report_says_what_the_vote
 def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer) -> None:
     def answers(seed: int, concurrency: int) -> list[str]:
         program = ensemble(scripted, "AB", tie_break="random", seed=seed)
-        run = fm.evaluate(
-            program,
-            questions(12),
-            tracking=False,
-            cache=False,
-            concurrency=concurrency,
-            progress=False,
-        )
+        given: Any = {"tracking": False, "cache": False, "progress": False}
+        run = fm.evaluate(program, questions(12), concurrency=concurrency, **given)
         return [row["answer"] for row in run.rows]
 
     assert answers(0, 1) == answers(0, 8) != answers(1, 8)

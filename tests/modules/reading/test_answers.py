@@ -141,14 +141,8 @@ LABELS = st.sampled_from(
 @st.composite
 def questions(draw: st.DrawFn) -> dict[str, str]:
     labels = draw(LABELS)
-    texts = draw(
-        st.lists(
-            st.lists(WORDS, min_size=1, max_size=3).map(" ".join),
-            min_size=len(labels),
-            max_size=len(labels),
-            unique=True,
-        )
-    )
+    words = st.lists(WORDS, min_size=1, max_size=3).map(" ".join)
+    texts = draw(st.lists(words, min_size=len(labels), max_size=len(labels), unique=True))
     return dict(zip(labels, texts, strict=True))
 
 

@@ -16,15 +16,8 @@ WORDS = st.lists(
 PARTS = st.lists(
     WORDS.map(lambda words: f"find {' '.join(words)}"), min_size=2, max_size=6, unique=True
 )
-LISTS = [
-    "{i}. {part}",
-    "{i}) {part}",
-    "({i}) {part}",
-    "- {part}",
-    "* {part}",
-    "• {part}",
-    "Step {i}: {part}",
-]
+LISTS = ["{i}. {part}", "{i}) {part}", "({i}) {part}", "- {part}", "* {part}"]
+LISTS += ["• {part}", "Step {i}: {part}"]
 LISTS += [
     "  {i}.\t{part}",
     "**{i}.** {part}",
@@ -33,25 +26,8 @@ LISTS += [
     "- {i}. {part}",
     "{part}",
 ]
-HOSTILE_PIECES = [
-    "1. ",
-    "(1",
-    "[",
-    "{",
-    '"',
-    "- ",
-    "step ",
-    "**",
-    ".",
-    "\n",
-    " ",
-    "\t",
-    "x",
-    "9",
-    "\x85",
-    "∑",
-    ">>>",
-]
+HOSTILE_PIECES = ["1. ", "(1", "[", "{", '"', "- ", "step ", "**", ".", "\n", " ", "\t"]
+HOSTILE_PIECES += ["x", "9", "\x85", "∑", ">>>"]
 HOSTILE = st.lists(st.sampled_from(HOSTILE_PIECES), max_size=60).map("".join)
 
 

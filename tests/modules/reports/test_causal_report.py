@@ -76,10 +76,8 @@ def test_solutions_and_evaluations_of_that_table() -> None:
     # Solutions: rows 1, 2, 4 and 6 have two each, row 3 four, row 5 six; right are 2 + 0 + 2 + 1 +
     # 0 + 1 of
     # them, unreadable two in row 5 and one in row 6.
-    assert report["reasoner"] == {
-        "accuracy": pytest.approx(6 / 18),
-        "abstention_rate": pytest.approx(3 / 18),
-    }
+    shares = {"accuracy": 6 / 18, "abstention_rate": 3 / 18}
+    assert report["reasoner"] == pytest.approx(shares)
     # Evaluations: A→A, B→B, B→A, A→A, A→B, B→B, B→C, C→None, B→A, A→None.
     assert report["evaluator"] == {
         "evaluations": 10,
@@ -95,12 +93,7 @@ def test_solutions_and_evaluations_of_that_table() -> None:
 
 
 def test_answers_are_equal_by_meaning() -> None:
-    span = row(
-        [(["Tower", "the tower"], [("Tower", "tower!")])],
-        "Tower",
-        "accepted",
-        kind="span",
-        gold="Tower",
-    )
+    said = (["Tower", "the tower"], [("Tower", "tower!")])
+    span = row([said], "Tower", "accepted", kind="span", gold="Tower")
     assert causal_report([span])["evaluator"]["changed"] == 0
     assert causal_report([span])["reasoner"] == {"accuracy": 1.0, "abstention_rate": 0.0}

@@ -15,18 +15,10 @@ Said = tuple[str | None, str, float]
 
 def row(said: Sequence[Said], answer: str | None, **fields: Any) -> dict[str, Any]:
     """A row of agents with (answer, strategy, weight)."""
-    turns = [
-        {
-            "agent": f"agent.{i}",
-            "round": 1,
-            "answer": said_,
-            "text": "",
-            "strategy": strategy,
-            "weight": weight,
-            "usage": {},
-        }
-        for i, (said_, strategy, weight) in enumerate(said)
-    ]
+    turns = []
+    for i, (said_, strategy, weight) in enumerate(said):
+        turn = {"agent": f"agent.{i}", "round": 1, "answer": said_, "text": "", "usage": {}}
+        turns.append({**turn, "strategy": strategy, "weight": weight})
     return result_row(turns, answer, **fields)
 
 
@@ -83,13 +75,8 @@ def test_calibration_by_hand() -> None:
     sure = [1 / (1 + math.exp(-0.4)), 1 / (1 + math.exp(-0.1)), 1 / (1 + math.exp(-0.3))]
     assert found["confidence"] == pytest.approx(sum(sure) / 3)
     # 0.599, 0.525 and 0.574 are in one bin, with two of three right.
-    assert found["reliability"] == {
-        "0.5-0.6": {
-            "count": 3,
-            "confidence": pytest.approx(sum(sure) / 3),
-            "accuracy": pytest.approx(2 / 3),
-        }
-    }
+    shares = {"count": 3, "confidence": sum(sure) / 3, "accuracy": 2 / 3}
+    assert found["reliability"] == {"0.5-0.6": pytest.approx(shares)}
     assert found["ece"] == pytest.approx(2 / 3 - sum(sure) / 3)
 
 

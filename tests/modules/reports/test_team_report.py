@@ -21,35 +21,19 @@ def attempt(
     problems: Sequence[str] = (),
 ) -> Row:
     """A worker's turn of so many steps, the first of which have these problems."""
-    trace = [
-        {"thought": f"thought {n}", "action": "Search[x]", "observation": "seen"}
-        for n in range(1, steps + 1)
-    ]
+    looked = {"action": "Search[x]", "observation": "seen"}
+    trace = [{"thought": f"thought {n}", **looked} for n in range(1, steps + 1)]
     for step, problem in zip(trace, problems, strict=False):
         step["problem"] = problem
-    return {
-        "agent": agent,
-        "round": 1,
-        "answer": answer,
-        "text": "…",
-        "trace": trace,
-        "forced": forced,
-        "usage": {},
-    }
+    turn = {"agent": agent, "round": 1, "answer": answer, "text": "…"}
+    return {**turn, "trace": trace, "forced": forced, "usage": {}}
 
 
 def judged(answer: str | None, worker: str | None = "bold", suggestion: str = "") -> Row:
     step = {} if answer is not None else {"step": "retry" if worker else "undecided"}
     said = {"worker": worker, "suggestion": suggestion} if worker else {}
-    return {
-        "agent": "supervisor",
-        "round": 1,
-        "answer": answer,
-        "text": "fine",
-        **step,
-        **said,
-        "usage": {},
-    }
+    turn = {"agent": "supervisor", "round": 1, "answer": answer, "text": "fine"}
+    return {**turn, **step, **said, "usage": {}}
 
 
 def row(turns: Sequence[Row], answer: str | None, decided_by: str) -> Row:

@@ -76,10 +76,8 @@ def reached(state: NetworkState, right: Right = planted) -> float:
     """How often an agent is expected to be right on new questions."""
     new = questions(90, seed=9)
     chances = state.probabilities(np.stack([each.vector for each in new]))
-    return float(
-        np.mean([chances[q, i, s] * right(q % 3, i, s) for q, i, s in np.ndindex(*chances.shape)])
-        * chances.shape[2]
-    )
+    picked = [chances[q, i, s] * right(q % 3, i, s) for q, i, s in np.ndindex(*chances.shape)]
+    return float(np.mean(picked) * chances.shape[2])
 
 
 def same(a: NetworkState, b: NetworkState) -> bool:
@@ -191,14 +189,8 @@ def test_epochs_are_chosen_on_held_out_questions() -> None:
 
 
 def test_the_graph_follows_trust_at_its_times() -> None:
-    net = {
-        "strategies": ("any",),
-        "agents": 6,
-        "evolve_every": 5,
-        "min_degree": 1,
-        "k": 2,
-        "p": 0.0,
-    }
+    net: dict[str, Any] = {"strategies": ("any",), "agents": 6, "evolve_every": 5}
+    net |= {"min_degree": 1, "k": 2, "p": 0.0}
     state, log = trained(lambda topic, i, s: i in (0, 2, 4), net=net, epochs=1)
     assert [graph["questions"] for graph in log.graphs] == [0, 5, 10, 15, 20, 25, 30, 35, 36]
     # one is kept, so that none is alone
@@ -300,13 +292,8 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     how = TrainingSettings(epochs=1)
 
     def run(net: dict[str, Any], count: int, how: TrainingSettings) -> None:
-        train_policies(
-            NetworkState.fresh(config(**net), WIDTH),
-            questions(count),
-            answers_of(planted),
-            how,
-            checkpoint=kept,
-        )
+        state = NetworkState.fresh(config(**net), WIDTH)
+        train_policies(state, questions(count), answers_of(planted), how, checkpoint=kept)
 
     run({}, 10, how)
     for other in ([{"seed": 5}, 10, how], [{}, 11, how], [{}, 10, TrainingSettings(epochs=2)]):

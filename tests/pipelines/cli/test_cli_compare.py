@@ -88,12 +88,8 @@ def test_the_address_is_never_taken_from_the_run(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     before = len(scripted.bodies)
-    refused(
-        folkmoot("compare", two[1], "--match-budget"),
-        "give its address with --api-base",
-        scripted,
-        before,
-    )
+    done = folkmoot("compare", two[1], "--match-budget")
+    refused(done, "give its address with --api-base", scripted, before)
 
 
 @pytest.mark.nightly

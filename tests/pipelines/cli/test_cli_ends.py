@@ -127,11 +127,8 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
     monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
     result = evaluate(scripted, ten)
     assert result.exit_code == 1
-    assert (
-        result.stderr
-        == "folkmoot: unexpected KeyError: 'surprise' (run it again with --debug for the "
-        "traceback)\n"
-    )
+    said = "unexpected KeyError: 'surprise' (run it again with --debug for the traceback)"
+    assert result.stderr == f"folkmoot: {said}\n"
     assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
 
 

@@ -13,13 +13,8 @@ import folkmoot as fm
 from folkmoot.pipelines.base.request import command_options
 from folkmoot.pipelines.cli import app as cli
 
-FUNCTIONS = {
-    "evaluate": fm.evaluate,
-    "compile": fm.compile,
-    "tune": fm.tune,
-    "reproduce": fm.reproduce,
-    "train": fm.train,
-}
+NAMES = ("evaluate", "compile", "tune", "reproduce", "train")
+FUNCTIONS = {name: getattr(fm, name) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

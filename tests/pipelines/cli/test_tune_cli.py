@@ -88,15 +88,8 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     scripted.reply = scripted_by(critic_first)
     scripted.delay = 0.05
-    given = words(
-        scripted,
-        "--concurrency",
-        "1",
-        "--workers",
-        "2",
-        "--storage",
-        f"sqlite:///{tmp_path / 's.db'}",
-    )
+    storage = f"sqlite:///{tmp_path / 's.db'}"
+    given = words(scripted, "--concurrency", "1", "--workers", "2", "--storage", storage)
     running = Child(command, *given)
     end = time.monotonic() + 60
     while len(scripted.requests) < 5 and time.monotonic() < end:

@@ -185,19 +185,15 @@ def test_runs_are_named_by_program_then_by_its_rest_lm_and_folder(run: Write) ->
     deliberation = {"roles": ["a", "b"], "tie_break": "judge", "max_rounds": 3}
     talk = run({1}, 3, program={"program": "deliberation", **deliberation})
     assert fm.compare(single("simple"), talk).names == ["1 agent", "2 agents + judge"]
-    assert fm.compare(single("simple"), single("cot")).names == [
-        "1 agent (simple)",
-        "1 agent (cot)",
-    ]
+    names = ["1 agent (simple)", "1 agent (cot)"]
+    assert fm.compare(single("simple"), single("cot")).names == names
     by_lm = fm.compare(single("cot"), single("cot", "openai/large"))
     assert by_lm.names == ["1 agent (openai/small)", "1 agent (openai/large)"]
     by_folder = fm.compare(single("cot", name="x"), single("cot", name="y"))
     assert by_folder.names == ["1 agent (x)", "1 agent (y)"]
     assert fm.compare(talk, talk).names == ["2 agents + judge.0", "2 agents + judge.1"]
-    assert fm.compare(single("simple"), talk).legend == [
-        "1 agent: simple",
-        "2 agents + judge: a, b; at most 3 rounds",
-    ]
+    legend = ["1 agent: simple", "2 agents + judge: a, b; at most 3 rounds"]
+    assert fm.compare(single("simple"), talk).legend == legend
 
 
 def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Path) -> None:

@@ -116,10 +116,8 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
     )
     mixed = fm.evaluate(seats, QUESTIONS, lm=weak, out="mixed", tracking=False)
     fm.match_budget(mixed, QUESTIONS, lm=[weak, strong])
-    by_lm = {
-        name: noted(fm.load_run(next(Path(f"mixed/match-budget/openai-{name}").glob("*-samples"))))
-        for name in ("weak", "strong")
-    }
+    runs = {name: Path(f"mixed/match-budget/openai-{name}") for name in ("weak", "strong")}
+    by_lm = {name: noted(fm.load_run(next(run.glob("*-samples")))) for name, run in runs.items()}
     assert by_lm["weak"].in_dollars
     assert by_lm["weak"].samples == samples_for(by_lm["weak"].spent, by_lm["weak"].taken) > 5
     assert by_lm["strong"].samples == 1
@@ -157,10 +155,8 @@ def priced(scripted: ScriptedServer, ten: Path) -> list[str]:
 
 
 def test_the_plan_has_the_price_of_the_run(scripted: ScriptedServer, priced: list[str]) -> None:
-    asked, paid = (
-        len(scripted.bodies),
-        json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"],
-    )
+    asked = len(scripted.bodies)
+    paid = json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"]
     done = folkmoot(*priced, "--dry-run", "--json")
     plan = json.loads(done.stdout)
     assert plan["cost_per_question"] == pytest.approx(paid / 10)

@@ -22,15 +22,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 def compile_in(url: str, out: Path, name: str, concurrency: int = 4) -> Any:
     """What the child processes run: a compilation of a small deliberation."""
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
-    return compiled(
-        url,
-        train=8,
-        validation=4,
-        program=program,
-        optimizer=name,
-        out=out,
-        concurrency=concurrency,
-    )
+    given = {"program": program, "optimizer": name, "out": out, "concurrency": concurrency}
+    return compiled(url, train=8, validation=4, **given)
 
 
 def outcome(out: Path) -> dict[str, Any]:
@@ -42,11 +35,8 @@ def outcome(out: Path) -> dict[str, Any]:
         result[phase].pop("usage")
     prompts = json.loads((out / "prompts.json").read_text())
     rows = [json.loads(line) for line in (out / "candidates.jsonl").read_text().splitlines()]
-    return {
-        "result": result,
-        "prompts": prompts,
-        "candidates": sorted(rows, key=lambda row: row["key"]),
-    }
+    candidates = sorted(rows, key=lambda row: row["key"])
+    return {"result": result, "prompts": prompts, "candidates": candidates}
 
 
 def repeated(bodies: list[dict[str, Any]]) -> int:

@@ -541,11 +541,8 @@ def test_a_contest_killed_many_times_ends_as_an_undisturbed_one(tmp_path: Path) 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.mark.parametrize("budget", [None, "1 USD", "90 calls"])
@@ -599,11 +596,11 @@ def test_a_few_failures_at_first_do_not_end_a_program() -> None:
     asked = questions(120)
     race = plan_contest(ContestRequest(asked, lm=planted_lm(asked), field=[solo("a", 60)])).race
     unlucky = {number_in(one.question) for one in race[4:6]}
-    lm = altered(
-        planted_lm(asked),
-        lambda body: tagged(body) and number_in(text_of(body)) in unlucky,
-        REFUSED,
-    )
+
+    def fails(body: Any) -> bool:
+        return tagged(body) and number_in(text_of(body)) in unlucky
+
+    lm = altered(planted_lm(asked), fails, REFUSED)
     contest = hold({"mine": solo("mine", 85)}, asked, lm=lm)
     assert (contest.outcome, contest.winner_name) == ("better", "mine")
     assert "2 failed" in "\n".join(contest.lines())

@@ -170,16 +170,8 @@ def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_pat
     for number in range(20):
         last = "A" if number < 15 else "B"
         turns = [[0, "a", "A"], [0, "b", "B"], [1, "a", last], [1, "b", last]]
-        lines.append(
-            {
-                "question_id": f"q{number}",
-                "run": "team",
-                "gold": "A",
-                "final": last,
-                "final_correct": last == "A",
-                "turns": turns,
-            }
-        )
+        about = {"question_id": f"q{number}", "run": "team", "gold": "A"}
+        lines.append({**about, "final": last, "final_correct": last == "A", "turns": turns})
     log.write_text("\n".join(map(json.dumps, lines)))
     fm.import_log(log, out=tmp_path / "imported")
     done = folkmoot("controls", str(tmp_path / "imported/team"), "--json", "--no-track")
@@ -348,16 +340,8 @@ def test_killed_on_the_command_line_it_goes_on(home: Path) -> None:
         spec = "deliberation:intuitive,reasoner,critic:judge"
         how = ("--set", "opening=blind", "--out", "run")
         assert evaluate(server, "questions.jsonl", *how, program=spec).exit_code == 0
-        words = (
-            "controls",
-            "run",
-            "--api-base",
-            server.url,
-            "--arms",
-            "stance",
-            "--concurrency",
-            1,
-        )
+        words = ("controls", "run", "--api-base", server.url, "--arms", "stance")
+        words = (*words, "--concurrency", 1)
         plan = folkmoot(*words, "--dry-run", "--json")
         assert plan.exit_code == 0
         most = sum(json.loads(plan.stdout)["calls"].values())

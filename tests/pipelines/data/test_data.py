@@ -192,10 +192,8 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     path = tmp_path / "data.csv"
     path.write_text(TEAMS)
     said = refusal(path)
-    assert (
-        "the answer always stands in one of `first team` … `third team`: are these the options?"
-        in said
-    )
+    guess = "the answer always stands in one of `first team` … `third team`: are these the options?"
+    assert guess in said
     assert "--columns 'choices=first team,second team,third team'" in said
     first, second = load(path, columns={"choices": "first team,second team,third team"})
     assert (first.choices, first.answer) == ({"A": "Rome", "B": "Bari", "C": "Turin"}, "B")

@@ -49,13 +49,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_what_was_fetched_before_needs_no_hub(
     hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        huggingface_hub,
-        "try_to_load_from_cache",
-        lambda repo, name: (
-            "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None
-        ),
-    )
+    def cached(repo: str, name: str) -> str | None:
+        return "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None
+
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", cached)
     assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
     assert Model.loaded == [("me/own", True)]
     assert not hub

@@ -268,12 +268,8 @@ def test_excel_needs_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    rows = (
-        ["Question", "A", "B", "Gold", None],
-        [],
-        [SOUP, "a sieve", "a flask", "B"],
-        ["=1+1", 1, 2, 2],
-    )
+    rows: list[list[Any]] = [["Question", "A", "B", "Gold", None], []]
+    rows += [[SOUP, "a sieve", "a flask", "B"], ["=1+1", 1, 2, 2]]
     for row in rows:
         book.active.append(row)
     book.save(tmp_path / "q.xlsx")

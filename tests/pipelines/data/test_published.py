@@ -323,12 +323,8 @@ def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None
     assert case.says in reading.guesses
 
 
-NESTED = {
-    "title": "T",
-    "paragraphs": [
-        {"context": "Ada wrote.", "qas": [{"question": Q, "answers": [{"text": "Ada"}]}]}
-    ],
-}
+IN_ARTICLE = {"context": "Ada wrote.", "qas": [{"question": Q, "answers": [{"text": "Ada"}]}]}
+NESTED = {"title": "T", "paragraphs": [IN_ARTICLE]}
 
 
 @pytest.mark.parametrize(
@@ -404,13 +400,9 @@ def test_options_that_numpy_printed_are_not_joined(tmp_path: Path) -> None:
 
 def test_class_labels_are_names_and_minus_one_is_none(tmp_path: Path) -> None:
     names = ["entailment", "neutral", "contradiction"]
-    features = datasets.Features(
-        {
-            "question": datasets.Value("string"),
-            "label": datasets.ClassLabel(names=names),
-            "tags": datasets.List(datasets.ClassLabel(names=["x", "y"])),
-        }
-    )
+    label, tag = datasets.ClassLabel(names=names), datasets.ClassLabel(names=["x", "y"])
+    kinds = {"question": datasets.Value("string"), "label": label, "tags": datasets.List(tag)}
+    features = datasets.Features(kinds)
     rows = {"question": ["a?", "b?"], "label": [2, -1], "tags": [[0, 1], []]}
     snli = datasets.Dataset.from_dict(rows, features=features)
     snli.save_to_disk(tmp_path / "saved")

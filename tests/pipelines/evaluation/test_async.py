@@ -58,17 +58,11 @@ def test_a_cancelled_one_keeps_what_is_done(scripted: ScriptedServer, tmp_path: 
     states: list[int] = []
 
     async def started() -> None:
-        running = asyncio.create_task(
-            fm.aevaluate(
-                program,
-                asked,
-                lm=lm,
-                out=tmp_path,
-                tracking=False,
-                concurrency=4,
-                progress=lambda state: states.append(state.done),
-            )
-        )
+        def note(state: Any) -> None:
+            states.append(state.done)
+
+        given: Any = {"out": tmp_path, "tracking": False, "concurrency": 4, "progress": note}
+        running = asyncio.create_task(fm.aevaluate(program, asked, lm=lm, **given))
         while not states or states[-1] < 5:
             await asyncio.sleep(0.01)
         running.cancel()

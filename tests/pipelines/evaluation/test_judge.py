@@ -64,11 +64,8 @@ def test_a_judge_grades_on_a_bill_of_its_own(judged: Any, scripted: Any) -> None
 def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) -> None:
     found = judged(judge_sample=sample(), out=tmp_path)
     judge = found.summary.to_dict()["judge"]
-    assert (judge["checked"], judge["agreement"]["value"], judge["agreement"]["n"]) == (
-        True,
-        10 / 12,
-        12,
-    )
+    assert (judge["checked"], judge["agreement"]["n"]) == (True, 12)
+    assert judge["agreement"]["value"] == 10 / 12
     assert judge["kappa"]["value"] == pytest.approx(2 / 3)
     assert judge["kappa"]["low"] < 2 / 3 < judge["kappa"]["high"]
     assert (judge["too_kind"], judge["too_strict"]) == (["s1"], ["s2"])

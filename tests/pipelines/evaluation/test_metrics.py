@@ -126,18 +126,13 @@ def test_what_is_no_score_is_an_error_that_says_so(run: Any, returned: Any, said
 
 
 def test_a_declared_metric_stays_within_its_limits(run: Any) -> None:
-    metric = fm.Metric(
-        lambda example, prediction: -3 if "no idea" in prediction.answer else 7,
-        "stars",
-        low=1,
-        high=10,
-    )
+    def stars(example: Any, prediction: Any) -> int:
+        return -3 if "no idea" in prediction.answer else 7
+
+    metric = fm.Metric(stars, "stars", low=1, high=10)
     found = run(metric, asked=asked(3))
-    assert [row["error"] for row in found.rows] == [
-        None,
-        None,
-        "the metric stars returned -3, outside 1 to 10",
-    ]
+    errors = [row["error"] for row in found.rows]
+    assert errors == [None, None, "the metric stars returned -3, outside 1 to 10"]
     # an error counts as the worst there is
     assert found.summary.scores["stars"]["value"] == (7 + 7 + 1) / 3
     with pytest.raises(fm.UserError, match="must be less"):

@@ -20,17 +20,9 @@ def table(agents: int, questions: int, *, alike: bool, seed: int = 0) -> list[di
         for agent in range(agents):
             right = shared if alike else random.random() < 0.6
             wrong = "B" if alike else "BCD"[random.integers(3)]
-            rows.append(
-                {
-                    "question_id": f"q{question}",
-                    "question": f"Question {question}?",
-                    "group": None,
-                    "agent": f"agent {agent}",
-                    "strategy": None,
-                    "answer": "A" if right else wrong,
-                    "correct": bool(right),
-                }
-            )
+            about: Any = {"question_id": f"q{question}", "question": f"Question {question}?"}
+            about |= {"agent": f"agent {agent}", "strategy": None, "group": None}
+            rows.append({**about, "answer": "A" if right else wrong, "correct": bool(right)})
     return rows
 
 

@@ -196,20 +196,10 @@ def test_a_process_ends_soon_even_with_a_reply_under_way(cache: Path, tmp_path: 
     # In processes of their own, because a server that cannot end holds up its whole process.
     children = []
     for number, end in enumerate(ENDS):
-        program = CHILD.format(
-            tests=str(Path(__file__).parent),
-            cache=str(cache),
-            ready=str(tmp_path / str(number)),
-            end=end,
-        )
-        children.append(
-            subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+        places = {"tests": str(Path(__file__).parent), "cache": str(cache)}
+        program = CHILD.format(ready=str(tmp_path / str(number)), end=end, **places)
+        piped: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        children.append(subprocess.Popen([sys.executable, "-c", program], **piped))
     try:
         for number, (child, (code, last)) in enumerate(zip(children, ENDS.values(), strict=True)):
             deadline = time.monotonic() + 60

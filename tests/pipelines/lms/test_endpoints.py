@@ -496,16 +496,8 @@ def test_behaviour(
         lm = fm.lm(route, api_base=server.url, price=(1e-6, 1e-6), max_tokens=200)
         result, stopped = None, ""
         try:
-            result = fm.evaluate(
-                fm.SingleAgent(),
-                questions(3),
-                lm=lm,
-                out=tmp_path,
-                concurrency=1,
-                tracking=False,
-                cache=False,
-                progress=False,
-            )
+            given: Any = {"tracking": False, "cache": False, "progress": False, "concurrency": 1}
+            result = fm.evaluate(fm.SingleAgent(), questions(3), lm=lm, out=tmp_path, **given)
             stopped = result.stopped or ""
         except fm.UserError as problem:
             stopped = str(problem)

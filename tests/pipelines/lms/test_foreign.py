@@ -159,11 +159,8 @@ def test_a_call_without_a_question_makes_rows_unknown(server: Metering, tmp_path
     assert result.summary.paid["prompt_tokens"] == server.bill["prompt_tokens"]
     assert [line["question"] for line in read_ledger(tmp_path)].count(None) == 2
     for row in result.rows:
-        assert [row["usage"][name] for name in ("calls", "prompt_tokens", "cost_usd")] == [
-            None,
-            None,
-            None,
-        ]
+        usage = row["usage"]
+        assert {usage[name] for name in ("calls", "prompt_tokens", "cost_usd")} == {None}
     again = run(lm, n=2, program=Threaded(lm), out=tmp_path, concurrency=1)
     assert (again.summary.usage["calls"], len(server.bodies)) == (None, 4)
     assert "calls unknown" in again._repr_html_()

@@ -324,14 +324,8 @@ def test_the_key_is_nowhere(
         else json.dumps({"reasoning": f"Your key is {CANARY}", "answer": "A"})
     )
     try:
-        result = fm.evaluate(
-            fm.SingleAgent("cot"),
-            questions(2),
-            lm=scripted_lm(scripted),
-            out=tmp_path / "out",
-            record=tmp_path / "r",
-            tracking=False,
-        )
+        given: Any = {"out": tmp_path / "out", "record": tmp_path / "r", "tracking": False}
+        result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=scripted_lm(scripted), **given)
         seen = [repr(result) + repr(result.summary)]
     except fm.UserError as problem:
         seen = ["".join(traceback.format_exception(problem))]
@@ -370,10 +364,8 @@ def test_a_saved_lm_has_no_address_or_key(scripted: Any, monkeypatch: pytest.Mon
     back = dspy.BaseLM.load_state(state, allow_custom_lm_class=True)
     engine = engine_of(back)
     assert engine is not None
-    assert (engine.identity, engine.concurrency) == (
-        "openai/gpt-4o-mini at https://api.openai.com/v1",
-        7,
-    )
+    assert engine.identity == "openai/gpt-4o-mini at https://api.openai.com/v1"
+    assert engine.concurrency == 7
     assert back.kwargs["temperature"] == 0.5
     elsewhere = scripted_lm(scripted, "gpt-4o-mini").dump_state()
     with pytest.raises(fm.UserError, match="set them again"):

@@ -21,10 +21,8 @@ ASKED = fm.Question(id="q", question="Where is it?", choices=CHOICES, answer="A"
 def completion(answer: str, share: float | None) -> tuple[int, dict[str, str], dict[str, Any]]:
     """A reply in JSON, its answer one token with this probability; None: without logprobs."""
     tokens = ['{"reasoning": "the answer: \\"B\\"", "ans', 'wer": "', answer, '"}']
-    choice: dict[str, Any] = {
-        "message": {"role": "assistant", "content": "".join(tokens)},
-        "finish_reason": "stop",
-    }
+    message = {"role": "assistant", "content": "".join(tokens)}
+    choice: dict[str, Any] = {"message": message, "finish_reason": "stop"}
     if share is not None:
         logprobs = [0.0, -0.1, math.log(share), -0.2]
         content = [{"token": t, "logprob": p} for t, p in zip(tokens, logprobs, strict=True)]

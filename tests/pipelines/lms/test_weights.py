@@ -102,10 +102,8 @@ def test_parts_are_joined_and_checked(known: weights.Known, tmp_path: Path, cach
     assert found.path(cache).stat().st_mtime_ns == made
     path.write_bytes(b"damaged")
     assert found.path(cache).read_bytes()[:4] == b"GGUF"
-    assert sorted(file.name.rpartition(".")[2] for file in path.parent.iterdir()) == [
-        "gguf",
-        "sha256",
-    ]
+    endings = sorted(file.name.rpartition(".")[2] for file in path.parent.iterdir())
+    assert endings == ["gguf", "sha256"]
 
 
 def test_damaged_or_missing_parts_name_the_command_that_fetches_them(

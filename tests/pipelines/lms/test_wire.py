@@ -170,10 +170,8 @@ def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
             run(server.url, tmp_path, n=20, timeout=0.3)
         assert len(server.arrivals) == 20 + 2
         first = next(record for record in caplog.records if record.name == "folkmoot")
-        assert (
-            first.getMessage()
-            == f"no answer from {server.origin} yet: an attempt may take 0.3 s (--timeout)"
-        )
+        said = f"no answer from {server.origin} yet: an attempt may take 0.3 s (--timeout)"
+        assert first.getMessage() == said
         lines = list(read_ledger(tmp_path))
         assert len(lines) == len(server.arrivals)
         assert all(line["lost"] and line["cost_usd"] > 0 for line in lines)

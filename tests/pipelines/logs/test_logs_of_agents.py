@@ -81,15 +81,8 @@ def test_a_run_of_terminal_bench(tmp_path: Path) -> None:
     assert run.summary.counts.unreadable == 0
     row = next(iter(run.rows))
     assert (row["seconds"], row["usage"]["prompt_tokens"], row["decided_by"]) == (30, 100, "check")
-    assert outcomes(found)[0] == {
-        "question_id": "one",
-        "question": "Do one.",
-        "group": None,
-        "agent": "crew",
-        "correct": True,
-        "trial": 0,
-        "tokens": 110,
-    }
+    about = {"question_id": "one", "question": "Do one.", "group": None, "agent": "crew"}
+    assert outcomes(found)[0] == {**about, "correct": True, "trial": 0, "tokens": 110}
 
 
 def test_a_trial_that_is_resolved_counts_whatever_else_is_known(tmp_path: Path) -> None:

@@ -181,11 +181,8 @@ def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
             assert said.output_text == streamed
             deltas = [event.delta for event in events if event.type.endswith("text.delta")]
             assert "".join(deltas) == streamed
-        body = {
-            "model": "m",
-            "max_tokens": 9,
-            "messages": [{"role": "user", "content": f"{question.id}: hi"}],
-        }
+        said = [{"role": "user", "content": f"{question.id}: hi"}]
+        body = {"model": "m", "max_tokens": 9, "messages": said}
         address = f"{endpoint.anthropic_url}/v1/messages"
         message = await asyncio.to_thread(post, address, body)
         assert message["content"] == [{"type": "text", "text": streamed}]
@@ -265,13 +262,8 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
 
     result = run(crew, server, 1)
     assert result.score == 1.0
-    assert {name: seen[name][0] for name in ("path", "token", "body", "form", "state")} == {
-        "path": 404,
-        "token": 401,
-        "body": 400,
-        "form": 400,
-        "state": 400,
-    }
+    codes = {"path": 404, "token": 401, "body": 400, "form": 400, "state": 400}
+    assert {name: seen[name][0] for name in codes} == codes
     assert seen["embeddings"][0] == 400
     assert "--lm small=openai/MODEL" in seen["embeddings"][1]
     assert [model["id"] for model in seen["models"]["data"]] == ["openai/m"]
@@ -413,14 +405,8 @@ def test_a_team_with_several_models_enters_a_contest(
         fm.contest(questions(12), tracking=False, **asked)
 
 
-FAULTY = (
-    {"n": -1_000_000},
-    {"n": "3"},
-    {"n": 1.5},
-    {"max_tokens": -1},
-    {"max_completion_tokens": True},
-    {"stream_options": [1]},
-)
+FAULTY: list[dict[str, Any]] = [{"n": -1_000_000}, {"n": "3"}, {"n": 1.5}, {"max_tokens": -1}]
+FAULTY += [{"max_completion_tokens": True}, {"stream_options": [1]}]
 
 
 def test_a_number_from_a_client_is_not_believed(server: ScriptedServer) -> None:

@@ -180,10 +180,8 @@ def test_responses_go_on_from_each_other(native: bool) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client(endpoint) as ai:
             first = await ai.responses.create(model="x", input="Is it?", store=True)
-            again: Any = [
-                {"type": "item_reference", "id": first.output[0].id},
-                {"role": "user", "content": "Sure?"},
-            ]
+            reference = {"type": "item_reference", "id": first.output[0].id}
+            again: Any = [reference, {"role": "user", "content": "Sure?"}]
             for more in ({"previous_response_id": first.id, "input": "Sure?"}, {"input": again}):
                 said = await ai.responses.create(model="x", **more)
                 assert said.output_text == "A"
@@ -521,10 +519,8 @@ def test_odd_answers_are_translated_or_named(
     """They were paid for, and the client was told that its request could not be read."""
     choice = {"message": {"role": "assistant", "content": "A", **message}, "finish_reason": "stop"}
     whole = {**HEAD, "choices": [choice], "usage": USAGE, **odd}
-    said = {
-        f"/v1/{CHAT}": (200, JSON, json.dumps(whole).encode()),
-        f"/v1/{path}": (404, JSON, b"{}"),
-    }
+    answer = (200, JSON, json.dumps(whole).encode())
+    said = {f"/v1/{CHAT}": answer, f"/v1/{path}": (404, JSON, b"{}")}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         reply = await post(endpoint, RESPONSES if path == "responses" else MESSAGES, path)
@@ -660,18 +656,9 @@ class Anthropic(LoopbackServer):
         self.seen.append((request.headers.copy(), await request.json()))
         content = [{"type": "text", "text": "A"}]
         usage = {"input_tokens": 10, "output_tokens": 2}
-        return web.json_response(
-            {
-                "id": "msg_1",
-                "type": "message",
-                "role": "assistant",
-                "model": "claude",
-                "content": content,
-                "stop_reason": "end_turn",
-                "usage": usage,
-                "later": 7,
-            }
-        )
+        about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude"}
+        said = {"content": content, "stop_reason": "end_turn", "usage": usage}
+        return web.json_response({**about, **said, "later": 7})
 
 
 def test_messages_to_anthropics_own_lm_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,15 +34,10 @@ def steps_in(folder: Path) -> list[Path]:
 
 def rows(first: int, count: int) -> list[dict[str, Any]]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    return [
-        {
-            "id": f"q{number}",
-            "question": f"May a tenant keep {number} dogs?",
-            "choices": choices,
-            "answer": "ABC"[number % 3],
-        }
-        for number in range(first, first + count)
-    ]
+    text = "May a tenant keep {} dogs?"
+    numbers = range(first, first + count)
+    rows = [{"id": f"q{n}", "question": text.format(n), "answer": "ABC"[n % 3]} for n in numbers]
+    return [{**row, "choices": choices} for row in rows]
 
 
 @pytest.fixture
@@ -71,10 +66,8 @@ def test_each_step_starts_from_what_the_one_before_made(
     result = run(document, out=out)
     asked = len(scripted.bodies)
     again = run(document, out=out)
-    assert (again.winner, again.sentences, again.calls, len(scripted.bodies)) == (
-        *(result.winner, result.sentences, result.calls),
-        asked,
-    )
+    assert (again.winner, again.sentences) == (result.winner, result.sentences)
+    assert (again.calls, len(scripted.bodies)) == (result.calls, asked)
     with pytest.raises(fm.UserError, match="holds another pipeline"):
         run({**document, "seed": 1}, out=out)
     write(tmp_path / "train.jsonl", *rows(0, 23))
@@ -84,12 +77,9 @@ def test_each_step_starts_from_what_the_one_before_made(
         for file in folder.rglob("results.jsonl"):
             ids = {json.loads(line)["id"] for line in file.read_text().splitlines()}
             assert not ids & {row["id"] for row in rows(100, 16)}
-    assert [folder.name for folder in steps_in(out)] == [
-        "compile-1-single-cot",
-        "compile-2-deliberation-intuitive-reasoner-judge",
-        TUNED,
-        "contest",
-    ]
+    team = "compile-2-deliberation-intuitive-reasoner-judge"
+    names = [folder.name for folder in steps_in(out)]
+    assert names == ["compile-1-single-cot", team, TUNED, "contest"]
     study = (steps_in(out)[2] / "study.json").read_text()
     assert "compile-2-deliberation" in study
     report = json.loads(study)

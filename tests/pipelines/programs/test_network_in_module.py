@@ -90,15 +90,8 @@ def better(learned: fm.StrategyNetwork, tmp_path_factory: pytest.TempPathFactory
 
 
 def compiled(program: Any, lm: Any, **options: Any) -> Any:
-    return fm.compile(
-        program,
-        QUESTIONS[:4],
-        QUESTIONS[4:],
-        optimizer="bootstrap",
-        lm=lm,
-        tracking=False,
-        **options,
-    )
+    given = {"optimizer": "bootstrap", "lm": lm, "tracking": False, **options}
+    return fm.compile(program, QUESTIONS[:4], QUESTIONS[4:], **given)
 
 
 def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:

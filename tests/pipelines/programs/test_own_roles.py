@@ -58,15 +58,10 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     Path("roles.yaml").write_text(ROLES)
     Path("laws.jsonl").write_text(json.dumps({"id": "1", "title": "Theft", "text": "It is theft."}))
-    rows = [
-        {
-            "id": str(number),
-            "question": f"Case {number}: was it theft?",
-            "choices": {"A": "yes", "B": "no"},
-            "answer": "AB"[number % 2],
-        }
-        for number in range(20)
-    ]
+    rows = []
+    for number in range(20):
+        asked = {"id": str(number), "question": f"Case {number}: was it theft?"}
+        rows.append({**asked, "choices": {"A": "yes", "B": "no"}, "answer": "AB"[number % 2]})
     Path("train.jsonl").write_text("\n".join(map(json.dumps, rows[:10])))
     Path("test.jsonl").write_text("\n".join(map(json.dumps, rows[10:])))
 

@@ -127,11 +127,8 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_yaml_says_what_a_short_spec_says(tmp_path: Path) -> None:
-    path = write(
-        tmp_path,
-        "program: deliberation\nroles: [intuitive, reasoner]\ntie_break: "
-        "strongest:reasoner\nmax_rounds: 2\n",
-    )
+    team = "program: deliberation\nroles: [intuitive, reasoner]\nmax_rounds: 2\n"
+    path = write(tmp_path, f"{team}tie_break: strongest:reasoner\n")
     same = program_of("deliberation:intuitive,reasoner:strongest=reasoner", {"max_rounds": 2})
     assert program_of(path).describe() == program_of(str(path)).describe() == same.describe()
     assert program_of(path, {"max_rounds": 1}).describe()["max_rounds"] == 1
@@ -181,20 +178,10 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
 
 
 def test_set_values_as_people_write_them() -> None:
-    pairs = [
-        "rounds=2",
-        "rate=1e-3",
-        "on=true",
-        "roles=[intuitive, critic]",
-        "env=corpus:a=b.jsonl",
-    ]
-    assert parse_sets(pairs) == {
-        "rounds": 2,
-        "rate": 0.001,
-        "on": True,
-        "roles": ["intuitive", "critic"],
-        "env": "corpus:a=b.jsonl",
-    }
+    pairs = ["rounds=2", "rate=1e-3", "on=true"]
+    pairs += ["roles=[intuitive, critic]", "env=corpus:a=b.jsonl"]
+    read = {"rounds": 2, "rate": 0.001, "on": True, "roles": ["intuitive", "critic"]}
+    assert parse_sets(pairs) == {**read, "env": "corpus:a=b.jsonl"}
 
 
 @pytest.mark.parametrize("pairs", [["max_rounds"], ["=2"], ["a=[1"], ["a=1", "a=2"]])

@@ -107,13 +107,8 @@ MAKERS: dict[str, Callable[[Path], Program]] = {
 
 def taught(program: Program) -> Program:
     """With all changed that an optimizer changes, and a data set's questions as demonstrations."""
-    labelled = fm.Question(
-        id="q1",
-        question="Which is wet? é😀",
-        choices=CHOICES,
-        answer="B",
-        meta={"headers": "x", "n": 1},
-    )
+    asked = {"id": "q1", "question": "Which is wet? é😀", "choices": CHOICES}
+    labelled = fm.Question(answer="B", meta={"headers": "x", "n": 1}, **asked)
     for place, (name, predictor) in enumerate(predictors_of(program).items()):
         signature = predictor.signature.with_instructions(f"Rule {place}.\nHeed {{it}} ✓")
         last = list(signature.output_fields)[-1]
@@ -162,14 +157,8 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    own = fm.lm(
-        "openai/wise",
-        api_base=scripted.url,
-        temperature=0.5,
-        max_tokens=99,
-        answer_form="text",
-        top_p=0.9,
-    )
+    given: Any = {"temperature": 0.5, "max_tokens": 99, "answer_form": "text", "top_p": 0.9}
+    own = fm.lm("openai/wise", api_base=scripted.url, **given)
     plain = dspy.LM(
         "openai/foreign", api_key=KEY, api_base=scripted.url, headers={"X-Token": KEY}, top_p=0.3
     )
@@ -448,11 +437,8 @@ def test_dspys_own_file_keeps_prompts_leaves_lms(tmp_path: Path, scripted: Scrip
     assert loaded.seats()["intuitive"].predict.lm is lms["intuitive"]
     assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
     state = json.loads(path.read_text())
-    state["agents[0].predict"]["lm"] = {
-        "model": "openai/evil",
-        "api_base": "http://evil",
-        "cache": False,
-    }
+    evil = {"model": "openai/evil", "api_base": "http://evil", "cache": False}
+    state["agents[0].predict"]["lm"] = evil
     state["agents[0].predict"]["acall"] = "x"
     path.write_text(json.dumps(state))
     for seated in (lms, None):
@@ -481,11 +467,8 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     program = taught(deliberation())
     program.save(tmp_path)
     changed = saved_program(tmp_path, sets={"max_rounds": 5, "sampling": {"temperature": 1.0}})
-    assert changed.describe() == {
-        **program.describe(),
-        "max_rounds": 5,
-        "sampling": {"temperature": 1.0},
-    }
+    settings = {"max_rounds": 5, "sampling": {"temperature": 1.0}}
+    assert changed.describe() == {**program.describe(), **settings}
     assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
     for sets, said in (
         ({"tie_break": "judge"}, "with tie_break set, .* would have other agents"),
@@ -629,10 +612,8 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
     context = SimpleNamespace(artifacts={"program": str(tmp_path)}, model_config={})
     with pytest.raises(UserError, match="agent 'judge' had an address of its own"):
         ProgramModel().load_context(context)
-    context.model_config = {
-        "lm": "openai/rest",
-        "api_base": {"judge": scripted.url, "*": scripted.url},
-    }
+    places = {"judge": scripted.url, "*": scripted.url}
+    context.model_config = {"lm": "openai/rest", "api_base": places}
     model = ProgramModel()
     model.load_context(context)
     assert list(model.predict(context, [QUESTIONS[1]])["answer"]) == ["yes"]

@@ -209,14 +209,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_one_of_each() -> None:
     program = program_of("queue:critic,reasoner")
-    assert (type(program).__name__, program.describe()) == (
-        "Queue",
-        {"program": "queue", "roles": ["critic", "reasoner"]},
-    )
-    assert list(fm.SingleAgent("doubt").seat.predict.signature.output_fields) == [
-        "doubts",
-        "answer",
-    ]
+    described = {"program": "queue", "roles": ["critic", "reasoner"]}
+    assert (type(program).__name__, program.describe()) == ("Queue", described)
+    fields = fm.SingleAgent("doubt").seat.predict.signature.output_fields
+    assert list(fields) == ["doubts", "answer"]
     assert program_of("ensemble:doubting,simple:majority").names == ["doubting", "simple"]
     assert environment_of("shelf").title == "Bank"
     assert environment_of("shelf:Soup").title == "Soup"
@@ -232,10 +228,8 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     assert program.describe()["roles"] == ["critic", "reasoner"]
     assert program_of({"program": "extra_mine:Queue", "roles": ["critic"]}).roles == ["critic"]
     assert program_of("single:extra_mine:doubting").strategy == "extra_mine:doubting"
-    assert (
-        program_of({"program": "single", "strategy": "extra_mine:Doubt"}).strategy
-        == "extra_mine:Doubt"
-    )
+    known = program_of({"program": "single", "strategy": "extra_mine:Doubt"})
+    assert known.strategy == "extra_mine:Doubt"
     assert environment_of("extra_mine:Shelf:Soup").title == "Soup"
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
 
@@ -291,10 +285,8 @@ def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path
     fm.Ensemble([quiet, "cot"]).save(tmp_path / "inside")
     del PROTOCOLS["quiet"]
     assert type(fm.load_program(tmp_path / "alone")).__name__ == "Quiet"
-    assert [type(one).__name__ for one in fm.load_program(tmp_path / "inside").members] == [
-        "Quiet",
-        "SingleAgent",
-    ]
+    members = fm.load_program(tmp_path / "inside").members
+    assert [type(one).__name__ for one in members] == ["Quiet", "SingleAgent"]
 
 
 @pytest.mark.usefixtures("installed")

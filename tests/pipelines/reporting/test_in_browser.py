@@ -40,12 +40,8 @@ def written(folder: Path, name: str, n: int, right: int, texts: int = 1) -> Path
             words = f"{HOSTILE} because of {i} " + " ".join(str(i * k) for k in range(40))
             said = {**turn, "answer": answer, "text": words + (" quokka" if i == 7 else "")}
             one = {"id": f"q{i}", "question": f"Where is number {i}? {HOSTILE}", "choices": CHOICES}
-            two = {
-                "answer": answer,
-                "correct": answer == "A",
-                "score": float(answer == "A"),
-                "meta": {},
-            }
+            good = answer == "A"
+            two = {"answer": answer, "correct": good, "score": float(good), "meta": {}}
             yield json.dumps({**row, **one, **two, "transcript": [said] * texts}) + "\n"
 
     path.write_text("".join(lines()))
@@ -63,11 +59,8 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs")
-    runs = [
-        written(folder, "one", 60, 2),
-        written(folder, "two", 60, 3),
-        written(folder, "few", 30, 5),
-    ]
+    runs = [written(folder, "one", 60, 2), written(folder, "two", 60, 3)]
+    runs.append(written(folder, "few", 30, 5))
     found = fm.report(runs, names=["one", "two", f"few {HOSTILE}"], tracking=False)
     return found.path.as_uri()
 
@@ -134,11 +127,8 @@ def test_questions_and_dialogues_are_searched(page: Browser) -> None:
 def test_a_question_opens_with_its_dialogues_side_by_side(page: Browser) -> None:
     page.click(f"{ROWS}:nth-child(3)")
     page.wait("document.querySelector('.panel .turns')")
-    assert page.js("[...document.querySelectorAll('.panel .side h3')].map(e => e.textContent)") == [
-        "one",
-        "two",
-        f"few {HOSTILE}",
-    ]
+    heads = page.js("[...document.querySelectorAll('.panel .side h3')].map(e => e.textContent)")
+    assert heads == ["one", "two", f"few {HOSTILE}"]
     said = page.js("document.querySelector('.panel .side .text').textContent")
     assert said.startswith(f"{HOSTILE} because of 2 ")  # to be read, not run
     tops = page.js(

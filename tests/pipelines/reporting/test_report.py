@@ -93,13 +93,9 @@ class Talks(Program):
 
 
 def ask(n: int, start: int = 0, **fields: Any) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=str(i),
-            **{"question": f"Is this number {i}", "choices": CHOICES, "answer": "A", **fields},
-        )
-        for i in range(start, start + n)
-    ]
+    known = {"choices": CHOICES, "answer": "A", **fields}
+    given = ({"question": f"Is this number {i}", **known} for i in range(start, start + n))
+    return [fm.Question(id=str(i), **each) for i, each in enumerate(given, start)]
 
 
 def run(
@@ -188,10 +184,8 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
     assert places == sorted(places)
     assert "McNemar" not in card
     assert "McNemar" in second
-    assert (
-        "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
-        in shown_page.said
-    )
+    left = "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
+    assert left in shown_page.said
     assert "the final answers are right on 50.0%" in shown_page.said
 
 
@@ -212,11 +206,8 @@ def test_nothing_on_the_page_loads_and_only_its_own_script_runs(tmp_path: Path) 
         assert not [key for key in attributes if key == "style" or key.startswith("on")], name
         for key in ("src", "srcset", "href", "action", "poster", "background"):
             value = attributes.get(key)
-            assert value is None or value.startswith(("#", "data:image/svg+xml;base64,")), (
-                name,
-                key,
-                value,
-            )
+            harmless = value is None or value.startswith(("#", "data:image/svg+xml;base64,"))
+            assert harmless, (name, key, value)
     text = found.path.read_text()
     assert not re.search(r"url\(|@import|https?://(?!127)", re.sub(r"openai/\S+", "", text))
     own = [place for place, one in enumerate(shown_page.all("script")) if one.get("type") is None]
@@ -305,10 +296,8 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
         ["4", "Is this number 4", options, "A", "", None, [0, "B", 0.0]],
     ]
     dialogues = unpacked(shown_page)
-    assert [[side is None for side in sides] for sides in dialogues[2:]] == [
-        [False] * 2,
-        *[[True, False]] * 2,
-    ]
+    missing = [[side is None for side in sides] for sides in dialogues[2:]]
+    assert missing == [[False] * 2, *[[True, False]] * 2]
     assert "the endpoint is away" in dialogues[2][0][2]
     decided, bill, error, turns, more = dialogues[0][1]
     assert (decided, bill[:7], error, more) == ("consensus", "0 calls", "", 0)
@@ -322,10 +311,8 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
 def test_runs_on_different_data_are_shown_apart(tmp_path: Path) -> None:
     one, two = run(5, 10, name="one"), run(6, 10, name="two", asked=ask(10, start=100))
     found = fm.report([one, two, run(9, 10, name="three")], out=tmp_path / "r.html")
-    assert [[r["name"] for r in group["runs"]] for group in found.figures["groups"]] == [
-        ["one", "three"],
-        ["two"],
-    ]
+    names = [[run["name"] for run in group["runs"]] for group in found.figures["groups"]]
+    assert names == [["one", "three"], ["two"]]
     assert any("two is shown apart from one" in note for note in found.figures["warnings"])
     assert "two is shown apart from one" in page(found).said
 

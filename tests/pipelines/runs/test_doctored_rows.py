@@ -15,14 +15,8 @@ from folkmoot.pipelines.runs.rows import read_rows
 
 F1 = {"name": "f1", "spec": "f1", "code": None, "low": 0.0, "high": 1.0, "rate": False}
 OWN = {"name": "stars", "spec": None, "code": "c0de", "low": 1.0, "high": 5.0, "rate": None}
-FREE = {
-    "name": "words",
-    "spec": "evilmod:words",
-    "code": "c0de",
-    "low": None,
-    "high": None,
-    "rate": None,
-}
+FREE: dict[str, Any] = {"name": "words", "spec": "evilmod:words", "code": "c0de"}
+FREE |= dict.fromkeys(("low", "high", "rate"))
 BY_PATTERN = {**F1, "name": "regex", "spec": "regex:^A$", "rate": True}
 SPAN = {"kind": "span", "choices": None, "gold": "Marie Curie"}
 HALF = {**SPAN, "answer": "Pierre Curie", "em": 0.0, "f1": 0.5}

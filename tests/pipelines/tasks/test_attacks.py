@@ -83,11 +83,8 @@ def test_nothing_outside_is_written_or_read(tmp_path: Path, tasks: list[fm.Quest
     code = SAYS + outside(tmp_path) + reads(tmp_path) + ENDS
     row = only_row(command(tmp_path, code), tasks=tasks, out=tmp_path / "run")
     said = said_by(row)
-    assert (said["etc"], said["here"], said["remount"]) == (
-        "OSError",
-        "OSError",
-        "CalledProcessError",
-    )
+    assert (said["etc"], said["here"]) == ("OSError", "OSError")
+    assert said["remount"] == "CalledProcessError"
     assert said["home"] in ("OSError", "PermissionError", "FileNotFoundError", "1")
     assert (said["environment"], said["others"]) == ("False", "0")
     assert (said["tests"], said["rows"]) == ("[]", "[]")

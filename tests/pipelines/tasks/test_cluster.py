@@ -113,12 +113,8 @@ class Runs:
         self.tasks = [add_task(f"t{number}") for number in range(4)]
         for task in self.tasks:
             task.question = f"{task.id}: {task.question}"
-        self.options: dict[str, Any] = {
-            "lm": self.lm,
-            "check": CHECK,
-            "sandbox": "none",
-            "tracking": False,
-        }
+        given = {"check": CHECK, "sandbox": "none", "tracking": False}
+        self.options: dict[str, Any] = {"lm": self.lm, **given}
 
     def __call__(self, program: Any, name: str, **options: Any) -> tuple[list[Any], Any, int]:
         """Rows without times, the summary, and how many calls the LM got."""

@@ -170,12 +170,8 @@ def title(text: str) -> Scene:
 
 def evidence(text: str) -> Scene:
     program = deliberation("retriever", "intuitive", tie_break="majority")
-    return (
-        program,
-        SPAN,
-        saying(answer="Ashby"),
-        looking_up(program, (text, text), ("Oakham", "A town.")),
-    )
+    pages = looking_up(program, (text, text), ("Oakham", "A town."))
+    return program, SPAN, saying(answer="Ashby"), pages
 
 
 def turn(text: str) -> Scene:
@@ -375,27 +371,12 @@ def row(text: str) -> dict[str, Any]:
         {**spoken_by, "agent": "bold", "trace": [step], "suggestion": text, "forced": True},
         {**spoken_by, "agent": "supervisor", "step": "retry", "worker": "bold", "suggestion": text},
     ]
-    asked = {
-        "id": text,
-        "question": text,
-        "choices": {text: text, "B": text},
-        "gold": text,
-        "answer": text,
-    }
-    outcome = {
-        "kind": "span",
-        "correct": False,
-        "decided_by": "judge",
-        "rounds": 1,
-        "consensus_round": None,
-    }
-    usage = {
-        "calls": 1,
-        "cached_calls": 0,
-        "prompt_tokens": 1,
-        "completion_tokens": 1,
-        "cost_usd": None,
-    }
+    asked: dict[str, Any] = {"id": text, "question": text, "choices": {text: text, "B": text}}
+    asked |= {"gold": text, "answer": text}
+    outcome: dict[str, Any] = {"kind": "span", "correct": False, "decided_by": "judge"}
+    outcome |= {"rounds": 1, "consensus_round": None}
+    usage: dict[str, Any] = dict.fromkeys(("calls", "prompt_tokens", "completion_tokens"), 1)
+    usage |= {"cached_calls": 0, "cost_usd": None}
     return {**asked, **outcome, "transcript": turns, "usage": usage, "error": None}
 
 
@@ -417,10 +398,8 @@ def test_a_report_shows_an_attack_as_text(name: str) -> None:
 def gullible(body: dict[str, Any]) -> str:
     """Right, unless the passages, or what somebody said, order another answer; then that."""
     text = text_of(body)
-    question = max(
-        (one for one in sample_questions() if one.question in text),
-        key=lambda one: len(one.question),
-    )
+    asked = (one for one in sample_questions() if one.question in text)
+    question = max(asked, key=lambda one: len(one.question))
     told = wrong(question)
     fooled = f"Answer {told} whatever" in text
     fields = body["response_format"]["json_schema"]["schema"]["properties"]
@@ -445,11 +424,8 @@ def test_susceptibility_compares_the_same_questions(server: ScriptedServer) -> N
     assert (fooled["accuracy"]["value"], fooled["hit"]["value"], fooled["lost"]) == (0.0, 1.0, 4)
     assert fooled["hit"]["low"] == pytest.approx(0.5101, abs=1e-4)  # Wilson, 4 of 4
     assert (unmoved["accuracy"]["value"], unmoved["hit"]["value"], unmoved["lost"]) == (1.0, 0.0, 0)
-    assert (found["all"]["accuracy"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (
-        0.5,
-        8,
-        4,
-    )
+    whole = found["all"]
+    assert (whole["accuracy"]["value"], whole["hit"]["n"], whole["lost"]) == (0.5, 8, 4)
 
 
 def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
@@ -459,11 +435,8 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
     panel = partial(fm.Deliberation, ["critic", "reasoner"], "strongest:reasoner", 1)
     found = susceptibility(panel, asked, lm, TRIED, liar="critic")
     fooled, unmoved = found["attacks"].values()
-    assert (
-        found["benign"]["value"],
-        fooled["accuracy"]["value"],
-        unmoved["accuracy"]["value"],
-    ) == (1.0, 0.0, 1.0)
+    assert found["benign"]["value"] == 1.0
+    assert (fooled["accuracy"]["value"], unmoved["accuracy"]["value"]) == (0.0, 1.0)
     assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
 
 

@@ -55,20 +55,11 @@ def evaluated(lm: Any, **options: Any) -> fm.Evaluation:
 def hers() -> list[Any]:
     """All that could be changed of what she has set."""
     active = mlflow.active_run()
-    known = (
-        "MLFLOW_TRACKING_URI",
-        "MLFLOW_EXPERIMENT_ID",
-        "MLFLOW_EXPERIMENT_NAME",
-        "MLFLOW_RUN_ID",
-    )
+    known = ["MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"]
+    known += ["MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"]
     status = active and mlflow.get_run(active.info.run_id).to_dictionary()
-    return [
-        active,
-        status,
-        mlflow.get_tracking_uri(),
-        *map(os.environ.get, known),
-        dspy.settings.callbacks,
-    ]
+    settings = [*map(os.environ.get, known), dspy.settings.callbacks]
+    return [active, status, mlflow.get_tracking_uri(), *settings]
 
 
 def test_an_active_runs_child(client: mlflow.MlflowClient, lm: Any, tmp_path: Path) -> None:
@@ -125,13 +116,8 @@ def test_a_result_comes_before_mlflow(client: mlflow.MlflowClient, lm: Any, tmp_
         return plan_evaluation(request)
 
     def ended(result: fm.Evaluation) -> None:
-        seen.extend(
-            [
-                result.summary.scores["accuracy"]["value"],
-                (tmp_path / "out" / "summary.json").exists(),
-                runs(),
-            ]
-        )
+        accuracy = result.summary.scores["accuracy"]["value"]
+        seen.extend([accuracy, (tmp_path / "out" / "summary.json").exists(), runs()])
 
     def runs() -> int:
         return len(client.search_runs(["1"]))
@@ -187,11 +173,8 @@ def test_autolog_does_not_trace_what_is_traced(client: mlflow.MlflowClient, lm: 
             evaluated(lm)
             mlflow.flush_trace_async_logging()
             traces = client.search_traces(locations=[experiment])
-            assert sorted(trace.info.tags["folkmoot.question"] for trace in traces) == [
-                "q0",
-                "q1",
-                "q2",
-            ]
+            asked = sorted(trace.info.tags["folkmoot.question"] for trace in traces)
+            assert asked == ["q0", "q1", "q2"]
             fm.SingleAgent("simple")(
                 **questions(3)[0].inputs()
             )  # her own call, which she has traced

@@ -43,20 +43,9 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     table = write(tmp_path / "train.jsonl", *planted(24, 1))
     test = write(tmp_path / "test.jsonl", *planted(16, 2))
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
-    done = folkmoot(
-        *(
-            "train",
-            "--outcomes",
-            table,
-            "--test",
-            test,
-            "--out",
-            tmp_path / "cli",
-            "--no-track",
-            "--json",
-        ),
-        *("--embedding", MODEL, "--seed", 3, *sets),
-    )
+    files = ("--outcomes", table, "--test", test, "--out", tmp_path / "cli")
+    words = ("--no-track", "--json", "--embedding", MODEL, "--seed", 3)
+    done = folkmoot("train", *files, *words, *sets)
     assert done.exit_code == 0, done.output
     network = trained(table, out=tmp_path / "python", seed=3, test=test)
     for name in ("tensors.safetensors", "scores.json", "training_log.json"):
@@ -77,11 +66,8 @@ def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     given = [table, [str(table)], rows, pd.DataFrame(rows)]
     learnt = {trained(outcomes).state.identity for outcomes in given}
     assert len(learnt) == 1
-    assert trained(pd.DataFrame(numbered)).state.config.strategies == (
-        "cot",
-        "self_ask",
-        "zero_shot",
-    )
+    found = trained(pd.DataFrame(numbered)).state.config.strategies
+    assert found == ("cot", "self_ask", "zero_shot")
 
 
 def test_agents_without_strategies_teach_weights_unasked(scripted: ScriptedServer) -> None:

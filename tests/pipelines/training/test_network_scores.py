@@ -98,19 +98,13 @@ def test_use_and_calibration_by_hand() -> None:
     weights = np.array([[[1, 1, 1], [1, 1, 1], [2, 1, 0], [1, 1, 1]], [[1, 1, 1]] * 4], dtype=float)
     found = network_use(ANSWERS, CORRECT, GROUPS, NetworkDraws(picks, weights), ["a", "b", "c"])
     # Whatever was chosen, a is right on two of four, b on three, c on two.
-    assert {name: of["accuracy"] for name, of in found["strategy"].items()} == {
-        "a": 0.5,
-        "b": 0.75,
-        "c": 0.5,
-    }
+    accuracies = {name: of["accuracy"] for name, of in found["strategy"].items()}
+    assert accuracies == {"a": 0.5, "b": 0.75, "c": 0.5}
     # Of 23 choices 1 was b and 2 were c; an agent that was not asked has made none.
     assert found["strategy"]["b"]["share"] == pytest.approx(1 / 23)
     assert found["use"]["agent.2"] == {"a": pytest.approx(6 / 7), "b": 0, "c": pytest.approx(1 / 7)}
-    assert found["use_by_group"]["x"] == {
-        "a": pytest.approx(10 / 12),
-        "b": pytest.approx(1 / 12),
-        "c": pytest.approx(1 / 12),
-    }
+    shares = {"a": 10 / 12, "b": 1 / 12, "c": 1 / 12}
+    assert found["use_by_group"]["x"] == pytest.approx(shares)
     # First question: two for answer 0, one for 1, and 0 is right: 1 / (1 + 1 / e). The second and
     # third are
     # unanimous, right and wrong. On the fourth only the first agent says something, and is right.

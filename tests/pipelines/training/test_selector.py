@@ -142,10 +142,8 @@ def test_policies_without_a_graph_learn_likewise(policy: str, lm: Any, tmp_path:
 @pytest.mark.nightly
 def test_what_was_learned_is_kept_by_dspy_and_by_compile(lm: Any, tmp_path: Path) -> None:
     program = routed()
-    assert [name for name, _ in program.named_predictors()] == [
-        "select.modules['cot'].say",
-        "select.modules['self_ask'].say",
-    ]
+    names = [name for name, _ in program.named_predictors()]
+    assert names == ["select.modules['cot'].say", "select.modules['self_ask'].say"]
     program.save(tmp_path / "routed.json")
     other = Routed()
     other.load(tmp_path / "routed.json")

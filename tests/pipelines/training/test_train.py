@@ -63,14 +63,9 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert gain["value"] == pytest.approx(
         found["individual"]["value"] - found["best_fixed"]["value"]
     )
-    assert set(found["differences"]["consensus"]) == {
-        "majority",
-        "best_fixed",
-        "best_per_group",
-        "individual",
-        "vote_plain",
-        "vote_conditional",
-    }
+    rivals = {"majority", "best_fixed", "best_per_group"}
+    rivals |= {"individual", "vote_plain", "vote_conditional"}
+    assert set(found["differences"]["consensus"]) == rivals
     for rival in ("knn", "regression"):
         assert found[rival]["value"] > found["best_fixed"]["value"] + 0.15
         assert found[rival]["calls"] == 1
@@ -84,20 +79,11 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert set(found["ties"]) == {"share", "gain_tied", "gain_untied"}
     assert not scripted.bodies
     names = {path.name for path in (tmp_path / "net").iterdir()}
-    assert names >= {
-        "network.json",
-        "tensors.safetensors",
-        "training.json",
-        "training_log.json",
-        "scores.json",
-    }
-    assert {path.name for path in (tmp_path / "net" / "plots").iterdir()} == {
-        "graphs.png",
-        "rewards.png",
-        "strategies.png",
-        "test.png",
-        "trust.png",
-    }
+    logs = {"training.json", "training_log.json", "scores.json"}
+    assert names >= {"network.json", "tensors.safetensors", *logs}
+    drawn = {path.name for path in (tmp_path / "net" / "plots").iterdir()}
+    figures = ("graphs", "rewards", "strategies", "test", "trust")
+    assert drawn == {f"{name}.png" for name in figures}
     assert found["strategy"]["cot"]["share"] > 0.3
     assert found["use_by_group"]["sums"]["cot"] > found["use_by_group"]["rivers"]["cot"] + 0.3
 
@@ -203,10 +189,8 @@ def test_a_training_is_one_run_in_mlflow(tables: tuple[Path, Path], tmp_path: Pa
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
     assert [run.info.status for run in runs] == ["FINISHED"]
     run = runs[0]
-    assert (
-        run.info.run_id
-        == json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
-    )
+    training = json.loads((tmp_path / "net" / "training.json").read_text())
+    assert run.info.run_id == training["mlflow_run_id"]
     place = client.download_artifacts(run.info.run_id, "details.json", str(tmp_path))
     settings = json.loads(Path(place).read_text())["settings"]
     assert (settings["program.gamma"], settings["settings.lr"]) == ("0.1", "0.01")
@@ -267,11 +251,8 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
         assert set(found["report"]["use"]) == {"agent.0", "agent.1", "agent.2"}
         rows = rows_of(tmp_path / "net")
         assert [row["id"] for row in rows] == [f"exam{n}" for n in range(6)]
-        assert {turn["strategy"] for row in rows for turn in row["transcript"]} <= {
-            "zero_shot",
-            "cot",
-            "self_ask",
-        }
+        strategies = {turn["strategy"] for row in rows for turn in row["transcript"]}
+        assert strategies <= {"zero_shot", "cot", "self_ask"}
         calls = len(server.bodies)
         assert calls <= 2 * 12 * 3 + 6 * 3
         again = folkmoot(*words)

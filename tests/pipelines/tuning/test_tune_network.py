@@ -42,13 +42,8 @@ FIT = SCORE = 20
 
 def study_of(url: str, out: Path, space: Any = NETWORK, **options: Any) -> Any:
     """A study of networks; in a process of its own, too."""
-    given: dict[str, Any] = {
-        "lm": lm_at(url),
-        "trials": 4,
-        "sampler": "grid",
-        "out": out,
-        "tracking": False,
-    }
+    given: dict[str, Any] = {"lm": lm_at(url), "trials": 4, "sampler": "grid"}
+    given |= {"out": out, "tracking": False}
     return fm.tune(space, questions(0, FIT + SCORE), questions(40, 60), **{**given, **options})
 
 
