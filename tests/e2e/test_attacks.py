@@ -372,11 +372,9 @@ def a_study_that_was_made_for_something_else(place: Place) -> None:
     foreign = place.folder / "foreign.db"
     with sqlite3.connect(foreign) as database:
         database.execute("create table studies (a int)")
-    for url, words in (
-        (down, "is to minimize"),
-        (other, "has other values for strategy"),
-        (f"sqlite:///{foreign}", "holds something else than Optuna's studies"),
-    ):
+    studies = "holds something else than Optuna's studies"
+    refused = {down: "is to minimize", other: "has other values for strategy"}
+    for url, words in {**refused, f"sqlite:///{foreign}": studies}.items():
         with pytest.raises(fm.UserError, match=words):
             place.tune(study="mine", storage=url)
     assert place.calls == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_helpers import isolate, lm, question, write
+from cli_helpers import SPEC, isolate, lm, question, write
 from packaging.requirements import Requirement
 
 import folkmoot as fm
@@ -48,15 +48,7 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
     works = [
         ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "one", *asked],
-        [
-            "evaluate",
-            "deliberation:intuitive,reasoner:judge",
-            "--data",
-            "test.jsonl",
-            "--out",
-            "two",
-            *asked,
-        ],
+        ["evaluate", SPEC, "--data", "test.jsonl", "--out", "two", *asked],
         ["compare", "one", "two"],
         ["report", "one", "two", "--out", "page.html"],
         ["compile", "single:cot", *split, "--optimizer", "bootstrap", "--out", "compiled", *asked],

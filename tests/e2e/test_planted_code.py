@@ -262,12 +262,8 @@ def test_a_study_that_names_code_or_server_is_refused(home: Path, setting: dict[
 def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -> None:
     for what in ("a run's metric", "a run's spec"):
         FILES[what][0]()
-        for words in (
-            ("runs", "."),
-            ("report", "run"),
-            ("push", "run"),
-            ("export", "run", "--out", "log"),
-        ):
+        export = ("export", "run", "--out", "log")
+        for words in (("runs", "."), ("report", "run"), ("push", "run"), export):
             folkmoot(*words)
         evaluate(server, "questions.jsonl", "--out", "run", program=SPEC)
         assert "outsider" not in sys.modules

@@ -20,10 +20,9 @@ SPEC = "deliberation:intuitive,reasoner:judge"
 def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder and cache, and none of this machine's settings and keys."""
     monkeypatch.chdir(folder)
-    for name in [
-        name for name in os.environ if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_")
-    ]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_"):
+            monkeypatch.delenv(name)
     for name in ("OPENAI_BASE_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))

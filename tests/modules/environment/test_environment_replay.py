@@ -138,9 +138,8 @@ def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="cannot be opened"):
         RecordingEnvironment(Counting(), tmp_path)
     RecordingEnvironment(Counting(), tmp_path / "counting.jsonl")
-    with pytest.raises(
-        UserError, match=r"counting\.jsonl is the record of another environment \(counting\)"
-    ):
+    other = r"counting\.jsonl is the record of another environment \(counting\)"
+    with pytest.raises(UserError, match=other):
         RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
 
 

@@ -98,17 +98,13 @@ def test_a_file_serves_every_program_and_an_unknown_name_is_refused(tmp_path: Pa
     file.write_text("resoner: Weigh.\n")
     with pytest.raises(fm.UserError, match="no agent 'resoner' in this program: the agents are"):
         fm.Deliberation(["reasoner"], prompts=file)
-    for text, words in [
-        ("reasoner: ''", "no instructions"),
-        ("- a", "holds no prompts"),
-        ("a: [", "line 1"),
-    ]:
+    empty, no_prompts = ("reasoner: ''", "no instructions"), ("- a", "holds no prompts")
+    for text, words in (empty, no_prompts, ("a: [", "line 1")):
         file.write_text(text)
         with pytest.raises(fm.UserError, match=words):
             fm.Deliberation(["reasoner"], prompts=file)
-    with pytest.raises(
-        fm.UserError, match=r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
-    ):
+    words = r"no prompt layout 'first' \(did you mean 'role_first'\?\): choose"
+    with pytest.raises(fm.UserError, match=words):
         fm.SingleAgent("cot", prompt_layout="first")
 
 

@@ -106,9 +106,7 @@ def test_the_question_may_be_all_that_is_looked_up(scripted: ScriptedServer) -> 
     assert "retriever.query" not in program.seats()
     assert program.describe()["retrieval"] == "question"
     assert "max_queries" not in program.describe()
-    for wrong, words in (
-        ({"retrieval": "web"}, "no retrieval 'web'"),
-        ({"max_queries": 0}, "max_queries"),
-    ):
+    none = ({"max_queries": 0}, "max_queries")
+    for wrong, words in (({"retrieval": "web"}, "no retrieval 'web'"), none):
         with pytest.raises(fm.UserError, match=words):
             fm.SingleAgent(role="retriever", environment=pages, **wrong)

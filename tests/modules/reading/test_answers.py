@@ -160,13 +160,8 @@ def test_a_denied_or_open_option_is_not_read(choices: dict[str, str], data: st.D
     a, b = data.draw(
         st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
     )
-    for text in (
-        f"not {a}",
-        f"The answer is not ({a}).",
-        f"Option {a} is wrong.",
-        f"{a} or {b}",
-        f"It is {a} or {b}.",
-    ):
+    wrong = (f"not {a}", f"The answer is not ({a}).", f"Option {a} is wrong.")
+    for text in (*wrong, f"{a} or {b}", f"It is {a} or {b}."):
         assert read_choice(text, choices) is None, text
 
 
@@ -277,12 +272,8 @@ def test_numbers_read_back_however_written(number: Decimal) -> None:
     assert canonical is not None
     assert Decimal(canonical) == number
     assert re.fullmatch(r"-?(0|[1-9]\d*)(\.\d*[1-9])?", canonical)
-    for form in (
-        f"{number:,f}",
-        f"#### {number:f}",
-        f"The answer is {number:,f}.",
-        f"{number:f}".replace("-", "−"),
-    ):
+    with_minus = f"{number:f}".replace("-", "−")
+    for form in (f"{number:,f}", f"#### {number:f}", f"The answer is {number:,f}.", with_minus):
         assert read_number(form) == number
     assert read_number(f"so\n#### {number:f}", strict=True) == number
 
@@ -352,14 +343,8 @@ def test_gold_choices_of_real_rows_read_back(name: str, every: int) -> None:
     for row in islice(rows(name), 0, None, every):
         choices, gold = row["choices"], row["answer"]
         text = choices[gold]
-        for form in (
-            gold,
-            f"({gold})",
-            f"Answer: {gold}",
-            f"{gold}) {text}",
-            f"The answer is {gold}.",
-            text,
-        ):
+        forms = (gold, f"({gold})", f"Answer: {gold}", f"{gold}) {text}")
+        for form in (*forms, f"The answer is {gold}.", text):
             label = read_choice(form, choices)
             assert label is not None, (form, choices)
             assert choices[label].strip() == text.strip(), (form, choices)

@@ -89,12 +89,8 @@ def test_inputs_and_labels_are_what_evaluate_needs() -> None:
 
 def test_copies_stay_questions_and_parts_do_not() -> None:
     question = make(choices=CHOICES, answer="A", meta={"n": 1})
-    for same in (
-        question.copy(),
-        Question(question),
-        copy.deepcopy(question),
-        Question(question.toDict()),
-    ):
+    copies = (question.copy(), copy.deepcopy(question))
+    for same in (*copies, Question(question), Question(question.toDict())):
         assert type(same) is Question
         assert same == question
         assert same.inputs() == question.inputs()

@@ -153,11 +153,8 @@ def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> N
     assert [[row[key] for key in kept] for row in rows_of(tmp_path / "again")] == [
         [row[key] for key in kept] for row in rows_of(tmp_path / "first")
     ]
-    for words in (
-        ["--temperature", "1"],
-        ["--lm", "judge=openai/x"],
-        ["--api-base", "http://127.0.0.1:1/v1"],
-    ):
+    addressed = ["--api-base", "http://127.0.0.1:1/v1"]
+    for words in (["--temperature", "1"], ["--lm", "judge=openai/x"], addressed):
         lm_option = ["--lm", f"replay/{tmp_path / 'record'}"]
         refused = folkmoot("evaluate", SPEC, "--data", ten, *lm_option, *words)
         assert refused.exit_code == 2

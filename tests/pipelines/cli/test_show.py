@@ -14,12 +14,8 @@ def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path)
     evaluate(scripted, ten, "--out", "run", program=SPEC)
     shown = folkmoot("show", "run", "q1")
     assert shown.exit_code == 0, shown.output
-    for text in (
-        "What holds soup 1?",
-        "A. a flask",
-        "reasoner, round 1",
-        "✗  right is B (a sieve)",
-    ):
+    shown = ("What holds soup 1?", "A. a flask", "reasoner, round 1")
+    for text in (*shown, "✗  right is B (a sieve)"):
         assert text in shown.stdout
     assert folkmoot("show", "run", "2").stdout == shown.stdout
     (row,) = json.loads(folkmoot("show", "run", "q1", "--json").stdout)

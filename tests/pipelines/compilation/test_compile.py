@@ -406,11 +406,12 @@ def test_another_compilation_in_the_folder_is_refused(scripted: Any, tmp_path: P
     scripted.reply = of_demos()
     compiled(scripted.url, optimizer="labeled_few_shot", out=tmp_path)
     asked = len(scripted.bodies)
+    few = {"optimizer": "labeled_few_shot"}
     for arguments, what in (
         ({"optimizer": "bootstrap"}, "optimizer"),
-        ({"optimizer": "labeled_few_shot", "train": 15}, "training data"),
-        ({"optimizer": "labeled_few_shot", "program": fm.SingleAgent("cot")}, "program"),
-        ({"optimizer": "labeled_few_shot", "lm": fm.lm("openai/x", api_base=scripted.url)}, "LM"),
+        (few | {"train": 15}, "training data"),
+        (few | {"program": fm.SingleAgent("cot")}, "program"),
+        (few | {"lm": fm.lm("openai/x", api_base=scripted.url)}, "LM"),
     ):
         with pytest.raises(fm.UserError, match=f"its {what} differs"):
             compiled(scripted.url, out=tmp_path, **arguments)

@@ -261,9 +261,8 @@ def test_which_lm_is_asked_without_one(scripted: Any, monkeypatch: pytest.Monkey
 def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_question(lambda i: "I would rather\nnot say")
     for rows in (10, 11):  # the same command again asks one more question, not forty
-        with pytest.raises(
-            fm.UserError, match=f"none of the first {rows} answers can be read"
-        ) as stopped:
+        said = f"none of the first {rows} answers can be read"
+        with pytest.raises(fm.UserError, match=said) as stopped:
             run(scripted, questions(50), out=tmp_path, concurrency=1)
         assert "the last reply was 'I would rather not say'" in str(stopped.value)
         assert "give --no-cache and another --out" in str(stopped.value)
@@ -308,9 +307,8 @@ def test_another_run_is_refused_in_one_sentence(
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
     scripted.requests.clear()
     lm = fm.lm("openai/scripted", api_base=scripted.url, **changed.pop("settings_of_lm", {}))
-    with pytest.raises(
-        fm.UserError, match=rf"another run \(its {what} differs\): choose another --out"
-    ):
+    said = rf"another run \(its {what} differs\): choose another --out"
+    with pytest.raises(fm.UserError, match=said):
         run(scripted, changed.pop("asked", questions(10)), lm=lm, out=tmp_path, **changed)
     assert not scripted.bodies
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
@@ -377,9 +375,8 @@ def small_disk(folder: Path, options: str) -> Iterator[Path]:
 def test_a_full_disk_is_named_and_kept(scripted: Any, tmp_path: Path, kilobytes: int) -> None:
     scripted.reply = lambda body: json.dumps({"reasoning": "x" * 1000, "answer": "A"})
     with small_disk(tmp_path / "disk", f"size={kilobytes}k") as disk:
-        with pytest.raises(
-            fm.UserError, match=r"cannot be written|could not be written"
-        ) as problem:
+        said = r"cannot be written|could not be written"
+        with pytest.raises(fm.UserError, match=said) as problem:
             run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out", concurrency=2)
         assert str(disk) in str(problem.value)
         assert "\n" not in str(problem.value)

@@ -122,11 +122,8 @@ class Bare(dspy.BaseLM):  # type: ignore[misc]
 def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     lm = Bare()
     result = run(lm, n=6, out=tmp_path)
-    for usage in (
-        *(row["usage"] for row in result.rows),
-        result.summary.usage,
-        result.summary.paid,
-    ):
+    bills = (result.summary.usage, result.summary.paid)
+    for usage in (*(row["usage"] for row in result.rows), *bills):
         assert usage["calls"] > 0
         assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [
             None

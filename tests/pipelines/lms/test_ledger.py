@@ -89,12 +89,8 @@ def test_all_tokens_cost_what_the_table_says(scripted: ScriptedServer, tmp_path:
     assert bill == pytest.approx(0.0067, abs=5e-5)
     (line,) = read_ledger(tmp_path)
     assert [line[name] for name in DETAILS] == [1920, None, 300]
-    for found in (
-        line,
-        next(iter(result.rows))["usage"],
-        result.summary.usage,
-        result.summary.paid,
-    ):
+    first = next(iter(result.rows))
+    for found in (line, first["usage"], result.summary.usage, result.summary.paid):
         assert found["cost_usd"] == pytest.approx(bill)
         assert [found["prompt_tokens"], found["completion_tokens"]] == [2000, 700]
         assert [found[name] for name in DETAILS] == [1920, None, 300]

@@ -155,9 +155,8 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreached)
-    with pytest.raises(
-        UserError, match=r"^org/repo:m.gguf is not on this machine, and the hub .* \(ConnectError\)"
-    ):
+    said = r"^org/repo:m.gguf is not on this machine, and the hub .* \(ConnectError\)"
+    with pytest.raises(UserError, match=said):
         fm.lm("local/hf:org/repo:m.gguf")
     with pytest.raises(UserError, match="the hub does not give it"):
         weights.get_weights("far", cache)

@@ -94,10 +94,8 @@ def test_each_step_starts_from_what_the_one_before_made(
     )
     contest = json.loads((out / "contest" / "contest.json").read_text())
     assert set(contest["field"]) == {"one prompt", "one prompt, 3 times", "single:cot", TEAM}
-    for name, program in (
-        ("single:cot", "compile-1-single-cot/program"),
-        (TEAM, f"{TUNED}/winner"),
-    ):
+    known = (("single:cot", "compile-1-single-cot/program"), (TEAM, f"{TUNED}/winner"))
+    for name, program in known:
         made = fm.load_program(out / program)
         assert contest["field"][name]["program_hash"] == hashes(made)["program_hash"]
     assert result.winner in ("one prompt", "single:cot", TEAM)

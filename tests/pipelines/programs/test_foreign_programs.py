@@ -611,9 +611,8 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
         assert run(Rag(), lm=lm).accuracy == 1
         assert "JSON" in str(server.bodies[-1]["messages"])
         program = fm.SingleAgent("cot")
-        with pytest.warns(
-            UserWarning, match=r"JSONAdapter, but folkmoot's agents have .* of their own"
-        ):
+        said = r"JSONAdapter, but folkmoot's agents have .* of their own"
+        with pytest.warns(UserWarning, match=said):
             run(program, lm=lm)
         assert "JSON object" not in str(server.bodies[-1]["messages"][-1]["content"])
     for seat in program.seats().values():

@@ -121,10 +121,8 @@ def test_python_takes_roles_beside_a_spec(scripted: ScriptedServer) -> None:
 def test_the_lm_of_a_role_is_the_default_of_its_seat(scripted: ScriptedServer) -> None:
     Path("roles.yaml").write_text(SIDES.replace("tools: [corpus:laws.jsonl]", "lm: openai/other"))
     spec = ("deliberation:lawyer,doctor:majority", "--data", "test.jsonl", "--limit", "1")
-    for words, models in (
-        ([], {"other", "scripted"}),
-        (["--lm", "lawyer=openai/third"], {"third"}),
-    ):
+    third = (["--lm", "lawyer=openai/third"], {"third"})
+    for words, models in (([], {"other", "scripted"}), third):
         scripted.requests.clear()
         run(scripted, "evaluate", *spec, *words)
         assert {*models} <= {body["model"] for body in scripted.bodies}

@@ -168,9 +168,8 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     text = (tmp_path / FILE).read_text()
     for secret in (KEY, scripted.url, "127.0.0.1", "X-Token", "api_base"):
         assert secret not in text
-    with pytest.raises(
-        UserError, match=r"agent 'judge' had an address of its own.*--api-base judge=URL"
-    ):
+    said = r"agent 'judge' had an address of its own.*--api-base judge=URL"
+    with pytest.raises(UserError, match=said):
         fm.load_program(tmp_path)
     mine = fm.lm("openai/mine", api_base=scripted.url)
     with pytest.raises(UserError, match="agent 'intuitive' had an address"):

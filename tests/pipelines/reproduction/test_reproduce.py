@@ -317,10 +317,8 @@ def test_the_smallest_row_of_each_paper_runs(
 def failing(body: dict[str, Any]) -> Any:
     """Who answers at once is refused; of those who reason, one is, one is silent, one cut off."""
     number = int(re.findall(r"validation (\d+) so", body["messages"][-1]["content"])[-1])
-    if (
-        "reasoning" not in body["response_format"]["json_schema"]["schema"]["properties"]
-        or number == 3
-    ):
+    fields = body["response_format"]["json_schema"]["schema"]["properties"]
+    if "reasoning" not in fields or number == 3:
         return 400, {}, {"error": {"message": "too hot"}}
     text = "" if number == 4 else first_option(body)
     return 200, {}, completion(text, "length" if number == 5 else "stop")

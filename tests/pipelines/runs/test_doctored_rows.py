@@ -107,9 +107,8 @@ def test_a_run_is_not_resumed_upon_doctored_rows(tmp_path: Path) -> None:
     lines = rows_of(tmp_path)
     lines[1]["score"] = 5.0
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(
-        fm.UserError, match=r"results\.jsonl, line 2: the score of the question 'q1' is 5"
-    ):
+    said = r"results\.jsonl, line 2: the score of the question 'q1' is 5"
+    with pytest.raises(fm.UserError, match=said):
         fm.evaluate(Constant(), questions(3), lm=lm, out=tmp_path, tracking=False)
 
 
@@ -119,10 +118,8 @@ def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path:
     (run,) = fm.import_log(table, tmp_path / "out").runs.values()
     assert [each["correct"] for each in run.rows] == [True, False]
     rows = rows_of(run.folder)
-    for fields, said in (
-        ({"score": 3.0}, "is 3, outside 0 to 1"),
-        ({"id": "q1"}, "repeat 0 on line 1"),
-    ):
+    outside = ({"score": 3.0}, "is 3, outside 0 to 1")
+    for fields, said in (outside, ({"id": "q1"}, "repeat 0 on line 1")):
         doctored = [rows[0], rows[1] | fields]
         (run.folder / "results.jsonl").write_text(
             "".join(json.dumps(each) + "\n" for each in doctored)

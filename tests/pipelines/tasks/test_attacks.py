@@ -258,11 +258,8 @@ def test_sandboxes_are_named_or_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(fm.UserError, match="no sandbox 'docker'"):
         Sandbox.of("docker")
     monkeypatch.setattr("folkmoot.pipelines.tasks.sandbox._missing_bwrap", lambda: "is not there")
-    with pytest.raises(
-        fm.UserError,
-        match="install bubblewrap, or give --sandbox docker:IMAGE or "
-        "podman:IMAGE, or --sandbox none",
-    ):
+    ways = "install bubblewrap, or give --sandbox docker:IMAGE or podman:IMAGE, or --sandbox none"
+    with pytest.raises(fm.UserError, match=ways):
         Sandbox.of(None)
     assert "whatever you can" in str(Sandbox.of("none"))
 
@@ -276,14 +273,9 @@ def test_a_container_has_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     )
     line = " ".join(how.words)
     assert line.startswith("docker run --rm -i --init --name folkmoot-")
-    for part in (
-        "--network none",
-        "--read-only",
-        "--memory 2147483648",
-        "--pids-limit 256",
-        f"-v {tmp_path}:{tmp_path}:ro",
-        "-e OPENAI_API_KEY python:3.12 python3 -I -S",
-    ):
+    parts = ["--network none", "--read-only", "--memory 2147483648", "--pids-limit 256"]
+    parts += [f"-v {tmp_path}:{tmp_path}:ro", "-e OPENAI_API_KEY python:3.12 python3 -I -S"]
+    for part in parts:
         assert part in line
     assert line.endswith(f"/tmp/meter 4711 python {tmp_path / 'crew.py'}")
     assert "token" not in line

@@ -44,6 +44,7 @@ def attack(name: str) -> Attack:
 # What an attack may not change
 
 _CONTACTS: list[list[Any]] = []
+OUTWARD = ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen")
 
 
 def _notice(event: str, args: tuple[Any, ...]) -> None:
@@ -51,12 +52,7 @@ def _notice(event: str, args: tuple[Any, ...]) -> None:
         return
     if event == "socket.connect":
         _CONTACTS[-1].append(args[1])
-    elif event in (
-        "socket.getaddrinfo",
-        "socket.gethostbyname",
-        "socket.sendto",
-        "subprocess.Popen",
-    ):
+    elif event in OUTWARD:
         _CONTACTS[-1].append((event, *args))
 
 

@@ -134,9 +134,8 @@ def test_the_best_so_far_is_that_of_whole_trials(monkeypatch: pytest.MonkeyPatch
     figures: list[Any] = []
     monkeypatch.setattr(tuning, "saved", lambda figure, path: figures.append(figure))
     table = []
-    for number, (state, value) in enumerate(
-        [("complete", -3.0), ("pruned", -1.0), ("complete", -2.0), ("complete", -4.0)]
-    ):
+    first = [("complete", -3.0), ("pruned", -1.0)]
+    for number, (state, value) in enumerate([*first, ("complete", -2.0), ("complete", -4.0)]):
         score: Any = {"value": value, "low": value, "high": value, "n": 10}
         table.append(
             TrialEntry(trial=number, state=state, place=number, setting={}, scores={"loss": score})
