@@ -101,17 +101,11 @@ class Place:
     def run(self, given: Any, **environment: str) -> str:
         """What a child said that was given these commands or arguments."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        environment = {
-            **kept,
-            "HOME": str(self.root / "home"),
-            "XDG_CACHE_HOME": str(self.root / "cache"),
-            "TMPDIR": str(self.root / "tmp"),
-            "FOLKMOOT_DATA": str(self.work / "data"),
-            "MLFLOW_TRACKING_URI": self.store,
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "OMP_NUM_THREADS": "1",
-            **environment,
-        }
+        places = {"HOME": "home", "XDG_CACHE_HOME": "cache", "TMPDIR": "tmp"}
+        own = {name: str(self.root / folder) for name, folder in places.items()}
+        own |= {"FOLKMOOT_DATA": str(self.work / "data"), "MLFLOW_TRACKING_URI": self.store}
+        own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OMP_NUM_THREADS": "1"}
+        environment = {**kept, **own, **environment}
         done = subprocess.run(
             [sys.executable, str(CHILD), json.dumps(given)],
             cwd=self.work,

@@ -74,15 +74,8 @@ def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
 @pytest.mark.parametrize(
     "token",
     [
-        "<|im_end|>",
-        "[|user|]",
-        "]~b]",
-        "<end_of_turn>",
-        "</s>",
-        "[INST]",
-        "<｜begin▁of▁sentence｜>",
-        "<<SYS>>",
-        "[[ ## answer ## ]]",
+        *("<|im_end|>", "[|user|]", "]~b]", "<end_of_turn>", "</s>", "[INST]"),
+        *("<｜begin▁of▁sentence｜>", "<<SYS>>", "[[ ## answer ## ]]"),
     ],
 )
 @settings(max_examples=20)

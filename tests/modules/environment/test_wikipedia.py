@@ -104,17 +104,8 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
 @pytest.mark.parametrize(
     "title",
     [
-        "Ada Lovelace|Charles Babbage",
-        "",
-        "#Life",
-        "[[Ada Lovelace]]",
-        "{{Ada}}",
-        "é" * 128,
-        "de:Ada Lovelace",
-        "File:Ada.jpg",
-        "Secret",
-        "Nobody",
-        "Empty",
+        *("Ada Lovelace|Charles Babbage", "", "#Life", "[[Ada Lovelace]]", "{{Ada}}", "é" * 128),
+        *("de:Ada Lovelace", "File:Ada.jpg", "Secret", "Nobody", "Empty"),
         "&action=edit&titles=Ada Lovelace",
     ],
 )

@@ -79,17 +79,10 @@ def test_solutions_and_evaluations_of_that_table() -> None:
     shares = {"accuracy": 6 / 18, "abstention_rate": 3 / 18}
     assert report["reasoner"] == pytest.approx(shares)
     # Evaluations: A→A, B→B, B→A, A→A, A→B, B→B, B→C, C→None, B→A, A→None.
-    assert report["evaluator"] == {
-        "evaluations": 10,
-        "unreadable": 2,
-        "changed": 4,
-        "wrong_to_right": 2,
-        "right_to_wrong": 1,
-        "wrong_to_wrong": 1,
-        "change_rate": pytest.approx(4 / 10),
-        "change_right_rate": pytest.approx(2 / 4),
-        "kept_right_rate": pytest.approx(2 / 4),
-    }
+    changes = {"wrong_to_right": 2, "right_to_wrong": 1, "wrong_to_wrong": 1}
+    shares = {"change_rate": 4 / 10, "change_right_rate": 2 / 4, "kept_right_rate": 2 / 4}
+    counts = {"evaluations": 10, "unreadable": 2, "changed": 4}
+    assert report["evaluator"] == pytest.approx({**counts, **changes, **shares})
 
 
 def test_answers_are_equal_by_meaning() -> None:

@@ -23,20 +23,9 @@ from folkmoot.pipelines.data.questions import fingerprint
 from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-PLAIN = [
-    {
-        "question": SOUP,
-        "choices": {"A": "a sieve", "B": "a flask"},
-        "answer": "B",
-        "topic": "kitchen",
-    },
-    {
-        "question": "What drains?",
-        "choices": {"A": "a sieve", "B": "a pot"},
-        "answer": "A",
-        "topic": None,
-    },
-]
+HOLDS = {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B"}
+DRAINS = {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A"}
+PLAIN: list[dict[str, Any]] = [{**HOLDS, "topic": "kitchen"}, {**DRAINS, "topic": None}]
 
 
 def said_of(caplog: pytest.LogCaptureFixture) -> list[str]:

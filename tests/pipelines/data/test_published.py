@@ -93,15 +93,9 @@ class Read(NamedTuple):
     columns: dict[str, str] | None = None
 
 
-GPQA = {
-    "Question": Q,
-    "Pre-Revision Correct Answer": "wrong before",
-    "Correct Answer": "right",
-    "Incorrect Answer 1": "w1",
-    "Incorrect Answer 2": "w2",
-    "Incorrect Answer 3": "w3",
-    "Explanation": "since right",
-}
+WRONG = {f"Incorrect Answer {n}": f"w{n}" for n in (1, 2, 3)}
+GPQA = {"Question": Q, "Pre-Revision Correct Answer": "wrong before", "Correct Answer": "right"}
+GPQA |= {**WRONG, "Explanation": "since right"}
 BBH = "Sort the words.\nOptions:\n" + "\n".join(f"({c}) word {c}" for c in "ABCDEFGHIJKL")
 READ = (
     Read("gpqa", [GPQA], "choice", "right", ["right", "w1", "w2", "w3"], says="drawn for each"),

@@ -115,17 +115,12 @@ def test_faults_name_file_and_line(row: dict[str, Any], said: str, tmp_path: Pat
 
 
 def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        {
-            "question_id": f"q{n}",
-            "agent": agent,
-            "answer": "yes" if right else "no",
-            "correct": right,
-            "question": f"{'red' if n % 2 else 'blue'} {n}",
-        }
-        for n in range(40)
-        for agent, right in (("odd", bool(n % 2)), ("even", not n % 2), ("most", n % 5 > 0))
-    ]
+    rows = []
+    for n in range(40):
+        asked = {"question_id": f"q{n}", "question": f"{'red' if n % 2 else 'blue'} {n}"}
+        for agent, right in (("odd", bool(n % 2)), ("even", not n % 2), ("most", n % 5 > 0)):
+            said = {"answer": "yes" if right else "no", "correct": right}
+            rows.append({"agent": agent, **asked, **said})
     found = fm.import_log(write(tmp_path / "t.jsonl", *rows), tmp_path / "out")
     comparison = fm.compare(found.runs["most"], found.runs["odd"])
     assert comparison.runs[0].usage["prompt_tokens"] is None
@@ -228,24 +223,16 @@ def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
 
 
 def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
-    row = {
-        "schema_version": "instance_level_eval_0.2.1",
-        "evaluation_id": "e",
-        "model_id": "org/model",
-        "evaluation_name": "gsm8k",
+    read = {"source": "output.raw", "extracted_value": "4", "extraction_method": "regex"}
+    kind = {"schema_version": "instance_level_eval_0.2.1", "interaction_type": "single_turn"}
+    about = {"evaluation_id": "e", "evaluation_name": "gsm8k", "model_id": "org/model"}
+    row: dict[str, Any] = {
+        **kind,
+        **about,
         "sample_id": "7",
-        "interaction_type": "single_turn",
         "input": {"raw": "2+2?", "reference": ["4"]},
         "output": {"raw": ["It is 4"]},
-        "answer_attribution": [
-            {
-                "turn_idx": 0,
-                "source": "output.raw",
-                "extracted_value": "4",
-                "extraction_method": "regex",
-                "is_terminal": True,
-            }
-        ],
+        "answer_attribution": [{"turn_idx": 0, **read, "is_terminal": True}],
         "evaluation": {"score": 1.0, "is_correct": True},
         "token_usage": {"input_tokens": 5, "output_tokens": 3, "total_tokens": 8},
         "performance": {"latency_ms": 250.0},

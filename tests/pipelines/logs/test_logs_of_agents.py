@@ -1,5 +1,6 @@
 """Logs of agents that act on tasks: each format gives the counts of its own harness."""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -24,17 +25,11 @@ REPORT = {
 
 
 def trial(task: str, resolved: bool | None, failure: str = "unset", **more: Any) -> dict[str, Any]:
-    return {
-        "task_id": task,
-        "trial_name": f"{task}.1-of-1",
-        "instruction": f"Do {task}.",
-        "is_resolved": resolved,
-        "failure_mode": failure,
-        "total_input_tokens": 100,
-        "total_output_tokens": 10,
-        "agent_started_at": "2026-01-01T00:00:00+00:00",
-        "agent_ended_at": "2026-01-01T00:00:30+00:00",
-    } | more
+    failed = {"task_id": task, "trial_name": f"{task}.1-of-1", "instruction": f"Do {task}."}
+    failed |= {"is_resolved": resolved, "failure_mode": failure}
+    tokens = {"total_input_tokens": 100, "total_output_tokens": 10}
+    began, ended = (f"2026-01-01T00:00:{second}+00:00" for second in ("00", "30"))
+    return {**failed, **tokens, "agent_started_at": began, "agent_ended_at": ended, **more}
 
 
 RESULTS = {
@@ -290,17 +285,12 @@ def test_a_row_a_trial(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 def test_tasks_of_a_repository_are_a_cluster_and_nothing_is_asked(tmp_path: Path) -> None:
-    rows = [
-        {
-            "agent": agent,
-            "task": f"owner{repository}__name-{task}",
-            "resolved": (task + repository + len(agent)) % 3 > 0,
-            "cost_usd": 0.5,
-        }
-        for agent in ("one", "other")
-        for repository in range(6)
-        for task in range(5)
-    ]
+    agents, numbers = ("one", "other"), itertools.product(range(6), range(5))
+    rows = []
+    for agent, (repository, task) in itertools.product(agents, numbers):
+        resolved = (task + repository + len(agent)) % 3 > 0
+        about = {"agent": agent, "task": f"owner{repository}__name-{task}"}
+        rows.append({**about, "resolved": resolved, "cost_usd": 0.5})
     (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     found = fm.import_log(tmp_path / "t.jsonl", tmp_path / "out")
     pair = fm.compare(*found.runs.values()).pairs[0]

@@ -68,20 +68,11 @@ class Provider(LoopbackServer):
         self.bodies.append(await request.json())
         part = {"type": "output_text", "text": "A", "annotations": []}
         item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
-        return web.json_response(
-            {
-                "id": "resp_1",
-                "object": "response",
-                "created_at": 1,
-                "model": "m",
-                "status": "completed",
-                "output": [{**item, "content": [part]}],
-                "parallel_tool_calls": True,
-                "tool_choice": "auto",
-                "tools": [],
-                "usage": {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8},
-            }
-        )
+        about = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m"}
+        tools = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        usage = {"input_tokens": 7, "output_tokens": 1, "total_tokens": 8}
+        said = {"status": "completed", "output": [{**item, "content": [part]}], "usage": usage}
+        return web.json_response({**about, **tools, **said})
 
 
 def _event(data: dict[str, Any]) -> bytes:
@@ -398,6 +389,8 @@ def test_an_error_row_names_the_error(complaint: str, reason: str, tmp_path: Pat
 
 
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
+ONE_TOOL = [{"type": "function", "name": "look"}]
+CALL, RESULT = {"id": "c1", "name": "look"}, {"tool_use_id": "c1", "content": "yes"}
 RESPONSES: dict[str, Any] = {
     "model": "x",
     "input": [
@@ -413,11 +406,7 @@ RESPONSES: dict[str, Any] = {
     "top_logprobs": 2,
     "text": {"verbosity": "low"},
     "tools": [{"type": "function", "strict": None, **TOOL}],
-    "tool_choice": {
-        "type": "allowed_tools",
-        "mode": "auto",
-        "tools": [{"type": "function", "name": "look"}],
-    },
+    "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": ONE_TOOL},
     "prompt_cache_key": "k",
     "safety_identifier": "s",
     "service_tier": "auto",
@@ -434,14 +423,8 @@ MESSAGES: dict[str, Any] = {
     "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
     "messages": [
         {"role": "user", "content": "Is it?"},
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}],
-        },
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "yes"}],
-        },
+        {"role": "assistant", "content": [{"type": "tool_use", **CALL, "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", **RESULT}]},
     ],
     "stop_sequences": ["###"],
     "temperature": 0.5,
@@ -451,25 +434,13 @@ MESSAGES: dict[str, Any] = {
     "thinking": {"type": "enabled", "budget_tokens": 4000},
     "metadata": {"user_id": "u"},
 }
+KEPT = ("top_logprobs", "prompt_cache_key", "safety_identifier", "service_tier")
+SHARED = {"parallel_tool_calls": False, "max_tokens": 50}
 WANTED: dict[str, dict[str, Any]] = {
-    "responses": {
-        "parallel_tool_calls": False,
-        "verbosity": "low",
-        "top_logprobs": 2,
-        "logprobs": True,
-        "prompt_cache_key": "k",
-        "safety_identifier": "s",
-        "service_tier": "auto",
-        "max_tokens": 50,
-    },
-    "messages": {
-        "parallel_tool_calls": False,
-        "reasoning_effort": "medium",
-        "user": "u",
-        "stop": ["###"],
-        "max_tokens": 50,
-    },
+    "responses": {**SHARED, "verbosity": "low", "logprobs": True},
+    "messages": {**SHARED, "reasoning_effort": "medium", "user": "u", "stop": ["###"]},
 }
+WANTED["responses"] |= {name: RESPONSES[name] for name in KEPT}
 
 
 def _nulls(value: Any) -> bool:

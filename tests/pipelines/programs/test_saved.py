@@ -66,41 +66,28 @@ def deliberation() -> Program:
     )
 
 
-MAKERS: dict[str, Callable[[Path], Program]] = {
+INNER = fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2])
+MAKERS: dict[str, Callable[[Any], Program]] = {
     **{
         f"single {name}": lambda corpus, name=name: fm.SingleAgent(name)  # type: ignore[misc]
         for name in fm.STRATEGIES
     },
     "single role": lambda corpus: fm.SingleAgent(
-        role="retriever",
-        environment=fm.CorpusEnvironment(corpus),
-        sampling={"top_p": 0.5, "stop": ["\n"]},
+        role="retriever", environment=corpus, sampling={"top_p": 0.5, "stop": ["\n"]}
     ),
     "deliberation": lambda corpus: deliberation(),
     "deliberation, judged": lambda corpus: fm.Deliberation(
-        ["retriever", "critic"], environment=fm.CorpusEnvironment(corpus)
+        ["retriever", "critic"], environment=corpus
     ),
     "ensemble": lambda corpus: fm.Ensemble(
-        [
-            "cot",
-            "cot",
-            deliberation(),
-            fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2]),
-        ],
-        "weighted",
-        [1, 0.25, 0, 3],
+        ["cot", "cot", deliberation(), INNER], "weighted", [1, 0.25, 0, 3]
     ),
     "causal": lambda corpus: fm.CausalConsistency(
         3, 2, th0=0.25, th1=0.75, n=1, d_max=2, without=["concepts"], demonstration="boolq", seed=7
     ),
     "team": lambda corpus: fm.SupervisedTeam(
-        ["bold", "cautious", "bold"],
-        fm.CorpusEnvironment(corpus),
-        max_steps=2,
-        max_retries=1,
-        demonstration="hotpotqa",
+        ["bold", "cautious", "bold"], corpus, max_steps=2, max_retries=1, demonstration="hotpotqa"
     ),
-    "network": lambda corpus: network(),
     "networks in an ensemble": lambda corpus: fm.Ensemble([network(), "simple", network()]),
 }
 
@@ -139,7 +126,7 @@ def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
 def test_it_is_the_same_program_again(
     name: str, tmp_path: Path, corpus: Path, scripted: ScriptedServer
 ) -> None:
-    program = taught(MAKERS[name](corpus))
+    program = taught(MAKERS[name](fm.CorpusEnvironment(corpus)))
     program.save(tmp_path / "saved")
     loaded = fm.load_program(tmp_path / "saved")
     assert type(loaded) is type(program)
@@ -264,31 +251,21 @@ def put(*path: Any) -> Callable[[dict[str, Any]], None]:
 
 FIRST = ("predictors", "agents[0].predict")
 LM = {"name": "openai/x", "settings": {}, "profile": None, "addressed": False}
+ADDRESS, API = {**LM, "name": "openai/http://evil"}, {**LM, "api_base": "http://evil"}
+PROFILE = {**LM, "profile": {"code": "x"}}
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
-    "unknown protocol": (
-        put("program", "program", "os:abort"),
-        "of the program 'os:abort', which is not known here",
-    ),
+    "unknown protocol": (put("program", "program", "os:abort"), "of the program 'os:abort', which"),
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
     "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
     "wrong type": (put("predictors", []), "valid dictionary"),
     "another seat": (put(*FIRST, "seat", "judge"), "other agents"),
     "other sampling": (put("program", "sampling", {"temperature": 0.1}), "another sampling"),
-    "hidden address": (
-        put("lms", "intuitive", {**LM, "api_base": "http://evil"}),
-        "'api_base', an address or key of an LM",
-    ),
+    "hidden address": (put("lms", "intuitive", API), "'api_base', an address or key of an LM"),
     "a key": (put("api_key", KEY), "'api_key', an address or key"),
-    "address as name": (
-        put("lms", "intuitive", {**LM, "name": "openai/http://evil"}),
-        "address in the LM",
-    ),
+    "address as name": (put("lms", "intuitive", ADDRESS), "address in the LM"),
     "LM of nobody": (put("lms", "judge", LM), "agent 'judge', which there is not"),
-    "unknown profile": (
-        put("lms", "intuitive", {**LM, "profile": {"code": "x"}}),
-        "profile that is not valid",
-    ),
+    "unknown profile": (put("lms", "intuitive", PROFILE), "profile that is not valid"),
 }
 
 

@@ -231,13 +231,11 @@ def test_figures_that_are_means_over_rows() -> None:
 
 # Running
 
+SAND, MALL = {"A": "ice", "B": "sand"}, {"A": "bank", "B": "mall"}
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "commonsenseqa-validation": lambda i: {
-        "choices": {"A": "bank", "B": "mall"},
-        "answer": "AB"[i % 2],
-    },
-    "arc-challenge-train": lambda i: {"choices": {"A": "ice", "B": "sand"}, "answer": "A"},
-    "arc-challenge-test": lambda i: {"choices": {"A": "ice", "B": "sand"}, "answer": "AB"[i % 2]},
+    "commonsenseqa-validation": lambda i: {"choices": MALL, "answer": "AB"[i % 2]},
+    "arc-challenge-train": lambda i: {"choices": SAND, "answer": "A"},
+    "arc-challenge-test": lambda i: {"choices": SAND, "answer": "AB"[i % 2]},
     "hotpotqa-validation": lambda i: {
         "answer": "because it fits",
         "choices": None,
@@ -245,12 +243,9 @@ QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
     },
     "com2sense-validation": lambda i: {"choices": None, "answer": ("True", "False")[i % 2]},
     "scienceqa-test": lambda i: {
-        "choices": {"A": "ice", "B": "sand"},
+        "choices": SAND,
         "answer": "A",
-        "meta": {
-            "subject": ("natural science", "language science")[i % 2],
-            "grade": 3 + 6 * (i % 2),
-        },
+        "meta": {"subject": f"{('natural', 'language')[i % 2]} science", "grade": 3 + 6 * (i % 2)},
     },
 }
 
