@@ -302,24 +302,20 @@ def ready(scripted: Any, lm: Mapping[str, Any] | None = None, *counts: int, **se
 
 def overturning(body: dict[str, Any]) -> str:
     """Reasoners say A and evaluators something else."""
-    return json.dumps(
-        {**dict.fromkeys(fields_of(body), "so"), "answer": "B" if is_evaluator(body) else "A"}
-    )
+    answer = "B" if is_evaluator(body) else "A"
+    return json.dumps({**dict.fromkeys(fields_of(body), "so"), "answer": answer})
 
 
 def test_temperature_and_top_p_are_the_papers_unless_given(scripted: Any) -> None:
     ready(scripted)(**CHOICE)
-    ready(scripted, None, 1, 1, sampling={"temperature": 0.9, "max_tokens": 77})(
-        question="Which?", choices=CHOICES
-    )
-    ready(scripted, None, 1, 0, sampling={"temperature": None, "top_p": None})(
-        question="What?", choices=CHOICES
-    )
+    warm = ready(scripted, None, 1, 1, sampling={"temperature": 0.9, "max_tokens": 77})
+    warm(question="Which?", choices=CHOICES)
+    unset = ready(scripted, None, 1, 0, sampling={"temperature": None, "top_p": None})
+    unset(question="What?", choices=CHOICES)
     *own, last = scripted.bodies
     assert {(body["temperature"], body["top_p"]) for body in own[:3]} == {(0.5, 0.4)}
-    assert [(body["temperature"], body["top_p"], body["max_tokens"]) for body in own[3:]] == [
-        (0.9, 0.4, 77)
-    ] * 2
+    given = [(body["temperature"], body["top_p"], body["max_tokens"]) for body in own[3:]]
+    assert given == [(0.9, 0.4, 77)] * 2
     assert "temperature" not in last
     assert "top_p" not in last
 

@@ -165,14 +165,13 @@ def test_labelled_demos_stand_before_the_question(scripted: Any) -> None:
         assert not any(predictor.demos for predictor in program.predictors())
 
 
-def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
-    return bool(example.answer == prediction.answer)
-
-
 def test_dspys_own_evaluation_works_from_its_threads(scripted: Any) -> None:
     program = ready(scripted, fm.Ensemble(["simple", "cot"]))
     devset = [question(i, "A" if i % 2 else "B") for i in range(10)]
-    result = dspy.Evaluate(devset=devset, metric=exact, num_threads=4, display_progress=False)(
-        program
-    )
+
+    def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
+        return bool(example.answer == prediction.answer)
+
+    evaluate = dspy.Evaluate(devset=devset, metric=exact, num_threads=4, display_progress=False)
+    result = evaluate(program)
     assert result.score == 50.0

@@ -39,18 +39,14 @@ def test_many_failures_stop_a_run(scripted: ScriptedServer, ten: Path, tmp_path:
 
 
 HELD_OUT = ("--train", "t.jsonl", "--validation", "v.jsonl")
+COMPILED = ("single:simple", "--optimizer", "bootstrap_rs")
 
 
 @pytest.mark.parametrize(
     ("words", "budget", "code", "first"),
     [
         (("evaluate", "single:simple", "--data", "v.jsonl"), 5, 1, "Budget 5 calls spent"),
-        (
-            ("compile", "single:simple", *HELD_OUT, "--optimizer", "bootstrap_rs"),
-            30,
-            1,
-            "Budget 30 calls spent",
-        ),
+        (("compile", *COMPILED, *HELD_OUT), 30, 1, "Budget 30 calls spent"),
         (("tune", "single", *HELD_OUT, "--trials", "9"), 30, 1, "Budget 24 calls spent"),
         # A contest whose money is gone has a program to take.
         (("try", "v.jsonl", "--only", "panel"), 90, 0, "of 90 calls pays for no more questions"),
@@ -112,9 +108,8 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
         "main()"
     )
     words = ["ask", "single:cot", "Who?", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
-    done = subprocess.run(
-        [sys.executable, "-c", start, *words], capture_output=True, text=True, timeout=120
-    )
+    run = [sys.executable, "-c", start, *words]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
 
 
@@ -174,9 +169,8 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize(("how", "said"), [("heeded", "interrupted"), ("not", "went on")])
 def test_ctrl_c_is_heeded_even_where_python_drops_exceptions(how: str, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FINALISED, how], capture_output=True, text=True, check=True
-    )
+    run = [sys.executable, "-c", FINALISED, how]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == said
 
 

@@ -145,10 +145,9 @@ def test_the_example_of_the_docs_is_read(
     config(page.split("```toml\n")[1].split("```")[0])
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    words = ("deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", 2)
-    planned = folkmoot(
-        "evaluate", *words, "--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"
-    )
+    words = ["deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", "2"]
+    words += ["--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"]
+    planned = folkmoot("evaluate", *words)
     assert planned.exit_code == 0, planned.output
     assert f"concurrency = 16 ({home / OWN})" in planned.stderr
     assert "judge openai/o" in planned.stderr
@@ -159,9 +158,7 @@ def test_files_beside_the_configuration_are_found(scripted: ScriptedServer, home
     beside = (home / OWN).parent
     beside.mkdir(parents=True, exist_ok=True)
     ten_questions(home).rename(beside / "questions.jsonl")
-    config(
-        'lm = "openai/x"\n[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = '
-        "false\nlimit = 3\n"
-    )
+    ours = '[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = false\nlimit = 3\n'
+    config(f'lm = "openai/x"\n{ours}')
     assert folkmoot("evaluate", "single:simple", "-q").exit_code == 0
     assert len((beside / "out" / "results.jsonl").read_text().splitlines()) == 3

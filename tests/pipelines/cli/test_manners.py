@@ -133,13 +133,11 @@ def test_runs_are_listed_newest_first(scripted: ScriptedServer, home: Path, ten:
         (home / "runs" / name / "run.json").write_text(json.dumps(said | odd))
     found = {Path(run["folder"]).name: run for run in json.loads(folkmoot("runs", "--json").stdout)}
     assert (found["odd"]["state"], found["odder"]["state"]) == ("damaged", "damaged")
-    assert [run["when"] for run in found.values()] == sorted(run["when"] for run in found.values())[
-        ::-1
-    ]
+    times = [run["when"] for run in found.values()]
+    assert times == sorted(times, reverse=True)
     one = found["one"]
-    assert (one["kind"], one["program"], one["lm"], one["state"]) == (
-        *("evaluate", "single:simple", "openai/scripted", "finished"),
-    )
+    assert (one["kind"], one["state"]) == ("evaluate", "finished")
+    assert (one["program"], one["lm"]) == ("single:simple", "openai/scripted")
     assert (one["calls"], one["cost_usd"] > 0, one["score"]["n"]) == (10, True, 10)
     assert one["score"]["low"] <= one["score"]["value"] <= one["score"]["high"]
     assert found["two"]["cost_usd"] is None

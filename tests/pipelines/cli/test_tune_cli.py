@@ -56,9 +56,8 @@ def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServ
 
 
 def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None:
-    done = folkmoot(
-        *words(scripted, "--dry-run", "--json", "--storage", "postgresql://me:pw@host/db")
-    )
+    storage = "postgresql://me:pw@host/db"
+    done = folkmoot(*words(scripted, "--dry-run", "--json", "--storage", storage))
     assert done.exit_code == 0
     assert json.loads(done.stdout)["most_calls"] == 2 * 2 * (24 * 2 + 2 * 16)
     assert "pw" not in done.stdout + done.stderr

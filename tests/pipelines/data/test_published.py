@@ -232,10 +232,6 @@ READ = (
 )  # fmt: skip
 
 
-def of_first(question: Question) -> Any:
-    return question.choices[question.answer] if question.choices else question.answer
-
-
 @pytest.mark.parametrize("case", READ, ids=lambda case: case.name)
 @pytest.mark.parametrize("shape", ["jsonl", "csv"])
 def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None:
@@ -247,7 +243,8 @@ def test_published_rows_are_read(case: Read, shape: str, tmp_path: Path) -> None
     reading = understand(path, columns=case.columns)
     assert reading.faults == []
     first = reading.questions[0]
-    assert (first.kind, of_first(first)) == (case.kind, case.answer)
+    said = first.choices[first.answer] if first.choices else first.answer
+    assert (first.kind, said) == (case.kind, case.answer)
     assert case.choices is None or sorted(first.choices.values()) == sorted(case.choices)
     assert case.question in (None, first.question)
     assert case.says in reading.guesses

@@ -454,11 +454,7 @@ def inspect(path: Path, *samples: dict[str, Any], **about: Any) -> Path:
         {"id": f"q{number}", "epoch": 1, "input": "Q?", "target": "A", **sample}
         for number, sample in enumerate(samples)
     ]
-    return write_json(path, {"status": "success", "eval": header, "samples": rows})
-
-
-def write_json(path: Path, document: Any) -> Path:
-    path.write_text(json.dumps(document))
+    path.write_text(json.dumps({"status": "success", "eval": header, "samples": rows}))
     return path
 
 

@@ -141,14 +141,11 @@ def test_a_module_takes_its_network_along(
     assert module.network.compilation.winner == "compiled"
     taken = way(module)
     check_same(taken.network, module.network)
-    forget(taken.network)  # which the other does not notice
+    fresh = fm.StrategyNetwork.untrained(taken.network.state.config, words_of)
+    # which the other does not notice
+    taken.network.state.load_state(fresh.state.dump_state())
     assert taken.network.state.identity != module.network.state.identity
     assert module.network.state.identity != trained.state.identity  # compiling teaches the policy
-
-
-def forget(network: fm.StrategyNetwork) -> None:
-    fresh = fm.StrategyNetwork.untrained(network.state.config, words_of)
-    network.state.load_state(fresh.state.dump_state())
 
 
 def test_a_module_is_compiled_loaded(trained: fm.StrategyNetwork, lm: Any, tmp_path: Path) -> None:

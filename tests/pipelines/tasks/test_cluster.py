@@ -100,10 +100,6 @@ def crew(folder: Path, between: str = "", name: str = "crew") -> fm.Command:
     return fm.Command(f"{BARE} {script}")
 
 
-def says(body: dict[str, Any]) -> Any:
-    return 200, {}, completion(f"hello {body['messages'][-1]['content']}")
-
-
 class Runs:
     """Evaluations of four tasks, with an LM that counts its calls."""
 
@@ -130,7 +126,9 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
-    with ScriptedServer(says) as server:
+    with ScriptedServer(
+        lambda body: (200, {}, completion(f"hello {body['messages'][-1]['content']}"))
+    ) as server:
         yield Runs(tmp_path, server)
 
 

@@ -213,23 +213,18 @@ class Run:
     def __init__(self, server: ScriptedServer, place: str, text: str) -> None:
         self.place = place
         program, inputs, says, self.log = PLACES[place](text)
-        server.reply = lambda body: spoken(body, says)
+        server.reply = lambda body: json.dumps(says(list(wanted_fields(body))))
         server.requests.clear()
         with dspy.context(lm=scripted_lm(server.url)), watched() as self.contacts:
             prediction = program(**inputs)
         self.bodies = list(server.bodies)
-        self.outcome = [
-            prediction[name] for name in ("answer", "decided_by", "rounds", "consensus_round")
-        ]
+        names = ("answer", "decided_by", "rounds", "consensus_round")
+        self.outcome = [prediction[name] for name in names]
         self.address = ("127.0.0.1", server.port)
 
     def strangers(self) -> list[Any]:
         """Whoever was contacted and is not the LM's endpoint."""
         return [one for one in self.contacts if one != self.address and "127.0.0.1" not in one[1:2]]
-
-
-def spoken(body: dict[str, Any], says: Says) -> str:
-    return json.dumps(says(list(wanted_fields(body))))
 
 
 @pytest.fixture(scope="module")

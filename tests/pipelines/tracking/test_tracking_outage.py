@@ -150,16 +150,12 @@ def pushed() -> tuple[int, list[dict[str, Any]]]:
     return told.exit_code, json.loads(told.stdout)["runs"]
 
 
-def no_traces(method: str, path: str, number: int) -> Fault:
-    return "500" if "trace" in path else None
-
-
 @pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     out, n = tmp_path / "out", 60
-    proxy.rule = no_traces
+    proxy.rule = lambda method, path, number: "500" if "trace" in path else None
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         evaluated(scripted.url, out, n, traces=1)
     assert waiting() == [out]
@@ -171,7 +167,7 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
 
 @pytest.mark.nightly
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     out, dice = tmp_path / "out", random.Random(0)
     proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None

@@ -16,14 +16,10 @@ from folkmoot.pipelines.lms.ledger import totals
 OPTIONS: dict[str, Any] = {"tracking": False, "progress": False, "concurrency": 4}
 
 
-def rounds_matter(scripted: Any) -> Any:
-    scripted.reply = scripted_by(second_thoughts)
-    return lm_at(scripted.url)
-
-
 @pytest.mark.parametrize("form", [pytest.param("object", marks=pytest.mark.nightly), "folder"])
 def test_parameters_vary_beside_own_prompts(scripted: Any, tmp_path: Path, form: str) -> None:
-    lm = rounds_matter(scripted)
+    scripted.reply = scripted_by(second_thoughts)
+    lm = lm_at(scripted.url)
     program = fm.Deliberation(["critic", "reasoner"], tie_break="majority", max_rounds=1)
     for seat in program.seats().values():
         seat.predict.signature = seat.predict.signature.with_instructions("Mine, and it stays.")
