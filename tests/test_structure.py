@@ -18,15 +18,11 @@ import folkmoot
 ROOT = Path(folkmoot.__file__).parent
 FLOORS = ["signatures", "modules", "optimizers", "pipelines"]
 PICTURE = (ROOT / "docs" / "architecture.md").read_text()
-ROOMS = {  # in the order of their numbers
-    floor: [
-        room
-        for _, room in sorted(
-            (int(n), room) for n, room in re.findall(rf"\b{floor[0]}(\d+)\(?\[(\w+)\]", PICTURE)
-        )
-    ]
-    for floor in FLOORS[1:]
-}
+ROOMS: dict[str, list[str]] = {}
+for floor in FLOORS[1:]:
+    numbered = re.findall(rf"\b{floor[0]}(\d+)\(?\[(\w+)\]", PICTURE)
+    # in the order of their numbers
+    ROOMS[floor] = [room for _, room in sorted((int(n), room) for n, room in numbered)]
 ATTACHED = set(re.findall(r"\(\[(\w+)\]\)", PICTURE))
 SIBLINGS = {"compilation", "tuning", "reporting", *ATTACHED}
 MAY_USE = {
@@ -266,11 +262,9 @@ def code_of(file: Path) -> str:
 
 
 def naming_mlflow(root: Path) -> list[str]:
-    allowed = {
-        ("pipelines", "cli", "ui"),
-        ("pipelines", "cli", "doctor"),
-        ("pipelines", "runs", "manifest"),  # its version is among those that a run notes
-    }
+    # the version is among those that a run notes
+    allowed = {("pipelines", "cli", "ui"), ("pipelines", "cli", "doctor")}
+    allowed.add(("pipelines", "runs", "manifest"))
     others = [path for path in modules(root) if path[1] != "tracking" and path not in allowed]
     files = {path: root.joinpath(*path).with_suffix(".py") for path in others}
     return [
@@ -347,10 +341,9 @@ def test_the_rules_see_what_breaks_them(tmp_path: Path) -> None:
         "pipelines/compilation/compile -> pipelines/training/train",
         "pipelines/tuning/tune -> pipelines/training/train",
     ]
-    assert among_siblings(tmp_path) == [
-        "pipelines/compilation/compile -> pipelines/training/train",
-        "pipelines/tuning/tune -> pipelines/training/train",
-    ]
+    network = "pipelines/training/train"
+    callers = ("pipelines/compilation/compile", "pipelines/tuning/tune")
+    assert among_siblings(tmp_path) == [f"{caller} -> {network}" for caller in callers]
     assert circles(tmp_path) == ["pipelines/data/load", "pipelines/data/other"]
     assert late(tmp_path) == [
         "pipelines/data/load -> pipelines/base/__init__",
@@ -392,11 +385,8 @@ def test_every_package_is_listed() -> None:
     listed = set(
         tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     )
-    there = {
-        ".".join(["folkmoot", *path.parent.relative_to(ROOT).parts])
-        for floor in FLOORS
-        for path in (ROOT / floor).rglob("__init__.py")
-    }
+    found = [path for floor in FLOORS for path in (ROOT / floor).rglob("__init__.py")]
+    there = {".".join(["folkmoot", *path.parent.relative_to(ROOT).parts]) for path in found}
     assert there | {"folkmoot"} == listed
 
 

@@ -4,6 +4,7 @@ An attack is a function of a place to work in. To add one, decorate a function w
 """
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -90,12 +91,9 @@ def _percent(text: str, salt: str) -> int:
 
 
 def questions(n: int, prefix: str) -> list[fm.Question]:
-    return [
-        fm.Question(
-            id=f"{prefix}{i}", question=f"Question {prefix}{i}?", choices=CHOICES, answer="A"
-        )
-        for i in range(n)
-    ]
+    asked = {f"{prefix}{i}": f"Question {prefix}{i}?" for i in range(n)}
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    return [fm.Question(id=id, question=text, **known) for id, text in asked.items()]
 
 
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -383,13 +381,12 @@ def a_study_that_was_made_for_something_else(place: Place) -> None:
 @attack
 def questions_that_are_the_same_question(place: Place) -> None:
     some = questions(40, "v")
-    again = [
-        fm.Question(
-            id=f"again-{i}-{q.id}", question=f" {q.question.upper()}", choices=CHOICES, answer="A"
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    again = []
+    for i, q in itertools.product(range(5), some[:6]):
+        again.append(
+            fm.Question(id=f"again-{i}-{q.id}", question=f" {q.question.upper()}", **known)
         )
-        for i in range(5)
-        for q in some[:6]
-    ]
     with pytest.warns(UserWarning, match="asked twice"):
         compiled = fm.compile(
             fm.SingleAgent(), questions(30, "t"), [*some, *again],

@@ -73,11 +73,8 @@ class Place:
             (root / name).mkdir(parents=True)
         new_store(root)
         broken = {"id": "broken", "question": "Which colour has broken number 1?", "answer": "A"}
-        rows = {
-            "train": [question.to_row() for question in colours(16, "t")],
-            "validation": [question.to_row() for question in colours(9, "v")],
-            "questions": [question.to_row() for question in colours(12, "q")],
-        }
+        counts = (("train", 16), ("validation", 9), ("questions", 12))
+        rows = {name: [one.to_row() for one in colours(n, name[0])] for name, n in counts}
         rows["questions"].append(rows["questions"][0] | broken)
         for name, said in rows.items():
             self.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in said))
@@ -106,14 +103,9 @@ class Place:
         own |= {"FOLKMOOT_DATA": str(self.work / "data"), "MLFLOW_TRACKING_URI": self.store}
         own |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OMP_NUM_THREADS": "1"}
         environment = {**kept, **own, **environment}
-        done = subprocess.run(
-            [sys.executable, str(CHILD), json.dumps(given)],
-            cwd=self.work,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        words = [sys.executable, str(CHILD), json.dumps(given)]
+        how: Any = {"capture_output": True, "text": True, "timeout": 300}
+        done = subprocess.run(words, cwd=self.work, env=environment, **how)
         (self.root / "stdout").write_text(done.stdout)
         (self.root / "stderr").write_text(done.stderr)
         said = done.stdout + done.stderr

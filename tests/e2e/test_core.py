@@ -66,19 +66,13 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
         ("saved, a folder of the library `datasets`,", "data check saved", []),
     ]
     lines = works + [[*line.split(), *more] for _, line, more in needs]
-    done = subprocess.run(
-        [sys.executable, str(CHILD), json.dumps(lines)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    words = [sys.executable, str(CHILD), json.dumps(lines)]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     codes = json.loads((tmp_path / "codes.json").read_text())
     assert codes == [0] * len(works) + [2] * len(needs), done.stderr
-    sentence = re.compile(
-        r"^folkmoot: (?:network: )*(.*) needs the extra `(\w+)`: pip install 'folkmoot\[\2\]'$",
-        re.M,
-    )
+    extra = r"needs the extra `(\w+)`: pip install 'folkmoot\[\2\]'$"
+    sentence = re.compile(rf"^folkmoot: (?:network: )*(.*) {extra}", re.M)
     assert [feature for feature, _ in sentence.findall(done.stderr)] == [
         feature for feature, *_ in needs
     ]
@@ -106,12 +100,8 @@ def test_the_core_runs_without_the_attached_rooms(
         ["ask", "runs/four/winner", "What holds soup?", *asked],
     ]
     lines = [*works, ["controls", "runs/one"]]
-    done = subprocess.run(
-        [sys.executable, str(CHILD), json.dumps(lines), *attached_rooms()],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    words = [sys.executable, str(CHILD), json.dumps(lines), *attached_rooms()]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     codes = json.loads((tmp_path / "codes.json").read_text())
     assert codes == [*[0] * len(works), 2], done.stderr

@@ -36,10 +36,8 @@ ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READ_FIRST = {"README.md", "cli.md", "index.md", "ship-it.md", "your-data.md"}
 """Pages whose commands run by day, too; those of all others are parsed."""
-needs_local = pytest.mark.skipif(
-    importlib.util.find_spec("xllamacpp") is None,
-    reason="the extra `local` (embedded LM) is not installed",
-)
+NO_LOCAL = "the extra `local` (embedded LM) is not installed"
+needs_local = pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason=NO_LOCAL)
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -73,11 +71,8 @@ def write_files(page: str, folder: Path) -> None:
 
 
 def scripts() -> list[tuple[str, str]]:
-    return [
-        (page, code)
-        for page, code in blocks("python")
-        if code not in files().get(page, {}).values()
-    ]
+    found = blocks("python")
+    return [(page, code) for page, code in found if code not in files().get(page, {}).values()]
 
 
 def commands() -> list[tuple[str, list[str]]]:
@@ -200,14 +195,9 @@ def test_commands_run_in_processes(
     write_files(page, folder)
     scripted.reply = option_or_letter
     for line in lines:
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("folkmoot")), *words_of(line)],
-            cwd=folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=1200 if "qwen" in line else 300,
-        )
+        words = [str(Path(sys.executable).with_name("folkmoot")), *words_of(line)]
+        given: Any = {"text": True, "timeout": 1200 if "qwen" in line else 300}
+        done = subprocess.run(words, cwd=folder, env=env, capture_output=True, **given)
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 

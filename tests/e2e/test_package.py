@@ -23,10 +23,8 @@ def test_what_is_held_back_is_held_back_in_both_files() -> None:
     taken and held back: it was tested beside the parts of 3.17, and not every index has its own.
     """
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    held = {
-        one.name: one.specifier
-        for one in map(Requirement, (line for line in lines if line[0] != "#"))
-    }
+    kept = (line for line in lines if line[0] != "#")
+    held = {one.name: one.specifier for one in map(Requirement, kept)}
     assert set(held) == {"torch", "mlflow"}
     wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["network"]]
     declared = {one.name: one.specifier for one in map(Requirement, wanted)}

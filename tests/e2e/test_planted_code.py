@@ -84,10 +84,8 @@ def test_the_ui_runs_none(planted: Path) -> None:
 )
 def test_commands_run_none(planted: Path, scripted: ScriptedServer, command: str) -> None:
     for name in ("train", "validation"):
-        rows = (
-            question(number, id=f"{name}-{number}", question=f"What holds {name} {number}?")
-            for number in range(6)
-        )
+        texts = {f"{name}-{n}": f"What holds {name} {n}?" for n in range(6)}
+        rows = (question(0, id=id, question=text) for id, text in texts.items())
         write(planted / f"{name}.jsonl", *rows)
     with running(planted, *command.split(), *lm(scripted)) as process:
         out, err = process.communicate(timeout=240)

@@ -19,19 +19,14 @@ TRIES = [name for name in EVERY if name.startswith("try-")]
 # Runs with the arms of their controls; the page's commands replay them.
 NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = ("scienceqa-", "humaneval-", "quixbugs-")
-BY_DAY = {
-    *("csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"),
-    *("scienceqa-cot", "humaneval-reviewed"),
-}
+BY_DAY = {"csqa-small-mipro", "csqa-talk", "gsm8k-causal", "hotpot-team"}
+BY_DAY |= {"scienceqa-cot", "humaneval-reviewed"}
 """One of each kind of program; the others, and networks, are replayed at night."""
 SAME = ("id", "answer", "correct", "decided_by")
 LACKING = {"csqa-cot": 1, "gsm8k-cot": 1, "gsm8k-samples": 3}
 """The rows with a reply that was cut off, in records that lack what follows from one."""
-SHOWN = re.findall(
-    r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```",
-    PAGE.read_text(),
-    re.M | re.S,
-)
+BLOCK = r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```"
+SHOWN = re.findall(BLOCK, PAGE.read_text(), re.M | re.S)
 
 
 @pytest.fixture
@@ -50,10 +45,8 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 def test_none_says_where_it_was_made(folder: Path) -> None:
     files = [*folder.rglob("*.json"), *folder.rglob("*.md")]
     assert len(files) > len(ARCHIVES)
-    said = {
-        one.relative_to(folder): re.findall(r"(?<![\w./-])/\w+/[\w/-]*", one.read_text())
-        for one in files
-    }
+    absolute = r"(?<![\w./-])/\w+/[\w/-]*"
+    said = {one.relative_to(folder): re.findall(absolute, one.read_text()) for one in files}
     assert not {place: paths for place, paths in said.items() if paths}
 
 

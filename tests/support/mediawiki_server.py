@@ -85,11 +85,8 @@ class MediaWikiServer(LoopbackServer):
                 continue
             page = self._page(title, prefix, query or {})
             pages.append(page | {"index": place} if index else page)
-        return {
-            "batchcomplete": True,
-            "query": ({"pages": pages} if pages else {})
-            | ({"interwiki": interwiki} if interwiki else {}),
-        }
+        query = {"pages": pages, "interwiki": interwiki}
+        return {"batchcomplete": True, "query": {name: one for name, one in query.items() if one}}
 
     def _page(self, title: str, prefix: str, query: Mapping[str, str]) -> dict[str, Any]:
         if re.search(r"[#<>\[\]|{}\x00-\x1f]|%[0-9a-fA-F]{2}", title):

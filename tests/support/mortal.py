@@ -28,30 +28,21 @@ CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
 def questions(n: int, **meta: Callable[[int], Any]) -> list[fm.Question]:
     """Questions q0, q1, … with the gold answers A, B, C in turn; `meta` gives values by number."""
-    return [
-        fm.Question(
-            id=f"q{i}",
-            question=f"Question {i}?",
-            choices=CHOICES,
-            answer="ABC"[i % 3],
-            meta={name: value(i) for name, value in meta.items()},
-        )
-        for i in range(n)
-    ]
+    asked = []
+    for i in range(n):
+        known: Any = {"id": f"q{i}", "question": f"Question {i}?", "answer": "ABC"[i % 3]}
+        about = {name: value(i) for name, value in meta.items()}
+        asked.append(fm.Question(choices=CHOICES, meta=about, **known))
+    return asked
 
 
 def open_questions(n: int = 12) -> list[fm.Question]:
     """Questions of the kind `open`, each with a rubric in its meta."""
-    return [
-        fm.Question(
-            id=str(i),
-            question=f"Why {i}?",
-            answer=f"since {i} apples fell from the tree",
-            kind="open",
-            meta={"rubric": f"apples {i}"},
-        )
-        for i in range(1, n + 1)
-    ]
+    asked = []
+    for i in range(1, n + 1):
+        fell = {"answer": f"since {i} apples fell from the tree", "meta": {"rubric": f"apples {i}"}}
+        asked.append(fm.Question(id=str(i), question=f"Why {i}?", kind="open", **fell))
+    return asked
 
 
 class Constant(Program):

@@ -15,12 +15,11 @@ TAG = re.compile(r"\[(\w+) is right in (\d+)%")
 
 def questions(count: int) -> list[fm.Question]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    return [
-        fm.Question(
-            id=f"q{n}", question=f"What holds soup {n:04d}?", choices=choices, answer="ABC"[n % 3]
-        )
-        for n in range(count)
-    ]
+    asked = []
+    for n in range(count):
+        text = f"What holds soup {n:04d}?"
+        asked.append(fm.Question(id=f"q{n}", question=text, choices=choices, answer="ABC"[n % 3]))
+    return asked
 
 
 def coin(*what: Any) -> float:
@@ -60,11 +59,8 @@ def solo(name: str, percent: int) -> fm.SingleAgent:
 
 
 def team(name: str, percent: int, members: int = 3) -> fm.Ensemble:
-    agents: list[str | fm.Program] = [
-        fm.SingleAgent(
-            "simple",
-            prompts={"simple": f"[{name} is right in {percent}%] You are member {number}."},
-        )
-        for number in range(members)
-    ]
+    agents: list[str | fm.Program] = []
+    for number in range(members):
+        text = f"[{name} is right in {percent}%] You are member {number}."
+        agents.append(fm.SingleAgent("simple", prompts={"simple": text}))
     return fm.Ensemble(agents)

@@ -71,10 +71,8 @@ def server() -> Iterator[str]:
         data = str(folder / "data")
         words = ("-U", "moot", "-A", "scram-sha-256", f"--pwfile={folder / 'password'}", "-N")
         _run(initdb, "-D", data, *words)
-        options = (
-            f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} "
-            f"-c fsync=off"
-        )
+        places = f"-c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+        options = f"-p {port} {places} -c fsync=off"
         _run(pg_ctl, "-D", data, "-l", str(folder / "log"), "-o", options, "-w", "start")
         try:
             yield f"postgresql://moot:{PASSWORD}@127.0.0.1:{port}/postgres"

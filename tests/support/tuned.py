@@ -108,11 +108,9 @@ def killed_at(owner: Any, name: str, count: int) -> None:
 
 def settings_of(study: Any) -> list[Any]:
     """Every place and replayed setting with its scores: equal however a study was stopped."""
-    found = [
-        [entry.place, entry.state, entry.setting, entry.scores, entry.told_by]
-        for entry in study.trials
-        if entry.state != "given back"
-    ]
+    names = ("place", "state", "setting", "scores", "told_by")
+    kept = [entry for entry in study.trials if entry.state != "given back"]
+    found = [[getattr(entry, name) for name in names] for entry in kept]
     return sorted(found, key=lambda entry: json.dumps(entry, sort_keys=True))
 
 

@@ -95,13 +95,8 @@ lms:
 
 def test_several_programs_and_a_saved_one(tmp_path: Path) -> None:
     fm.SingleAgent("cot").save(tmp_path / "saved")
-    space = space_of(
-        write(
-            tmp_path,
-            f"programs: [single:cot, {{program: deliberation, max_rounds: 1}}, "
-            f"{tmp_path / 'saved'}]",
-        )
-    )
+    talk = "{program: deliberation, max_rounds: 1}"
+    space = space_of(write(tmp_path, f"programs: [single:cot, {talk}, {tmp_path / 'saved'}]"))
     cells = grid(space.point)
     programs = {"single", "deliberation", str(tmp_path / "saved")}
     assert {cell["program"] for cell in cells} == programs

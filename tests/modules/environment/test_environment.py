@@ -245,10 +245,8 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, says: str, indexed: bool
 
 
 def stamp(folder: Path) -> dict[str, tuple[int, int]]:
-    return {
-        str(file.relative_to(folder)): (file.stat().st_ino, file.stat().st_mtime_ns)
-        for file in sorted(folder.rglob("*.npy"))
-    }
+    stats = {file: file.stat() for file in sorted(folder.rglob("*.npy"))}
+    return {str(f.relative_to(folder)): (s.st_ino, s.st_mtime_ns) for f, s in stats.items()}
 
 
 CHILD = """

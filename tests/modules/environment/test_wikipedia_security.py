@@ -42,17 +42,12 @@ class Answers(AbstractResolver):
     ) -> list[ResolveResult]:
         self.asked.append(host)
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in found
-        ]
+        made: list[ResolveResult] = []
+        for address in found:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            place: Any = {"hostname": host, "host": address, "port": port, "family": family}
+            made.append(ResolveResult(proto=0, flags=socket.AI_NUMERICHOST, **place))
+        return made
 
     async def close(self) -> None:
         pass

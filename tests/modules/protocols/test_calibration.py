@@ -23,12 +23,8 @@ TEAM = {"prompts": {"simple": "Answer for the team.", "cot": "Answer for the tea
 
 
 def question(number: int) -> fm.Question:
-    return fm.Question(
-        id=f"q{number}",
-        question=f"Is it number {number}",
-        choices={"A": "a", "B": "b", "C": "c"},
-        answer="A",
-    )
+    known: Any = {"choices": {"A": "a", "B": "b", "C": "c"}, "answer": "A"}
+    return fm.Question(id=f"q{number}", question=f"Is it number {number}", **known)
 
 
 QUESTIONS = [question(number) for number in range(N)]
@@ -56,10 +52,8 @@ def router(rule: Any = None) -> fm.Router:
 def recorded() -> dict[str, list[Any]]:
     """What both parts say to all questions."""
     parts = {"cheap": router().cheap, "team": router().team}
-    return {
-        name: list(fm.evaluate(part, QUESTIONS, lm=LM, tracking=False).rows)
-        for name, part in parts.items()
-    }
+    given: Any = {"lm": LM, "tracking": False}
+    return {name: list(fm.evaluate(part, QUESTIONS, **given).rows) for name, part in parts.items()}
 
 
 def calibrated(rule: Any = None, **more: Any) -> fm.Router:

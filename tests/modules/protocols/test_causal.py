@@ -89,15 +89,11 @@ def play(
     """One question through a program whose seats say what is scripted."""
     script = scripted.reply = Script(answers, verdicts)
     program = fm.CausalConsistency(len(answers), evaluators, **more)
-    program.assign(
-        {
-            name: fm.lm(
-                f"openai/{name[0]}{name.rpartition('.')[2] if '.' in name else 0}",
-                api_base=scripted.url,
-            )
-            for name in program.seats()
-        }
-    )
+    lms = {}
+    for name in program.seats():
+        number = name.rpartition(".")[2] if "." in name else 0
+        lms[name] = fm.lm(f"openai/{name[0]}{number}", api_base=scripted.url)
+    program.assign(lms)
     scripted.requests.clear()
     return program(**task), script
 
@@ -255,10 +251,8 @@ shares = st.sampled_from([Fraction(part, 12) for part in range(13)])
 @st.composite
 def tables(draw: st.DrawFn) -> dict[str, Any]:
     reasoners, d_max = draw(st.integers(1, 6)), draw(st.integers(1, 4))
-    rounds = st.tuples(
-        st.lists(spelled, min_size=reasoners, max_size=reasoners),
-        st.fixed_dictionaries(dict.fromkeys(KEYS, spelled)),
-    )
+    solutions = st.lists(spelled, min_size=reasoners, max_size=reasoners)
+    rounds = st.tuples(solutions, st.fixed_dictionaries(dict.fromkeys(KEYS, spelled)))
     rows = draw(st.lists(rounds, min_size=d_max, max_size=d_max))
     evaluators, n = draw(st.integers(0, 3)), draw(st.integers(1, 5))
     shown = {"th0": draw(shares), "th1": draw(shares), "n": n, "d_max": d_max}
@@ -368,10 +362,8 @@ def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str)
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         _, shown, reply, _ = requests[role]["messages"]
         assert worked.question.split("\n")[0] in shown["content"]
-        assert json.loads(reply["content"]) == {
-            **{field: worked.fields[field] for field in parts.values()},
-            "answer": worked.answer,
-        }
+        fields = {field: worked.fields[field] for field in parts.values()}
+        assert json.loads(reply["content"]) == {**fields, "answer": worked.answer}
     solution = quoted({"messages": requests[True]["messages"][:2]}, SOLUTION)
     assert solution is not None
     assert all(worked.fields[field] in solution for field in REASONER_PARTS.values())

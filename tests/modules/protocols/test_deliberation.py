@@ -161,10 +161,8 @@ def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scri
     )
     prediction = run(scripted, program, intuitive=["A"], reasoner=["B"])
     assert scripted.most_at_once == 2
-    seen = {
-        (role_of(body), len(re.findall(r"argument \d of", body["messages"][-1]["content"])))
-        for body in scripted.bodies
-    }
+    asked = [(role_of(body), body["messages"][-1]["content"]) for body in scripted.bodies]
+    seen = {(role, len(re.findall(r"argument \d of", text))) for role, text in asked}
     assert seen == {("intuitive", 0), ("reasoner", 0), ("intuitive", 2), ("reasoner", 3)}
     blind = [turn.get("blind", False) for turn in prediction.transcript]
     assert blind == [True, True, False, False]
@@ -192,13 +190,8 @@ def test_a_vote_instead_of_the_judge_keeps_prompts_roles_and_lms(scripted: Any) 
     """An improved contest asked another program: without the user's roles, prompts and LMs."""
     other = fm.lm("openai/other", api_base=scripted.url)
     mine = {"instruction": "You bake.", "outputs": {"answer": "the answer"}}
-    talk = fm.Deliberation(
-        ["intuitive", "baker"],
-        own_roles={"baker": mine, "judge": mine},
-        prompts={"intuitive": "Be quick."},
-        lms={"baker": other},
-        opening="blind",
-    )
+    own: Any = {"own_roles": {"baker": mine, "judge": mine}, "prompts": {"intuitive": "Be quick."}}
+    talk = fm.Deliberation(["intuitive", "baker"], lms={"baker": other}, opening="blind", **own)
     voted = talk.voted(1)
     roles = {"baker": talk.describe()["own_roles"]["baker"]}
     changed = {"own_roles": roles, "tie_break": "majority", "max_rounds": 1}

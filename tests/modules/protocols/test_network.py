@@ -76,10 +76,8 @@ def saying(*answers: Any) -> Callable[[dict[str, Any]], Any]:
 def network(scripted: Any, state: NetworkState | None = None, **options: Any) -> StrategyNetwork:
     """A network in which agent i has the model `mi`."""
     state = fresh() if state is None else state
-    lms = {
-        f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url)
-        for i in range(state.config.agents)
-    }
+    names = {f"agent.{i}": f"openai/m{i}" for i in range(state.config.agents)}
+    lms = {seat: fm.lm(name, api_base=scripted.url) for seat, name in names.items()}
     return StrategyNetwork(state, embed, lms=lms, **options)
 
 
@@ -108,10 +106,8 @@ def test_the_words_are_those_of_the_strategy_that_was_chosen(scripted: Any) -> N
     scripted.reply = saying("A", "A", "A")
     program = network(scripted, fresh(seed=2))
     prediction = program(question="Where is money?", choices=CHOICES)
-    asked = {
-        body["model"]: "reasoning" in json.dumps(body["response_format"])
-        for body in scripted.bodies
-    }
+    schemas = {body["model"]: json.dumps(body["response_format"]) for body in scripted.bodies}
+    asked = {model: "reasoning" in schema for model, schema in schemas.items()}
     assert asked == {f"m{i}": name == "cot" for i, name in enumerate(prediction.strategies)}
 
 

@@ -136,15 +136,11 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
         return json.dumps({"reasoning": "so", "answer": answer})
 
     scripted.reply = reply
-    questions = [
-        fm.Question(
-            id=str(i),
-            question=f"Is it number {i}",
-            choices={"A": "a", "B": "b"},
-            answer="AB"[i == 4],
-        )
-        for i in range(5)
-    ]
+    known: Any = {"choices": {"A": "a", "B": "b"}}
+    questions = []
+    for i, answer in enumerate("AAAAB"):
+        asked = fm.Question(id=str(i), question=f"Is it number {i}", answer=answer, **known)
+        questions.append(asked)
     router = fm.Router(fm.SingleAgent("self_consistency", samples=2), "cot")
     lm = fm.lm("openai/scripted", api_base=scripted.url, seed=1)
     found = fm.evaluate(router, questions, lm=lm, tracking=False).summary.report

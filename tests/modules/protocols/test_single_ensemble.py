@@ -102,10 +102,8 @@ def test_members_are_asked_at_the_same_time_and_vote(
 
 
 def test_names_of_members_and_their_lms(scripted: Any) -> None:
-    lms = {
-        name: fm.lm(f"openai/{name.replace('.', '-')}", api_base=scripted.url)
-        for name in ("simple", "simple.1", "cot")
-    }
+    names = {name: name.replace(".", "-") for name in ("simple", "simple.1", "cot")}
+    lms = {seat: fm.lm(f"openai/{name}", api_base=scripted.url) for seat, name in names.items()}
     program = ready(scripted, fm.Ensemble(["simple", "cot", "simple"]))
     assert list(program.seats()) == ["simple.0", "cot", "simple.1"]
     program.assign(lms)

@@ -216,13 +216,10 @@ def test_workers_run_at_once_and_do_not_see_each_other(scripted: Any, environmen
 
 
 def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environment: Any) -> None:
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious"], environment),
-        bold=[["Search[Nile]", "Finish[Nile]"]],
-        cautious=[["Search[Seine]", "Finish[Seine]"]],
-        supervisor=[accept("bold")],
-    )
+    workers = {"bold": [["Search[Nile]", "Finish[Nile]"]]}
+    workers["cautious"] = [["Search[Seine]", "Finish[Seine]"]]
+    team = SupervisedTeam(["bold", "cautious"], environment)
+    prediction = run(scripted, team, supervisor=[accept("bold")], **workers)
     text = text_of(scripted.bodies[-1])
     assert QUESTION["question"] in text
     for turn in prediction.transcript[:2]:
@@ -321,14 +318,9 @@ UNREADABLE = [
 
 def test_the_fallback_is_what_most_workers_share(scripted: Any, environment: Any) -> None:
     program = SupervisedTeam(["bold", "cautious", "neutral"], environment)
-    prediction = run(
-        scripted,
-        program,
-        bold=[["Finish[Seine]"]],
-        cautious=[["Finish[The Nile]"]],
-        neutral=[["Finish[nile.]"]],
-        supervisor=[UNREADABLE[0]],
-    )
+    said = {"bold": "Seine", "cautious": "The Nile", "neutral": "nile."}
+    workers: Any = {name: [[f"Finish[{answer}]"]] for name, answer in said.items()}
+    prediction = run(scripted, program, supervisor=[UNREADABLE[0]], **workers)
     assert (prediction.answer, prediction.decided_by) == ("The Nile", "fallback:majority")
 
 
@@ -398,13 +390,8 @@ def test_every_seat_can_have_its_own_lm_and_is_greedy(scripted: Any, environment
     fm.evaluate(program, asked, lm=fm.lm("openai/common", api_base=scripted.url), tracking=False)
     assert {body["temperature"] for body in scripted.bodies} == {0.0}
     used = {(seat_of(body), body["model"]) for body in scripted.bodies}
-    assert used == {
-        ("bold", "bold-lm"),
-        ("conclude", "bold-lm"),
-        ("cautious", "common"),
-        ("supervisor", "supervisor-lm"),
-        ("last", "supervisor-lm"),
-    }
+    shared = {("bold", "bold-lm"), ("conclude", "bold-lm"), ("cautious", "common")}
+    assert used == shared | {("supervisor", "supervisor-lm"), ("last", "supervisor-lm")}
 
 
 def test_a_trace_never_gets_longer_than_it_may() -> None:

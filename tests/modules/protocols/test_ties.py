@@ -17,10 +17,8 @@ CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
 
 def questions(n: int) -> list[fm.Question]:
-    return [
-        fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer="B")
-        for i in range(n)
-    ]
+    known: Any = {"choices": CHOICES, "answer": "B"}
+    return [fm.Question(id=f"q{i}", question=f"Question {i}?", **known) for i in range(n)]
 
 
 def winner(answers: Sequence[str], ties: Ties, **known: Any) -> str | None:
@@ -132,12 +130,11 @@ def reasoners(rule: str, seed: int) -> fm.Program:
 
 
 def agents(rule: str, seed: int) -> fm.Program:
-    return fm.StrategyNetwork.untrained(
-        fm.NetworkConfig(agents=2, strategies=("simple",), k=1),
-        lambda texts: np.ones((len(texts), 4), dtype=np.float32),
-        tie_break=rule,
-        seed=seed,
-    )
+    def embed(texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 4), dtype=np.float32)
+
+    config = fm.NetworkConfig(agents=2, strategies=("simple",), k=1)
+    return fm.StrategyNetwork.untrained(config, embed, tie_break=rule, seed=seed)
 
 
 @pytest.mark.parametrize(("seat", "make"), [("reasoner", reasoners), ("agent", agents)])

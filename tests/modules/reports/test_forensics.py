@@ -122,10 +122,8 @@ def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_t
     ],
 )
 def test_every_protocol_of_several_agents_has_them(program: Any, scripted: ScriptedServer) -> None:
-    questions = [
-        fm.Question(id=str(i), question=f"Where is thing {i}?", choices=CHOICES, answer="A")
-        for i in range(2)
-    ]
+    known: Any = {"choices": CHOICES, "answer": "A"}
+    questions = [fm.Question(id=str(i), question=f"Where is thing {i}?", **known) for i in range(2)]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     summary = fm.evaluate(program(), questions, lm=lm, tracking=False).summary
     assert summary.forensics["oracle"]["accuracy"] == 1.0

@@ -170,10 +170,8 @@ def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
 
 def test_gamma_lets_the_tracker_choose() -> None:
     vectors = np.stack([each.vector for each in questions(30, seed=5)])
-    found = [
-        trained(epochs=1, lr=1e-9, net={"gamma": gamma, "merge": 0.99})[0].probabilities(vectors)
-        for gamma in (0.0, 0.7, 20.0)
-    ]
+    nets = [{"gamma": gamma, "merge": 0.99} for gamma in (0.0, 0.7, 20.0)]
+    found = [trained(epochs=1, lr=1e-9, net=net)[0].probabilities(vectors) for net in nets]
     by_topic = [np.mean([one[q, :, q % 3].mean() for q in range(30)]) for one in found]
     assert by_topic[0] < by_topic[1] < by_topic[2]
 

@@ -34,19 +34,15 @@ A, B, C = 'A ("bank")', 'B ("library")', 'C ("mall")'
 def test_who_swayed_whom() -> None:
     first = [turn("x", 1, "B"), turn("y", 1, "A"), turn("z", 1, "C")]
     lines = told("A", *first, turn("x", 2, "A"), turn("z", 2, "B"))
-    assert (
-        f"x was misled from the right {B} to the wrong {A} in round 2, after y had said so."
-        in lines
-    )
+    misled = f"x was misled from the right {B} to the wrong {A} in round 2"
+    assert f"{misled}, after y had said so." in lines
     assert f"z was won over from the wrong {C} to the right {B} in round 2." in lines, (
         "x no longer says B"
     )
     assert not [line for line in lines if line.startswith("y was")]
     two = told("A", turn("x", 1, "A"), turn("y", 1, "A"), turn("z", 1, "B"), turn("z", 2, "A"))
-    assert (
-        f"z was misled from the right {B} to the wrong {A} in round 2, after x and y had said so."
-        in two
-    )
+    misled = f"z was misled from the right {B} to the wrong {A} in round 2"
+    assert f"{misled}, after x and y had said so." in two
 
 
 def test_what_the_judge_ignored() -> None:

@@ -47,10 +47,8 @@ def test_which_default_counts(scripted: ScriptedServer, monkeypatch: pytest.Monk
 
 
 def test_pairs_are_joined_singly(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    config(
-        'lm = ["openai/rest", "judge=openai/of-file"]\n[ask]\nset = ["max_rounds=1", '
-        '"tie_break=judge"]\n'
-    )
+    ours = '[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n'
+    config(f'lm = ["openai/rest", "judge=openai/of-file"]\n{ours}')
     scripted.reply = lambda body: json.dumps(
         {"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"}
     )

@@ -16,10 +16,9 @@ from folkmoot.pipelines.comparison.words import say
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
-QUESTIONS = [
-    fm.Question(id=str(number), question=f"Is this number {number}", choices=CHOICES, answer="A")
-    for number in range(12)
-]
+ASKED = {str(number): f"Is this number {number}" for number in range(12)}
+GIVEN: dict[str, Any] = {"choices": CHOICES, "answer": "A"}
+QUESTIONS = [fm.Question(id=id, question=text, **GIVEN) for id, text in ASKED.items()]
 
 
 pytestmark = pytest.mark.usefixtures("home")

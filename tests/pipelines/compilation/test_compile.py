@@ -1,5 +1,6 @@
 """Compiling prompts: planted optima, budgets, held-out comparisons, each optimizer, protocol."""
 
+import itertools
 import json
 import logging
 import re
@@ -213,12 +214,8 @@ PROTOCOL_NAMES = ["network", "decomposition", "ensemble", "causal"]
 PROTOCOL_NAMES += ["deliberation", "cot", "self_consistency", "team"]
 PAIRS = [(name, PROTOCOL_NAMES[place % len(PROTOCOL_NAMES)]) for place, name in enumerate(NAMES)]
 REFUSED = [("knn", "network")]  # both choose anew for each question
-OTHERS = [
-    at_night(name, protocol)
-    for name in NAMES
-    for protocol in PROTOCOL_NAMES
-    if (name, protocol) not in PAIRS + REFUSED
-]
+ALL = itertools.product(NAMES, PROTOCOL_NAMES)
+OTHERS = [at_night(*pair) for pair in ALL if pair not in PAIRS + REFUSED]
 
 
 @pytest.mark.parametrize(("name", "protocol"), [*PAIRS, *OTHERS])

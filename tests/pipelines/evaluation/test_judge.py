@@ -23,16 +23,12 @@ def graded(body: dict[str, Any]) -> str:
 
 def sample() -> list[dict[str, Any]]:
     """Twelve graded answers: people and the judge differ on two."""
-    return [
-        {
-            "id": f"s{i}",
-            "question": f"Why {i}?",
-            "answer": f"{i} apples fell",
-            "given": "apples" if i % 2 else "pears",
-            "verdict": (i % 2 == 1) != (i in (1, 2)),
-        }
-        for i in range(1, 13)
-    ]
+    rows = []
+    for i in range(1, 13):
+        row = {"id": f"s{i}", "question": f"Why {i}?", "answer": f"{i} apples fell"}
+        given, right = "apples" if i % 2 else "pears", (i % 2 == 1) != (i in (1, 2))
+        rows.append({**row, "given": given, "verdict": right})
+    return rows
 
 
 @pytest.fixture

@@ -94,10 +94,8 @@ def test_too_little_is_refused(answers: Any, message: str) -> None:
 
 @pytest.mark.usefixtures("few_resamples")
 def test_runs_are_agents_whatever_their_programs(tmp_path: Path) -> None:
-    questions = [
-        fm.Question(id=f"q{n}", question="Where?", choices={"A": "bank", "B": "mall"}, answer="A")
-        for n in range(30)
-    ]
+    known: Any = {"question": "Where?", "choices": {"A": "bank", "B": "mall"}, "answer": "A"}
+    questions = [fm.Question(id=f"q{n}", **known) for n in range(30)]
     for name, right in (("first", 20), ("second", 15)):
 
         def answer(question: fm.Question, right: int = right) -> str:

@@ -31,13 +31,9 @@ class Metering(ScriptedServer):
     def billed(self, body: dict[str, Any]) -> Any:
         said = '{"answer": "A"}' if "response_format" not in body else first_option(body)
         words = sum(len(str(message["content"]).split()) for message in body["messages"])
-        usage = {
-            "prompt_tokens": words,
-            "completion_tokens": 7,
-            "total_tokens": words + 7,
-            "prompt_tokens_details": {"cached_tokens": words // 2},
-            "completion_tokens_details": {"reasoning_tokens": 3},
-        }
+        usage = {"prompt_tokens": words, "completion_tokens": 7, "total_tokens": words + 7}
+        usage |= {"prompt_tokens_details": {"cached_tokens": words // 2}}
+        usage |= {"completion_tokens_details": {"reasoning_tokens": 3}}
         counts = (1, words, 7, words // 2, 3)
         for name, count in zip(self.bill, counts, strict=True):
             self.bill[name] += count

@@ -77,12 +77,9 @@ def test_a_line_says_who_asked_whom(scripted: ScriptedServer, tmp_path: Path) ->
 
 
 def test_all_tokens_cost_what_the_table_says(scripted: ScriptedServer, tmp_path: Path) -> None:
-    usage = {
-        "prompt_tokens": 2000,
-        "completion_tokens": 700,
-        "prompt_tokens_details": {"cached_tokens": 1920},
-        "completion_tokens_details": {"reasoning_tokens": 300},
-    }
+    usage: dict[str, Any] = {"prompt_tokens": 2000, "completion_tokens": 700}
+    usage |= {"prompt_tokens_details": {"cached_tokens": 1920}}
+    usage |= {"completion_tokens_details": {"reasoning_tokens": 300}}
     scripted.reply = lambda _: said('{"answer": "A"}', usage=usage)
     result = run(scripted, tmp_path, n=1, price=price_per_token("openai/gpt-4.1"))
     bill = 80 * 2e-6 + 1920 * 0.5e-6 + 700 * 8e-6

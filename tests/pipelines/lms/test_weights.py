@@ -75,14 +75,9 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> weights.Known:
 def packed(
     name: str, whole: bytes, parts: int, patch: pytest.MonkeyPatch, hub: str | None = None
 ) -> weights.Known:
-    made = weights.Known(
-        file=f"{name}.gguf",
-        size=len(whole),
-        sha256=sha256(whole).hexdigest(),
-        licence="MIT",
-        hub=hub,
-        packages=tuple(f"{name}_weights_part{number}" for number in range(1, parts + 1)),
-    )
+    packages = tuple(f"{name}_weights_part{number}" for number in range(1, parts + 1))
+    about: Any = {"size": len(whole), "sha256": sha256(whole).hexdigest(), "licence": "MIT"}
+    made = weights.Known(file=f"{name}.gguf", hub=hub, packages=packages, **about)
     patch.setitem(weights.KNOWN, name, made)
     return made
 

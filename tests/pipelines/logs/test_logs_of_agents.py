@@ -56,10 +56,8 @@ def write_json(path: Path, document: object) -> Path:
 
 def solved(found: fm.Imported) -> dict[str, dict[str, bool]]:
     """By agent and task, whether it was solved, of logs without repeats."""
-    return {
-        name: {row["id"]: bool(row["correct"]) for row in run.rows}
-        for name, run in found.runs.items()
-    }
+    runs = found.runs.items()
+    return {name: {row["id"]: bool(row["correct"]) for row in run.rows} for name, run in runs}
 
 
 def outcomes(found: fm.Imported) -> list[dict[str, Any]]:
@@ -131,10 +129,8 @@ def test_a_job_of_harbor(tmp_path: Path) -> None:
     (job / "a__x1" / "session.jsonl").write_text('{"a session": 1}\n')
     found = fm.import_log(job)
     assert solved(found) == {"terminus-2 m": {"a": True, "b": False, "c": False}}
-    assert found.left_out == {
-        "samples that ended before their agent began": 1,
-        "samples that their harness could not judge": 1,
-    }
+    ended = {"samples that ended before their agent began": 1}
+    assert found.left_out == {**ended, "samples that their harness could not judge": 1}
     (run,) = found.runs.values()
     assert run.summary.is_rate
     assert run.summary.usage["cost_usd"] == 0.75
@@ -207,13 +203,9 @@ def predictions(folder: Path) -> Path:
         stats = {"instance_cost": number / 4, "api_calls": number}
         info = {"exit_status": "Submitted", "model_stats": stats}
         write_json(folder / task / f"{task}.traj.json", {"info": info, "messages": []})
-    return write_json(
-        folder / "preds.json",
-        {
-            task: {"model_name_or_path": "m", "instance_id": task, "model_patch": patch}
-            for task, patch in patches.items()
-        },
-    )
+    rows = {task: {"model_name_or_path": "m", "instance_id": task} for task in patches}
+    document = {task: {**row, "model_patch": patches[task]} for task, row in rows.items()}
+    return write_json(folder / "preds.json", document)
 
 
 def test_predictions_of_mini_swe_agent(tmp_path: Path) -> None:

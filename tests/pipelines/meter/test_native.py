@@ -528,11 +528,8 @@ OF_MESSAGES = {
 )
 def test_every_field_is_carried_or_refused(path: str, known: set[str], carried: set[str]) -> None:
     """A field of the installed package that this test does not know is refused by name."""
-    asked: dict[str, Any] = (
-        {"input": "Is it?"}
-        if path == "responses"
-        else {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
-    )
+    said = {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
+    asked: dict[str, Any] = {"responses": {"input": "Is it?"}, "messages": said}[path]
     refused: dict[str, int] = {}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:

@@ -167,11 +167,8 @@ def test_every_optimizer_of_dspy_is_offered_or_has_a_reason() -> None:
 def test_a_module_of_dspy_is_asked_as_dspy_asks_it(name: str, ours: bool) -> None:
     with ScriptedServer(in_chat) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        lm = (
-            fm.lm("openai/x", api_base=server.url)
-            if ours
-            else dspy.LM("openai/x", api_base=server.url, api_key="none", cache=False)
-        )
+        lm = dspy.LM("openai/x", api_base=server.url, api_key="none", cache=False)
+        lm = fm.lm("openai/x", api_base=server.url) if ours else lm
         module = (MODULES | WITH_CODE)[name]()
         result = fm.evaluate(module, questions(3), lm=lm, tracking=False, progress=False)
         assert [row["error"] for row in result.rows] == [None] * 3

@@ -99,10 +99,8 @@ def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:
     assert one is not other
     assert np.array_equal(one.state.probabilities(VECTORS), other.state.probabilities(VECTORS))
     for vector in VECTORS:
-        picks = [
-            network.state.pick(network.state.scores(vector[None])[0], vector, "key")
-            for network in (one, other)
-        ]
+        states = [network.state for network in (one, other)]
+        picks = [state.pick(state.scores(vector[None])[0], vector, "key") for state in states]
         assert picks[0] == picks[1]
         assert np.array_equal(
             one.state.weights(vector, [0, 1]), other.state.weights(vector, [0, 1])

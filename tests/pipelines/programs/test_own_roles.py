@@ -134,11 +134,9 @@ def test_own_roles_are_whole_without_the_file(scripted: ScriptedServer, tmp_path
     program = program_of("deliberation:lawyer,doctor:judge", {"own_roles": "roles.yaml"})
     program.save("saved")
     Path("roles.yaml").unlink()
-    code = (
-        "import folkmoot as fm, json; p = fm.load_program('saved'); "
-        "print(json.dumps([p.describe(), [s.predict.signature.instructions for s in "
-        "p.seats().values()]]))"
-    )
+    told = "[s.predict.signature.instructions for s in p.seats().values()]"
+    code = "import folkmoot as fm, json; p = fm.load_program('saved'); "
+    code += f"print(json.dumps([p.describe(), {told}]))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )

@@ -298,11 +298,8 @@ def test_a_function_and_a_format_of_logs_are_found_by_entry_point(tmp_path: Path
 
 
 def test_a_command_is_found_by_entry_point_unless_its_name_is_taken(installed: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "folkmoot", "greet", "--name", "you"],
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-    )
+    words, env = ["greet", "--name", "you"], {**os.environ, "PYTHONPATH": str(installed)}
+    run = [sys.executable, "-m", "folkmoot", *words]
+    done = subprocess.run(run, env=env, capture_output=True, text=True)
     warning = "folkmoot: warning: the command runs is folkmoot's own: give yours another name\n"
     assert (done.returncode, done.stderr) == (0, f"{warning}hello you\n")

@@ -1,5 +1,6 @@
 """Tables of strategy networks on recorded answers."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -20,11 +21,9 @@ def test_tables_run_on_recorded_answers(home: Path, monkeypatch: pytest.MonkeyPa
     assert shown.exit_code == 0, shown.output
     assert "learned from 12 and tested on 18 questions" in shown.stderr
     found = json.loads(folkmoot("reproduce", "marl-gat/table-4", *words, "--json").stdout)
-    assert [(line["row"], line["figure"], line["n"]) for line in found["rows"]] == [
-        (f"gamma-{gamma}", figure, 18)
-        for gamma in ("0.0", "0.1", "0.7")
-        for figure in ("consensus", "individual")
-    ]
+    lines = [(line["row"], line["figure"], line["n"]) for line in found["rows"]]
+    rows = itertools.product(("gamma-0.0", "gamma-0.1", "gamma-0.7"), ("consensus", "individual"))
+    assert lines == [(*row, 18) for row in rows]
     assert all(
         0 <= line["low"] <= line["measured"] <= line["high"] <= 100 for line in found["rows"]
     )

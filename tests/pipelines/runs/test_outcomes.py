@@ -35,10 +35,8 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
     assert table.answers.tolist() == [[[0, 1], [1, -1]], [[-1, -1], [-1, -1]]]
     none = [False, False]
     assert table.correct.tolist() == [[[True, False], none], [none, none]]
-    assert table.present.tolist() == [
-        [[True, True], [True, False]],
-        [[True, False], [False, False]],
-    ]
+    one = [True, False]
+    assert table.present.tolist() == [[[True, True], one], [one, none]]
     assert table.missing == 4
 
 

@@ -21,10 +21,8 @@ from folkmoot.pipelines.meter.server import Endpoint
 from folkmoot.pipelines.tasks.cluster import join_cluster
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason="Ray is not installed: pip install 'folkmoot[ray]'",
-)
+NO_RAY = "Ray is not installed: pip install 'folkmoot[ray]'"
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=NO_RAY)
 HOST = "127.0.0.2"
 CHECK = f"{BARE} -c 'import sys, add; sys.exit(add.add(2, 3) != 5)'"
 ASKS = f"""

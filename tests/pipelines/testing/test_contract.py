@@ -113,12 +113,9 @@ class TestPair(ProtocolContract):
 class Guesses(Pair):
     async def hear(self, task: Task) -> list[Turn]:
         guess = next(iter(task.choices), "") if task.choices else "no"
-        return [
-            dataclasses.replace(
-                turn, answer=turn.answer or (guess if task.kind in ("choice", "boolean") else None)
-            )
-            for turn in await super().hear(task)
-        ]
+        usual = guess if task.kind in ("choice", "boolean") else None
+        turns = await super().hear(task)
+        return [dataclasses.replace(turn, answer=turn.answer or usual) for turn in turns]
 
 
 class Gambles(Pair):

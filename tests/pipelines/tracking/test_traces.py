@@ -118,10 +118,9 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
             assert root.start_time_ns <= agent.start_time_ns <= call.start_time_ns
             assert call.start_time_ns < call.end_time_ns <= agent.end_time_ns <= root.end_time_ns
         assert trace.info.state == "OK"
-        assert trace.info.token_usage["total_tokens"] == sum(
-            turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"]
-            for turn in row["transcript"]
-        )
+        bills = [turn["usage"] for turn in row["transcript"]]
+        tokens = sum(bill["prompt_tokens"] + bill["completion_tokens"] for bill in bills)
+        assert trace.info.token_usage["total_tokens"] == tokens
         assert trace.info.tags["mlflow.traceName"] == row["question"]
         # the price is unknown, and not nothing
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
@@ -321,10 +320,8 @@ def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: P
 )
 def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path) -> None:
     """MLflow 3.18 pairs the traces of two runs by their inputs, and tests what is `correct`."""
-    asked = [
-        fm.Question(id=f"q{n}", question=f"Is it {n}?", choices=["a", "b"], answer="A")
-        for n in range(40)
-    ]
+    known: Any = {"choices": ["a", "b"], "answer": "A"}
+    asked = [fm.Question(id=f"q{n}", question=f"Is it {n}?", **known) for n in range(40)]
     runs = {}
     for name, share in (("worse", 20), ("better", 36)):
         scripted.reply = lambda body, share=share: json.dumps(

@@ -53,11 +53,8 @@ class Server:
     def start(self) -> None:
         destination = ["--artifacts-destination", str(self._folder / "artifacts")]
         command = [*server_command("127.0.0.1", self.port), *destination]
-        env = {
-            **SERVER_ENV,
-            **{name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
-            STORE: self._store,
-        }
+        kept = {name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+        env = {**SERVER_ENV, **kept, STORE: self._store}
         with open(self._folder / "server.log", "ab") as log:
             self._process = subprocess.Popen(
                 command, env=env, stdout=log, stderr=log, start_new_session=True

@@ -119,11 +119,11 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
 def test_the_front_is_the_true_one(weighed: Any) -> None:
     study, goals = weighed[0], ["accuracy", "calls"]
     values = [[entry.value(name) for name in goals] for entry in study.trials if entry.scores]
-    true = {
-        (a, c)
-        for a, c in values
-        if not any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)
-    }
+
+    def beaten(a: float, c: float) -> bool:
+        return any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)
+
+    true = {(a, c) for a, c in values if not beaten(a, c)}
     found = [tuple(entry.value(name) for name in goals) for entry in study.front]
     assert set(found) == true == {(0.9, 4.0), (0.25, 2.0)}
     assert found[0] == (0.9, 4.0)
@@ -157,11 +157,9 @@ def test_ensembles_are_weighed_without_a_call(scripted: Any, tmp_path: Path) -> 
 
 
 def test_a_cost_counts_what_a_setting_takes_alone(weighed: Any) -> None:
-    cost = {
-        (entry.setting["max_rounds"], entry.setting["tie_break"]): entry.value("cost")
-        for entry in weighed[0].trials
-        if entry.scores
-    }
+    scored = [entry for entry in weighed[0].trials if entry.scores]
+    names = ("max_rounds", "tie_break")
+    cost = {tuple(entry.setting[n] for n in names): entry.value("cost") for entry in scored}
     assert 0 < cost[1, "majority"] < cost[2, "majority"] < cost[3, "majority"]
     assert math.isclose(cost[2, "strongest"], cost[2, "majority"])
 

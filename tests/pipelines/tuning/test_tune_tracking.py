@@ -16,11 +16,8 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mlflow.MlflowClie
 
 
 def runs(client: mlflow.MlflowClient) -> list[Any]:
-    return [
-        run
-        for found in client.search_experiments()
-        for run in client.search_runs([found.experiment_id])
-    ]
+    ids = [found.experiment_id for found in client.search_experiments()]
+    return list(client.search_runs(ids))
 
 
 @pytest.mark.nightly
