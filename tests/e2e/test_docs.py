@@ -61,9 +61,7 @@ def option_or_letter(body: dict[str, Any]) -> str:
 
 
 def write_files(page: str, folder: Path) -> None:
-    """Write the files of a page where its commands run; the server that stands in for the provider
-    has no known price.
-    """
+    """Write the files of a page where its commands run; the stand-in server has no known price."""
     for name, code in files().get(page, {}).items():
         of_money = name.endswith(".yaml") and "USD" in code
         priced = 'price: ["openai/gpt-4o-mini=0.15,0.6"]\n' if of_money else ""
@@ -76,9 +74,7 @@ def scripts() -> list[tuple[str, str]]:
 
 
 def commands() -> list[tuple[str, list[str]]]:
-    """The folkmoot lines of each block, which a reader runs one after the other in one folder;
-    those of two equal blocks once.
-    """
+    """The folkmoot lines of each block, run in turn in one folder; those of equal blocks once."""
     found = []
     for name, block in blocks("console"):
         lines = [line.removeprefix("$ ").partition("  #")[0].strip() for line in block.splitlines()]
@@ -185,9 +181,7 @@ def test_commands_are_ones_that_there_are(page: str, lines: list[str]) -> None:
 @needs_local
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "lines"), commands())
-def test_commands_run_in_processes(
-    page: str, lines: list[str], folder: Path, scripted: Any
-) -> None:
+def test_commands_run_as_children(page: str, lines: list[str], folder: Path, scripted: Any) -> None:
     skip_without_weights(" ".join(lines))
     env = {**os.environ, "OPENAI_BASE_URL": scripted.url, "OPENAI_API_KEY": "none"}
     env.pop("MLFLOW_TRACKING_URI", None)

@@ -147,9 +147,7 @@ def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
         assert not row["meta"]
 
 
-def test_the_page_shows_what_its_scripts_print(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_shows_scripts_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scripts = re.findall(
         r"^```python\n(.*?)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
     )

@@ -1,6 +1,4 @@
-"""The child process of test_core.py: command lines in turn, where no package of an extra can be
-imported, or none of the attached rooms.
-"""
+"""The child of test_core.py: command lines without packages of extras, or attached rooms."""
 
 import json
 import sys

@@ -28,13 +28,8 @@ def coin(*what: Any) -> float:
     return int.from_bytes(digest[:6], "big") / 2**48
 
 
-def planted_lm(
-    asked: Sequence[fm.Question], plain: int = 60, seed: int = 0, **settings: Any
-) -> Any:
-    """An LM that is right as often as a prompt's tag says, `plain` percent without one.
-
-    All calls with the same tag agree about a question, so that votes change nothing.
-    """
+def planted_lm(asked: Sequence[fm.Question], plain: int = 60, seed: int = 0, **more: Any) -> Any:
+    """An LM as often right as a prompt's tag says, on the same questions; `plain` % without one."""
     numbers = {number_in(one.question): one for one in asked}
 
     def reply(body: dict[str, Any]) -> str:
@@ -45,7 +40,7 @@ def planted_lm(
         right = coin(seed, question.id, name) < percent / 100
         return filled(body, gold(question) if right else wrong(question), "since it fits so well")
 
-    return scripted_lm(reply, **settings)
+    return scripted_lm(reply, **more)
 
 
 def number_in(text: str) -> str:

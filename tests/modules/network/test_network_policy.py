@@ -86,9 +86,7 @@ def stacked(groups: list[AgentGraph]) -> AgentGraph:
     list(itertools.product(["question", "question+standing"], [True, False])),
 )
 @pytest.mark.parametrize(("n", "isolated"), [(1, None), (2, None), (7, 2)])
-def test_logits_are_those_of_gatconv(
-    features: str, trust_edges: bool, n: int, isolated: int | None
-) -> None:
+def test_logits_of_gatconv(features: str, trust_edges: bool, n: int, isolated: int | None) -> None:
     policies = lively(Policies(config(features=features, trust_edges=trust_edges), n, seed=1))
     questions, groups = asked(4), [group(n, seed, isolated) for seed in range(4)]
     together = policies(questions, stacked(groups))

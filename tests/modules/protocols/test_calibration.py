@@ -31,9 +31,7 @@ QUESTIONS = [question(number) for number in range(N)]
 
 
 def reply(body: dict[str, Any]) -> str:
-    """Two members agree on the right answer below number 60, those of the team below 100; from
-    there on they differ, and both are wrong.
-    """
+    """Two members agree rightly below number 60, the team's below 100; then all differ, wrongly."""
     text = " ".join(str(message["content"]) for message in body["messages"])
     number = int(re.findall(r"number (\d+)", text)[-1])
     fields = body["response_format"]["json_schema"]["schema"]["properties"]

@@ -58,12 +58,10 @@ def to_do(body: dict[str, Any]) -> str:
     return next((text for title, text in notes(body).items() if title.endswith("to do now")), "")
 
 
-def agent(
-    scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **settings: Any
-) -> Any:
+def agent(scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **more: Any) -> Any:
     if strategy in SAMPLED:
-        settings = {"samples": 3, **settings}
-    program = fm.SingleAgent(strategy, **settings)
+        more = {"samples": 3, **more}
+    program = fm.SingleAgent(strategy, **more)
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url, **(lm or {})))
     return program
 

@@ -74,8 +74,7 @@ def test_a_table_worked_out_by_hand() -> None:
 def test_solutions_and_evaluations_of_that_table() -> None:
     report = causal_report(TABLE)
     # Solutions: rows 1, 2, 4 and 6 have two each, row 3 four, row 5 six; right are 2 + 0 + 2 + 1 +
-    # 0 + 1 of
-    # them, unreadable two in row 5 and one in row 6.
+    # 0 + 1 of them, unreadable two in row 5 and one in row 6.
     shares = {"accuracy": 6 / 18, "abstention_rate": 3 / 18}
     assert report["reasoner"] == pytest.approx(shares)
     # Evaluations: A→A, B→B, B→A, A→A, A→B, B→B, B→C, C→None, B→A, A→None.

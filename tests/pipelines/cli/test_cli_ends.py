@@ -216,9 +216,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_the_result_of_another_run_is_not_shown(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
+def test_another_run_is_not_shown(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
     words = ["--no-track", "--out", tmp_path / "out"]
     assert evaluate(scripted, ten, *words).exit_code == 0
     ended = evaluate(scripted, ten, *words, program="single:cot")

@@ -34,9 +34,7 @@ def test_a_machine_in_order_has_no_failure_and_stays_clean(checks: Any, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_every_trouble_has_a_fix(
-    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_troubles_have_fixes(checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql://me:{KEY}@127.0.0.1:1/db")
     monkeypatch.setattr(cli_doctor, "find_spec", lambda name: None)

@@ -19,9 +19,7 @@ FUNCTIONS = {name: getattr(fm, name) for name in NAMES}
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
-    """Every field of a request is an argument of the Python function, with its default, and every
-    option of the command is a field of the request or of the view.
-    """
+    """A request's fields are the function's arguments, with defaults; each option is a field."""
     request, view, _ = cli.COMMANDS[name]
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     assert list(parameters) == list(inspect.signature(request).parameters)

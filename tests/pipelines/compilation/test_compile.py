@@ -444,9 +444,7 @@ class Plain(dspy.Module):
         return self.think(question=question, choices=choices)
 
 
-def test_proposals_for_a_program_of_ones_own_are_booked_once(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_own_proposals_are_booked_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What GEPA draws in threads of its own goes to the log, too."""
     asked = choices(12)
 

@@ -443,9 +443,7 @@ def test_several_lms_race_alone_and_in_a_mixed_panel(tmp_path: Path) -> None:
         (["openai/gpt-4o", "judge=openai/gpt-4o-mini"], "openai/gpt-4o-mini"),
     ],
 )
-def test_the_plan_says_which_lm_judges(
-    lms: list[str], judge: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_names_judges(lms: list[str], judge: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     plan = plan_contest(ContestRequest(ASKED, lm=lms))
     assert plan.lines()[-1].startswith(f"two who talk: judge {judge}, ")

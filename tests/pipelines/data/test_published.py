@@ -262,9 +262,7 @@ NESTED = {"title": "T", "paragraphs": [IN_ARTICLE]}
         (".jsonl", {"article": "Ada wrote.", "questions": [{"question": Q, "answer": "Ada"}]}),
     ],
 )
-def test_questions_inside_an_article_have_its_text(
-    suffix: str, whole: dict[str, Any], tmp_path: Path
-) -> None:
+def test_questions_in_an_article(suffix: str, whole: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / f"q{suffix}"
     path.write_text(json.dumps(whole))
     questions = load(path)
@@ -438,9 +436,7 @@ ACCEPTED = (
 
 @pytest.mark.parametrize(("fields", "answer"), ACCEPTED)
 @pytest.mark.parametrize("shape", ["jsonl", "csv"])
-def test_any_accepted_answer_is_right(
-    fields: dict[str, Any], answer: str, shape: str, tmp_path: Path
-) -> None:
+def test_accepted_is_right(fields: dict[str, Any], answer: str, shape: str, tmp_path: Path) -> None:
     path = tmp_path / f"q.{shape}"
     rows = [{"question": Q, **fields}]
     if shape == "jsonl":

@@ -457,9 +457,7 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("deaths", "n"), [(3, 30), pytest.param(6, 60, marks=pytest.mark.nightly)])
-def test_killed_at_random_points_nothing_is_lost_or_asked_twice(
-    tmp_path: Path, deaths: int, n: int
-) -> None:
+def test_killed_at_random_nothing_is_lost_or_repeated(tmp_path: Path, deaths: int, n: int) -> None:
     seed = random.randrange(10**6)
     print("seed", seed)
     killed_and_resumed(tmp_path, deaths, n, seed)

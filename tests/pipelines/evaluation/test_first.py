@@ -86,9 +86,7 @@ def test_a_deliberation_is_made_without_asking_its_space_on_demand(deliberation:
     assert "optuna" in asked
 
 
-def test_two_runs_are_compared_without_what_asks_programs(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
+def test_comparing_imports_nothing_that_asks(scripted: ScriptedServer, tmp_path: Path) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     question = fm.Question(id="q", question="Where?", choices={"A": "a", "B": "b"}, answer="A")
     for name in ("simple", "cot"):

@@ -49,11 +49,9 @@ def hang_up(handler: Any) -> tuple[int, dict[str, str], bytes]:
     return 200, {}, b""
 
 
-def run(
-    url: str, out: Path | None = None, n: int = 3, timeout: float = 120.0, **options: Any
-) -> Any:
+def run(url: str, out: Path | None = None, n: int = 3, timeout: float = 120, **more: Any) -> Any:
     lm = fm.lm("openai/x", api_base=url, timeout=timeout, price=(1e-6, 1e-6))
-    return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options)
+    return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **more)
 
 
 def nobody_there() -> str:
@@ -86,9 +84,7 @@ NO_PATH = b'{"detail": "Not Found"}'
         ("/v1/responses", 404, NO_PATH),
     ],
 )
-def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(
-    path: str, status: int, body: bytes
-) -> None:
+def test_an_address_without_v1_is_told_the_right_one(path: str, status: int, body: bytes) -> None:
     with Server(lambda _: (status, {}, body)) as server:
         said = f"no LM at this address .*did you mean --api-base {re.escape(server.url)}\\?"
         with pytest.raises(fm.UserError, match=said):

@@ -102,9 +102,7 @@ def protocol_of(name: str) -> Protocol:
     return protocol
 
 
-def test_every_protocols_example_is_a_spec(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_are_specs(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embed_words(monkeypatch)
     monkeypatch.chdir(tmp_path)
     config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)

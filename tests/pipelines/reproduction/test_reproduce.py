@@ -369,9 +369,7 @@ def told(out: Path, *right: bool) -> fm.Evaluation:
     return fm.evaluate(answer, asked, out=out, kind="boolean", tracking=False)
 
 
-def test_differences_are_paired_by_question_and_beside_the_published_ones(
-    tmp_path: Path,
-) -> None:
+def test_differences_are_paired_and_beside_published_ones(tmp_path: Path) -> None:
     table = tables()["reasoning-as-a-team/table-1"]
     team = told(tmp_path / "team", True, True, True, False, True)
     bold = told(tmp_path / "bold", True, False, False, False)

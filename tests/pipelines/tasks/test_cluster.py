@@ -1,6 +1,4 @@
-"""Programs and checks of tasks on a real Ray cluster of this machine: rows and bill are those
-without it, whatever happens to its workers.
-"""
+"""Tasks on a real Ray cluster: rows and bill are as without it, whatever happens to workers."""
 
 import importlib.util
 import socket

@@ -40,9 +40,7 @@ def raced(folder: Path, **options: Any) -> tuple[fm.Contest, Says]:
     return contest, says
 
 
-def test_the_fair_opponent_of_a_crew_is_the_baseline_with_a_pick(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_crews_opponent_has_a_pick(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     contest, says = raced(tmp_path, progress=True)
     places = {place["name"]: place for place in contest.result["standings"]}
     (picked,) = [name for name in places if "3 times, picked" in name]

@@ -194,9 +194,7 @@ def test_a_trace_that_was_cut_off_from_its_spans_is_sent_again(
 def test_a_database_takes_a_batch_in_one_transaction(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace, and
-    then asks for the experiment, and for what a list of traces shows.
-    """
+    """Checked with MLflow 3.14 to 3.18, which by itself takes a transaction for each trace."""
     written: list[list[str]] = []
     log = traces_send._log
 

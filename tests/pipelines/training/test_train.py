@@ -111,9 +111,7 @@ def test_a_seed_gives_the_same_test_again(tables: tuple[Path, Path], tmp_path: P
     assert "consensus over majority" in shown.stdout
 
 
-def test_our_own_results_teach(
-    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
-) -> None:
+def test_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer) -> None:
     asked = [question(n, answer="AB"[n % 2]) for n in range(8)]
     learn, test = write(tmp_path / "a.jsonl", *asked[:4]), write(tmp_path / "b.jsonl", *asked[4:])
     words = [*lm(scripted), "--no-track", "--out"]

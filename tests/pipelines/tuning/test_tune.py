@@ -191,9 +191,7 @@ def test_the_same_again_makes_no_call_and_no_change(scripted: Any, tmp_path: Pat
     assert more.trials[: len(first.trials)] == first.trials
 
 
-def test_a_budget_holds_over_search_and_validation(
-    scripted: Any, whole: Any, tmp_path: Path
-) -> None:
+def test_budgets_hold_in_search_and_validation(scripted: Any, whole: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(critic_first)
     study = study_at(scripted.url, tmp_path / "out", budget="150 calls")
     assert "budget 120 calls spent" in study.report.stopped
