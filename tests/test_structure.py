@@ -131,9 +131,8 @@ def arrows(root: Path) -> list[Arrow]:
     for module in there_are.values():
         for node, when in times(module.tree):
             if isinstance(node, ast.ImportFrom) and node.level:
-                base = module.path[: -node.level] + tuple(
-                    filter(None, (node.module or "").split("."))
-                )
+                named = filter(None, (node.module or "").split("."))
+                base = module.path[: -node.level] + tuple(named)
                 for alias in node.names:
                     there = target((*base, alias.name))
                     if there and there != module.path:
@@ -193,9 +192,8 @@ def upward(root: Path) -> list[str]:
 
     def place(path: Path_) -> tuple[int, int]:
         rooms = ROOMS.get(path[0], [])
-        return FLOORS.index(path[0]), rooms.index(path[1]) if len(path) > 2 and path[
-            1
-        ] in rooms else -1
+        known = len(path) > 2 and path[1] in rooms
+        return FLOORS.index(path[0]), rooms.index(path[1]) if known else -1
 
     return [
         str(arrow)
@@ -382,9 +380,8 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def test_every_package_is_listed() -> None:
-    listed = set(
-        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    listed = set(project["tool"]["setuptools"]["packages"])
     found = [path for floor in FLOORS for path in (ROOT / floor).rglob("__init__.py")]
     there = {".".join(["folkmoot", *path.parent.relative_to(ROOT).parts]) for path in found}
     assert there | {"folkmoot"} == listed

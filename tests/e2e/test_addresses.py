@@ -60,9 +60,8 @@ def test_a_dotenv_file_of_the_working_folder_names_no_server(tmp_path: Path) -> 
     code = f"import folkmoot as fm; {makes}; print(found.dump_state())"
     names = os.environ.keys() - {"OPENAI_BASE_URL", "LITELLM_MODE"}
     env = {name: os.environ[name] for name in names}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
-    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert "openai/x at https://api.openai.com/v1" in done.stdout, done.stderr
 
 

@@ -69,9 +69,8 @@ class Place:
 
     def compile(self, **options: Any) -> Any:
         given = {"optimizer": "labeled_few_shot", "out": self.folder / "compiled", **self.usual}
-        return fm.compile(
-            fm.SingleAgent(), questions(30, "t"), questions(30, "v"), **{**given, **options}
-        )
+        asked = (questions(30, "t"), questions(30, "v"))
+        return fm.compile(fm.SingleAgent(), *asked, **{**given, **options})
 
     def contest(self, **options: Any) -> Any:
         given = {"budget": "800 calls", "out": self.folder / "contest", **self.usual, **options}
@@ -79,9 +78,8 @@ class Place:
 
     def file(self, n: int = 4) -> Path:
         path = self.folder / "questions.jsonl"
-        lines = [
-            {"question": f"Is it {i}?", "choices": ["yes", "no"], "answer": "A"} for i in range(n)
-        ]
+        known = {"choices": ["yes", "no"], "answer": "A"}
+        lines = [{"question": f"Is it {i}?", **known} for i in range(n)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return path
 
@@ -384,9 +382,8 @@ def questions_that_are_the_same_question(place: Place) -> None:
     known: Any = {"choices": CHOICES, "answer": "A"}
     again = []
     for i, q in itertools.product(range(5), some[:6]):
-        again.append(
-            fm.Question(id=f"again-{i}-{q.id}", question=f" {q.question.upper()}", **known)
-        )
+        text = f" {q.question.upper()}"
+        again.append(fm.Question(id=f"again-{i}-{q.id}", question=text, **known))
     with pytest.warns(UserWarning, match="asked twice"):
         compiled = fm.compile(
             fm.SingleAgent(), questions(30, "t"), [*some, *again],

@@ -78,9 +78,8 @@ class Place:
         rows["questions"].append(rows["questions"][0] | broken)
         for name, said in rows.items():
             self.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in said))
-        self.write(
-            "data/commonsenseqa-validation.jsonl", (self.work / "validation.jsonl").read_text()
-        )
+        held_out = (self.work / "validation.jsonl").read_text()
+        self.write("data/commonsenseqa-validation.jsonl", held_out)
         self.write(
             "space.yaml",
             "program: deliberation\nroles: [[intuitive, reasoner]]\nmax_rounds: {from: 1, to: 2}\n"
@@ -220,12 +219,9 @@ def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: Scrip
     assert "Wrong: Authorization: Bearer …" in errors[0]
     said = (place.root / "stderr").read_text()
     ends = [line for line in said.splitlines() if line.startswith("folkmoot: http")]
-    assert (
-        sum("refused the key (401: Wrong: Authorization: Bearer …)" in line for line in ends) == 2
-    )
-    assert {request["headers"]["Authorization"] for request in scripted.requests} == {
-        f"Bearer {KEY}"
-    }
+    refusal = "refused the key (401: Wrong: Authorization: Bearer …)"
+    assert sum(refusal in line for line in ends) == 2
+    assert {asked["headers"]["Authorization"] for asked in scripted.requests} == {f"Bearer {KEY}"}
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
 
@@ -234,9 +230,7 @@ def test_no_command_leaves_a_trace_of_key_or_store(place: Place, scripted: Scrip
 def test_keys_in_python_and_of_litellm_leave_none(place: Place, scripted: ScriptedServer) -> None:
     scripted.reply = repeating(scripted)
     place.run({"url": scripted.url, "key": KEY}, HOSTED_VLLM_API_KEY=KEY)
-    assert {request["headers"]["Authorization"] for request in scripted.requests} == {
-        f"Bearer {KEY}"
-    }
+    assert {asked["headers"]["Authorization"] for asked in scripted.requests} == {f"Bearer {KEY}"}
     assert leaks(place.root) == []
     assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 3
     assert rows_of(place.work / "runs/failing") == []  # it waits for an endpoint that is down

@@ -73,9 +73,8 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     assert codes == [0] * len(works) + [2] * len(needs), done.stderr
     extra = r"needs the extra `(\w+)`: pip install 'folkmoot\[\2\]'$"
     sentence = re.compile(rf"^folkmoot: (?:network: )*(.*) {extra}", re.M)
-    assert [feature for feature, _ in sentence.findall(done.stderr)] == [
-        feature for feature, *_ in needs
-    ]
+    found = [feature for feature, _ in sentence.findall(done.stderr)]
+    assert found == [feature for feature, *_ in needs]
 
 
 @pytest.mark.nightly

@@ -135,9 +135,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
             (task / name).parent.mkdir(parents=True)
             (task / name).write_text(text)
         (task / "question.md").write_text(f"Repair add.py, number {number}.")
-    (tmp_path / "documents.jsonl").write_text(
-        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
-    )
+    document = '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
+    (tmp_path / "documents.jsonl").write_text(document)
     unpack(tmp_path, " ".join(request.node.callspec.params["lines"]))
     return tmp_path
 
@@ -252,9 +251,8 @@ def test_json_examples_are_rows_that_load(tmp_path: Path) -> None:
 
 def test_every_dependency_is_explained() -> None:
     explained = (ROOT / "docs" / "dependencies.md").read_text()
-    declared = re.findall(
-        r'^    "([A-Za-z0-9_-]+)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
-    )
+    project = (ROOT / "pyproject.toml").read_text()
+    declared = re.findall(r'^    "([A-Za-z0-9_-]+)', project, re.MULTILINE)
     packages = [name for name in declared if name not in ("folkmoot",) and name.islower()]
     assert packages
     for name in {re.sub(r"-part\d+$", "-part", name) for name in packages}:

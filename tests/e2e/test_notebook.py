@@ -60,9 +60,8 @@ def test_it_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.Monke
     assert not setup
 
     def html(outputs: list[Any]) -> list[str]:
-        return [
-            output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})
-        ]
+        shown = [output.get("data", {}) for output in outputs]
+        return [data["text/html"] for data in shown if "text/html" in data]
 
     line, result = html(one)  # a line that was updated in place, and the result
     assert "12/12" in line

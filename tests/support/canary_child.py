@@ -25,9 +25,8 @@ def python(url: str, key: str) -> None:
     for name, lm in lms.items():
         program = fm.SingleAgent("cot", lm=lm)
         try:
-            result = fm.evaluate(
-                program, colours(4, "v"), out=f"runs/{name}", record=f"calls/{name}"
-            )
+            record = f"calls/{name}"
+            result = fm.evaluate(program, colours(4, "v"), out=f"runs/{name}", record=record)
             print(result, repr(result.summary))
         except fm.UserError as problem:
             print(problem)

@@ -65,9 +65,8 @@ def deliberate(url: str, out: Path, n: int, **options: Any) -> Any:
     """Evaluate a small deliberation with 8 questions in flight."""
     lm = fm.lm("openai/scripted", api_base=url)
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
-    return fm.evaluate(
-        program, questions(n), lm=lm, out=out, tracking=False, concurrency=8, **options
-    )
+    given = {"tracking": False, "concurrency": 8, **options}
+    return fm.evaluate(program, questions(n), lm=lm, out=out, **given)
 
 
 MEGABYTES = 3000
@@ -164,9 +163,8 @@ class _Canned:
         text = f'{{"reasoning": "{next(self._number):09} {"x" * 10_000}", "answer": "A"}}'
         message = dspy.lm15.Message.assistant([dspy.lm15.TextPart(text)])
         usage = dspy.lm15.Usage()
-        return dspy.lm15.Response(
-            id=None, model=request.model, message=message, finish_reason="stop", usage=usage
-        )
+        said: Any = {"message": message, "finish_reason": "stop", "usage": usage}
+        return dspy.lm15.Response(id=None, model=request.model, **said)
 
 
 class _AsyncCanned(_Canned):

@@ -53,9 +53,8 @@ def words_of(texts: Sequence[str]) -> np.ndarray:
         total = np.full(32, 1e-3)
         for word in text.split():
             seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
-            total += np.random.default_rng(seed).standard_normal(32) * (
-                1.0 if word.isalpha() else 0.1
-            )
+            scale = 1.0 if word.isalpha() else 0.1
+            total += np.random.default_rng(seed).standard_normal(32) * scale
         rows.append(total / np.linalg.norm(total))
     return np.array(rows, dtype=np.float32)
 

@@ -66,9 +66,8 @@ def test_nothing_closes_or_opens_a_fence(text: str, label: str, max_chars: int) 
     )
 )
 def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
-    assert fence(text, "passage", 10_000) == "\n".join(
-        filter(None, ["<<<passage", text.strip(), ">>>"])
-    )
+    lines = filter(None, ["<<<passage", text.strip(), ">>>"])
+    assert fence(text, "passage", 10_000) == "\n".join(lines)
 
 
 @pytest.mark.parametrize(

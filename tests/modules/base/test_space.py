@@ -101,9 +101,8 @@ def test_several_programs_and_a_saved_one(tmp_path: Path) -> None:
     programs = {"single", "deliberation", str(tmp_path / "saved")}
     assert {cell["program"] for cell in cells} == programs
     assert not any(name.startswith("deliberation/") for name in cells[0])
-    assert [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])] == [
-        "SingleAgent"
-    ] * 2
+    made = [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])]
+    assert made == ["SingleAgent"] * 2
 
 
 def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:

@@ -144,9 +144,8 @@ def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
-    recording = RecordingEnvironment(
-        CorpusEnvironment([{"title": "A", "text": "word " * 400}]), record
-    )
+    corpus = CorpusEnvironment([{"title": "A", "text": "word " * 400}])
+    recording = RecordingEnvironment(corpus, record)
     run(recording.fetch("A"))
     run(recording.fetch("a"))
     # The limit must be gone before pytest writes again: its own output may be a longer file.

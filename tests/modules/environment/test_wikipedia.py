@@ -50,9 +50,8 @@ def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
     async def work() -> None:
         session = wiki(server).open()
         page = await session.search("ada Lovelace")
-        assert page.text.startswith(
-            "Ada Lovelace was a mathematician. She wrote about the engine. Life"
-        )
+        first = "Ada Lovelace was a mathematician. She wrote about the engine. Life"
+        assert page.text.startswith(first)
         assert (page.title, page.source) == ("Ada Lovelace", f"{server.host} revision 7")
         assert (await session.lookup("babbage")).text == "(Result 1 / 1) She met Babbage."
 
@@ -77,9 +76,8 @@ def test_a_disambiguation_is_no_page_and_lists_what_it_could_mean(server: MediaW
         for title in await environment.closest("Mercury", 50):
             assert await environment.fetch(title) is not None
         shown = await environment.open().search("Mercury")
-        assert shown.text == (
-            "(No page: Mercury) Closest: Mercury (planet); Mercury Records; Freddie Mercury"
-        )
+        closest = "Mercury (planet); Mercury Records; Freddie Mercury"
+        assert shown.text == f"(No page: Mercury) Closest: {closest}"
         assert shown.source == f"wikipedia:{server.host}"
 
     run(work())
@@ -148,9 +146,8 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
 )
 def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None:
     server.faults = [fault, fault]
-    assert run(wiki(server).fetch("Café")) == Page(
-        "Café", "A place for coffee.", f"{server.host} revision 7"
-    )
+    cafe = Page("Café", "A place for coffee.", f"{server.host} revision 7")
+    assert run(wiki(server).fetch("Café")) == cafe
     assert len(server.log) == 3
 
 

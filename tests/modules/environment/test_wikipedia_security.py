@@ -203,9 +203,8 @@ def test_nothing_of_the_environment_or_of_cookies_is_sent(
     monkeypatch.setenv("NETRC", str(netrc))
     with listening("127.0.0.1") as (port, callers):
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        server.faults = [
-            body(b'{"query": {"pages": [{"missing": true}]}}', Set_Cookie="a=b; Path=/")
-        ]
+        missing = b'{"query": {"pages": [{"missing": true}]}}'
+        server.faults = [body(missing, Set_Cookie="a=b; Path=/")]
         environment = wiki(server)
 
         async def work() -> None:

@@ -192,9 +192,8 @@ def test_the_page_shows_what_the_benchmark_prints_and_the_mark_is_held() -> None
     if not (data / "mmlu_pro.wide.jsonl").is_file():
         pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
     script = root / "benchmarks" / "handover.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(data)], capture_output=True, text=True, check=True
-    )
+    run = [sys.executable, str(script), str(data)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
     table = done.stdout.splitlines()[:-1]  # the last line is how long it took
     assert "\n".join(table) in (root / "docs" / "handover.md").read_text()
     shares = {tuple(line.split()[:2]): line.split()[2:] for line in table[1:]}

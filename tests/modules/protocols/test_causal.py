@@ -40,9 +40,8 @@ def is_evaluator(body: Mapping[str, Any]) -> bool:
 
 def quoted(body: dict[str, Any], title: str) -> str | None:
     """What stands in the fence of that title."""
-    quote = re.search(
-        rf"^<<<{re.escape(title)}\n(.*?)^>>>$", text_of(body), re.MULTILINE | re.DOTALL
-    )
+    inside = rf"^<<<{re.escape(title)}\n(.*?)^>>>$"
+    quote = re.search(inside, text_of(body), re.MULTILINE | re.DOTALL)
     return quote and quote[1].strip()
 
 
@@ -104,9 +103,8 @@ def outcome(prediction: Any) -> tuple[Any, ...]:
 
 def test_without_a_majority_the_top_answers_are_examined_at_the_same_time(scripted: Any) -> None:
     scripted.delay = 0.1
-    prediction, script = play(
-        scripted, ["A", "B", "C"], dict.fromkeys("ABC", "C"), evaluators=2, n=3
-    )
+    verdicts = dict.fromkeys("ABC", "C")
+    prediction, script = play(scripted, ["A", "B", "C"], verdicts, evaluators=2, n=3)
     assert outcome(prediction) == ("C", "evaluators", 1, 1)
     assert sorted(str(examined) for _, examined, _ in script.evaluations()) == ["A", "B", "C"]
     assert Counter(seat for seat, *_ in script.evaluations()) == {"e0": 2, "e1": 1}
@@ -344,12 +342,10 @@ def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, pa
     field = {**REASONER_PARTS, **EVALUATOR_PARTS}[part]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         dropped = [field] if part in parts else []
-        assert fields_of(less[role]) == [
-            name for name in fields_of(whole[role]) if name not in dropped
-        ]
-        assert (f'"{field}"' in text_of(less[role])) == (
-            f'"{field}"' in text_of(whole[role]) and not dropped
-        )
+        kept = [name for name in fields_of(whole[role]) if name not in dropped]
+        assert fields_of(less[role]) == kept
+        named = f'"{field}"' in text_of(whole[role]) and not dropped
+        assert (f'"{field}"' in text_of(less[role])) == named
         if not dropped and role is False:
             assert less[role] == whole[role]
     assert (quoted(less[True], COUNTERFACTUAL) is None) == (part == "counterfactual")

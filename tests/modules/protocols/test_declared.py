@@ -45,18 +45,16 @@ class Debate(fm.Declared, name="debate"):
     async def solve(self, task: fm.Task) -> dspy.Prediction:
         turns: list[fm.Turn] = []
         for round in range(1, self.max_rounds + 1):
-            said = await fm.together(
-                speaker.ask(task, round=round, discussion=turns) for speaker in self.speakers
-            )
+            heard = {"round": round, "discussion": turns}
+            said = await fm.together(speaker.ask(task, **heard) for speaker in self.speakers)
             turns += said
             if fm.all_agree([turn.answer for turn in said], task.kind):
                 return fm.prediction_of(
                     task, said[0].answer, "agreement", turns, rounds=round, consensus_round=round
                 )
         verdict = await self.moderator.ask(task, round=round, discussion=turns)
-        prediction = fm.prediction_of(
-            task, verdict.answer, "moderator", [*turns, verdict], rounds=round
-        )
+        heard = [*turns, verdict]
+        prediction = fm.prediction_of(task, verdict.answer, "moderator", heard, rounds=round)
         prediction["sure"] = verdict.outputs["sure"]
         return prediction
 

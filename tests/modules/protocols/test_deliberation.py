@@ -127,9 +127,8 @@ def test_replay_gives_what_a_run_with_those_settings_gave(scripted: Any) -> None
     for rounds in (1, 2, 3):
         for rule in ("majority", "strongest:intuitive", "strongest:reasoner"):
             replayed = replay(recorded, max_rounds=rounds, tie_break=rule)
-            real = run(
-                scripted, fm.Deliberation(["intuitive", "reasoner"], rule, rounds), **answers
-            )
+            team = fm.Deliberation(["intuitive", "reasoner"], rule, rounds)
+            real = run(scripted, team, **answers)
             for name in ("answer", "decided_by", "rounds", "consensus_round", "answers"):
                 assert replayed[name] == real[name], (rounds, rule, name)
             calls += 2 * rounds
@@ -156,9 +155,8 @@ def test_options_with_the_same_text_are_one_answer(scripted: Any) -> None:
 
 def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scripted: Any) -> None:
     scripted.delay = 0.1
-    program = fm.Deliberation(
-        ["intuitive", "reasoner"], tie_break="majority", max_rounds=2, opening="blind"
-    )
+    how: Any = {"tie_break": "majority", "max_rounds": 2, "opening": "blind"}
+    program = fm.Deliberation(["intuitive", "reasoner"], **how)
     prediction = run(scripted, program, intuitive=["A"], reasoner=["B"])
     assert scripted.most_at_once == 2
     asked = [(role_of(body), body["messages"][-1]["content"]) for body in scripted.bodies]

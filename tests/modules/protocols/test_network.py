@@ -191,9 +191,8 @@ def test_agents_share_the_prompt_of_a_strategy_unless_they_have_an_lm_of_their_o
 
 @pytest.mark.nightly
 def test_an_agent_that_stands_for_a_strategy_is_saved_as_that_agent(tmp_path: Path) -> None:
-    network = StrategyNetwork(
-        fresh(), embed, strategies={"cot": fm.SingleAgent("self_ask"), "simple": "zero_shot"}
-    )
+    own = {"cot": fm.SingleAgent("self_ask"), "simple": "zero_shot"}
+    network = StrategyNetwork(fresh(), embed, strategies=own)
     agent = {"program": "single", "strategy": "self_ask", "sampling": {}}
     assert network.describe()["strategies"] == {"simple": "zero_shot", "cot": agent}
     network.save(tmp_path)

@@ -36,9 +36,8 @@ class Asked:
 
 
 def ensemble(first: str, second: str, best: list[str], **more: Any) -> tuple[Any, Asked]:
-    members = [
-        fm.SingleAgent("cot", prompts={"cot": f"You are {name}."}) for name in ("Ann", "Ben")
-    ]
+    prompts = [{"cot": f"You are {name}."} for name in ("Ann", "Ben")]
+    members = [fm.SingleAgent("cot", prompts=each) for each in prompts]
     program = fm.Ensemble(members, vote="pick", **more)
     asked = Asked({"You are Ann": first, "You are Ben": second}, best)
     program.set_lm(scripted_lm(asked))
@@ -119,9 +118,8 @@ class TestPick(ProtocolContract):
 
 def talk(first: str, second: str, best: list[str], **more: Any) -> tuple[fm.Deliberation, Asked]:
     prompts = {"intuitive": "You are Ann.", "critic": "You are Ben."}
-    program = fm.Deliberation(
-        ["intuitive", "critic"], "pick", max_rounds=1, prompts=prompts, **more
-    )
+    how: Any = {"max_rounds": 1, "prompts": prompts, **more}
+    program = fm.Deliberation(["intuitive", "critic"], "pick", **how)
     asked = Asked({"You are Ann": first, "You are Ben": second}, best)
     program.set_lm(scripted_lm(asked))
     return program, asked

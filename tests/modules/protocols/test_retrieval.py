@@ -59,9 +59,8 @@ def test_every_round_has_queries_from_question_and_discussion(scripted: Scripted
     assert pages.searched == ["savings of people", "the vault"] * 2
     queries = [body for body in scripted.bodies if "You may look things up" in text_of(body)]
     assert len(queries) == 2
-    assert all(
-        "Where is money kept?" in text_of(body) and "A) bank" in text_of(body) for body in queries
-    )
+    asked = [text_of(body) for body in queries]
+    assert all("Where is money kept?" in text and "A) bank" in text for text in asked)
     assert text_of(queries[0]).count(", round 1") == 1
     assert [text_of(queries[1]).count(f", round {n}") for n in (1, 2)] == [2, 1]
     turns = [turn for turn in prediction.transcript if turn["agent"] == "retriever"]
@@ -96,9 +95,8 @@ def test_searches_are_limited(scripted: ScriptedServer, queries: Any, searched: 
 
 def test_the_question_may_be_all_that_is_looked_up(scripted: ScriptedServer) -> None:
     pages = Pages()
-    program = fm.Deliberation(
-        ["retriever", "critic"], "majority", 2, environment=pages, retrieval="question"
-    )
+    how: Any = {"environment": pages, "retrieval": "question"}
+    program = fm.Deliberation(["retriever", "critic"], "majority", 2, **how)
     scripted.reply = reply("never asked for")
     seated(program, scripted)(**ASKED)
     assert pages.searched == ["Where is money kept?"] * 2

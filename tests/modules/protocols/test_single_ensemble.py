@@ -34,9 +34,8 @@ def by_model(**answers: str) -> Callable[[dict[str, Any]], Any]:
 
 def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
     """An ensemble with a model of its own for each member."""
-    members = [
-        fm.SingleAgent(lm=fm.lm(f"openai/{model}", api_base=scripted.url)) for model in models
-    ]
+    lms = [fm.lm(f"openai/{model}", api_base=scripted.url) for model in models]
+    members = [fm.SingleAgent(lm=lm) for lm in lms]
     return fm.Ensemble(members, **settings)
 
 

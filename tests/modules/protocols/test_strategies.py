@@ -142,9 +142,8 @@ def chains(*said: tuple[str, int]) -> Reply:
 
     def reply(body: dict[str, Any]) -> str:
         answer, steps = said[body["seed"] - 1]
-        return json.dumps(
-            {"reasoning": "\n".join(f"step {i}" for i in range(steps)), "answer": answer}
-        )
+        reasoning = "\n".join(f"step {i}" for i in range(steps))
+        return json.dumps({"reasoning": reasoning, "answer": answer})
 
     return reply
 

@@ -23,9 +23,8 @@ def questions(n: int) -> list[fm.Question]:
 
 def winner(answers: Sequence[str], ties: Ties, **known: Any) -> str | None:
     names = [f"m{i}" for i in range(len(answers))]
-    return vote_among(
-        answers, "choice", decide_tie=ties.decider("q", names, known.get("weights"))
-    ).answer
+    decide = ties.decider("q", names, known.get("weights"))
+    return vote_among(answers, "choice", decide_tie=decide).answer
 
 
 def test_each_rule_takes_its_own_of_the_tied_answers() -> None:

@@ -148,18 +148,16 @@ def questions(draw: st.DrawFn) -> dict[str, str]:
 
 @given(questions(), st.sampled_from(FORMS), st.data())
 def test_every_form_reads_back(choices: dict[str, str], form: str, data: st.DataObject) -> None:
-    label, other = data.draw(
-        st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
-    )
+    labels = st.sampled_from(sorted(choices))
+    label, other = data.draw(st.lists(labels, min_size=2, max_size=2, unique=True))
     text = form.format(label=label, text=choices[label], other=choices[other])
     assert read_choice(text, choices) == label
 
 
 @given(questions(), st.data())
 def test_a_denied_or_open_option_is_not_read(choices: dict[str, str], data: st.DataObject) -> None:
-    a, b = data.draw(
-        st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
-    )
+    labels = st.sampled_from(sorted(choices))
+    a, b = data.draw(st.lists(labels, min_size=2, max_size=2, unique=True))
     wrong = (f"not {a}", f"The answer is not ({a}).", f"Option {a} is wrong.")
     for text in (*wrong, f"{a} or {b}", f"It is {a} or {b}."):
         assert read_choice(text, choices) is None, text

@@ -13,9 +13,8 @@ MOST = 4
 WORDS = st.lists(
     st.sampled_from(["count", "rolls", "72", "-", "9", "3.5", "x=1", "sun"]), min_size=1, max_size=5
 )
-PARTS = st.lists(
-    WORDS.map(lambda words: f"find {' '.join(words)}"), min_size=2, max_size=6, unique=True
-)
+FOUND = WORDS.map(lambda words: f"find {' '.join(words)}")
+PARTS = st.lists(FOUND, min_size=2, max_size=6, unique=True)
 LISTS = ["{i}. {part}", "{i}) {part}", "({i}) {part}", "- {part}", "* {part}"]
 LISTS += ["• {part}", "Step {i}: {part}"]
 LISTS += [

@@ -32,9 +32,8 @@ def row(rounds: Sequence[Round], answer: Answer, decided_by: str, **fields: Any)
             for before, after in evaluations
         ]
     consensus = len(rounds) if decided_by in ("accepted", "evaluators") else None
-    return result_row(
-        transcript, answer, decided_by, rounds=len(rounds), consensus_round=consensus, **fields
-    )
+    known: Any = {"rounds": len(rounds), "consensus_round": consensus, **fields}
+    return result_row(transcript, answer, decided_by, **known)
 
 
 TABLE = [

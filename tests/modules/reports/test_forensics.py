@@ -44,13 +44,11 @@ def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
     found = forensics([settled, settled])
     talk = found["talk"]
     assert (talk["accuracy"], talk["accuracy_last"], talk["wrong_to_right"]) == (0, 0, 2)
-    assert not any(
-        count for change, count in talk["revisions"].items() if change != "wrong_to_wrong"
-    )
+    others = {change: n for change, n in talk["revisions"].items() if change != "wrong_to_wrong"}
+    assert not any(others.values())
     assert talk["decider"]["wrong_to_right"] == 2
-    turned = row(
-        turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"), answer="A"
-    )
+    turns = (turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"))
+    turned = row(*turns, answer="A")
     talk = forensics([turned])["talk"]
     assert (talk["revisions"]["wrong_to_right"], talk["decider"]["wrong_to_right"]) == (1, 0)
 
@@ -99,15 +97,13 @@ def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
         turn("supervisor", 2, "A", worker="bold", suggestion=""),
     )
     found = forensics([team])
-    assert found["sway"] == {
-        "supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}
-    }
+    bold = {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}
+    assert found["sway"] == {"supervisor": {"bold": bold}}
 
 
 def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
-    found = forensics(
-        [row(turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))]
-    )
+    turns = (turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))
+    found = forensics([row(*turns)])
     assert found["agent"]["i"]["flips"]["right_to_unreadable"] == 1
     assert found["agent"]["r"]["flips"]["unreadable_to_right"] == 1
     assert "sway" not in found

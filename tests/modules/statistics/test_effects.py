@@ -72,9 +72,8 @@ def test_intervals_cover_the_true_effect() -> None:
         for tie, level in (("judge", 0.5), ("vote", 0.6)):
             hard = [dice.random() for _ in range(100)]
             for rounds, gain in ((1, 0.0), (3, 0.05)):
-                scores: list[float | None] = [
-                    float(dice.random() < 0.1 or each < level + gain) for each in hard
-                ]
+                hits = [dice.random() < 0.1 or each < level + gain for each in hard]
+                scores: list[float | None] = [float(hit) for hit in hits]
                 trials.append(tried(rounds, tie, scores))
         effect = effects(trials)[0]
         assert effect.low is not None

@@ -44,9 +44,8 @@ def questions(count: int, seed: int = 0) -> list[TrainingQuestion]:
     rng = np.random.default_rng(seed)
     topics = np.eye(3, WIDTH)
     vectors = [topics[q % 3] + 0.1 * rng.normal(size=WIDTH) for q in range(count)]
-    return [
-        TrainingQuestion(f"q{q}", v / np.linalg.norm(v), f"t{q % 3}") for q, v in enumerate(vectors)
-    ]
+    units = [vector / np.linalg.norm(vector) for vector in vectors]
+    return [TrainingQuestion(f"q{q}", unit, f"t{q % 3}") for q, unit in enumerate(units)]
 
 
 def answers_of(right: Right) -> Callable[[int, int, int], Outcome]:
@@ -66,9 +65,8 @@ def trained(
     right: Right = planted, count: int = 36, net: dict[str, Any] | None = None, **how: Any
 ) -> tuple[NetworkState, TrainingLog]:
     state = NetworkState.fresh(config(**(net or {})), WIDTH)
-    log = train_policies(
-        state, questions(count), answers_of(right), TrainingSettings(**{"lr": 3e-2, **how})
-    )
+    settings = TrainingSettings(**{"lr": 3e-2, **how})
+    log = train_policies(state, questions(count), answers_of(right), settings)
     return state, log
 
 
@@ -254,9 +252,8 @@ NETS: list[dict[str, Any]] = [
 def test_a_stopped_training_ends_as_if_it_never_was(
     kept: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
-    how = TrainingSettings(
-        lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", buffer=buffer
-    )
+    given: Any = {"batch": 4, "checkpoint_every": 2, "baseline": "mean", "buffer": buffer}
+    how = TrainingSettings(lr=1e-2, epochs=2, **given)
     whole = NetworkState.fresh(config(**net), WIDTH)
     log = train_policies(whole, questions(20), answers_of(planted), how)
 
@@ -279,9 +276,8 @@ def test_a_stopped_training_ends_as_if_it_never_was(
         # what the checkpoint knows is not asked again
         assert len(asked) <= 2 * 4 * len(state.adjacency)
     once_more = NetworkState.fresh(config(**net), WIDTH)
-    assert (
-        train_policies(once_more, questions(20), answers_of(planted), how, checkpoint=kept) == log
-    )
+    again = train_policies(once_more, questions(20), answers_of(planted), how, checkpoint=kept)
+    assert again == log
     assert same(once_more, whole)
     assert list(kept.parent.iterdir()) == [kept]
 
@@ -331,9 +327,8 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], said: str
 
 def test_presets_and_settings_by_name() -> None:
     assert configured({}) == (NetworkConfig(), TrainingSettings())
-    network, training = configured(
-        {"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}, "supervised"
-    )
+    given = {"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}
+    network, training = configured(given, "supervised")
     assert (network.gamma, network.strategies) == (0.3, ("cot", "simple"))
     assert (training.lr, training.learning) == (0.1, "supervised")
     for name in PRESETS:

@@ -86,9 +86,8 @@ def test_tokens_and_money_are_not_exceeded(budget: str, tmp_path: Path) -> None:
         else:
             assert 0.9 * limit.usd <= paid["cost_usd"] <= limit.usd
         assert paid["calls"] == len(server.bodies) < 200
-        assert len(server.bodies) == len(
-            (tmp_path / ".folkmoot" / "calls.jsonl").read_text().splitlines()
-        )
+        calls = (tmp_path / ".folkmoot" / "calls.jsonl").read_text()
+        assert len(server.bodies) == len(calls.splitlines())
 
 
 def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> None:
@@ -97,9 +96,8 @@ def test_time_ends_a_run_even_while_it_waits_to_try_again(tmp_path: Path) -> Non
         began = time.monotonic()
         result = run(server, tmp_path, budget="0.3 s")
         assert time.monotonic() - began < 5
-        assert result.summary.counts == Counts(
-            questions=60, rows=0, correct=0, errors=0, unreadable=0, truncated=0
-        )
+        none = dict.fromkeys(("rows", "correct", "errors", "unreadable", "truncated"), 0)
+        assert result.summary.counts == Counts(questions=60, **none)
         assert "time is over" in result.summary.stopped
 
 
@@ -184,9 +182,8 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
     scripted: ScriptedServer, tmp_path: Path, usage: Any, budget: str
 ) -> None:
     scripted.reply = lambda _: (200, {}, completion('{"answer": "A"}', usage=usage))
-    lms = [
-        fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")
-    ]
+    names = ("openai/x", "hosted_vllm/x")
+    lms = [fm.lm(name, api_base=scripted.url, price=PRICE) for name in names]
     lms.append(dspy.LM("openai/gpt-4.1", api_base=scripted.url, api_key="sk-none", cache=False))
     for number, each in enumerate(lms):
         scripted.requests.clear()

@@ -53,9 +53,8 @@ def test_pairs_are_joined_singly(scripted: ScriptedServer, monkeypatch: pytest.M
         {"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"}
     )
     program = ("ask", "deliberation:intuitive,critic", *ASK[2:])
-    assert (
-        folkmoot(*program, "--lm", "judge=openai/of-option", "--set", "max_rounds=2").exit_code == 0
-    )
+    changed = ("--lm", "judge=openai/of-option", "--set", "max_rounds=2")
+    assert folkmoot(*program, *changed).exit_code == 0
     models = [body["model"] for body in scripted.bodies]
     assert {*models} == {"rest", "of-option"}
     assert len(models) == 5

@@ -41,9 +41,8 @@ def piped(words: list[Any], text: str) -> Any:
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_questions_come_from_a_pipe(scripted: ScriptedServer, home: Path, form: str) -> None:
-    rows = [
-        {"id": f"q{number}", "question": "Is soup warm?", "answer": "yes"} for number in range(3)
-    ]
+    asked = {"question": "Is soup warm?", "answer": "yes"}
+    rows = [{"id": f"q{number}", **asked} for number in range(3)]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     if form == "csv":
         text = "id,question,answer\n" + "".join(",".join(row.values()) + "\n" for row in rows)

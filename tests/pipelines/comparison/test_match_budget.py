@@ -110,9 +110,8 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
     """One LM costs ten times as much a token: by tokens one sample too many would be bought."""
     weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
     strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-5, 1e-5))
-    seats = fm.Deliberation(
-        ["intuitive", "reasoner"], tie_break="majority", max_rounds=1, lms={"reasoner": strong}
-    )
+    how: Any = {"tie_break": "majority", "max_rounds": 1, "lms": {"reasoner": strong}}
+    seats = fm.Deliberation(["intuitive", "reasoner"], **how)
     mixed = fm.evaluate(seats, QUESTIONS, lm=weak, out="mixed", tracking=False)
     fm.match_budget(mixed, QUESTIONS, lm=[weak, strong])
     runs = {name: Path(f"mixed/match-budget/openai-{name}") for name in ("weak", "strong")}
@@ -131,9 +130,8 @@ def test_a_mixed_teams_fair_opponent_is_the_best_of_its_lms(scripted: ScriptedSe
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms={"reasoner": strong})
     team = fm.evaluate(program, QUESTIONS, lm=strong, out="team", tracking=False)
     alone = fm.compare(one, team, names=["one", "team"])
-    assert (
-        "team and one also differ in LM (team: openai/strong; one: openai/weak)" in alone.headline
-    )
+    differ = "team and one also differ in LM (team: openai/strong; one: openai/weak)"
+    assert differ in alone.headline
     base = fm.match_budget(team, QUESTIONS, lm=strong)
     assert fm.compare(base, team, names=["base", "team"])[0].confounds == ()
     with_base = fm.compare("one", "team", names=["one", "team"])  # found in the folder of the run
@@ -166,9 +164,8 @@ def test_the_plan_has_the_price_of_the_run(scripted: ScriptedServer, priced: lis
     assert f"at most {plan['budget']}, as much as it took" in done.stderr
     assert len(scripted.bodies) == asked
     assert not Path("talk/match-budget").exists()
-    other = json.loads(
-        folkmoot(*priced, "--dry-run", "--json", "--price", "openai/scripted=1,2").stdout
-    )
+    words = ("--dry-run", "--json", "--price", "openai/scripted=1,2")
+    other = json.loads(folkmoot(*priced, *words).stdout)
     # both sides at the price of now
     assert other["cost_per_question"] == pytest.approx(paid / 10 / 2000)
 

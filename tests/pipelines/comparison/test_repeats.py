@@ -46,9 +46,8 @@ def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[fl
     verdicts, separate = 0, 0
     for _ in range(pairs):
         right = null_pair(rng, n, repeats)
-        folders = [
-            repeated_run(tmp_path / name, each) for name, each in zip("ab", right, strict=True)
-        ]
+        named = zip("ab", right, strict=True)
+        folders = [repeated_run(tmp_path / name, each) for name, each in named]
         (pair,) = fm.compare(*folders)
         verdicts += pair.outcome in ("a", "b")
         a, b = right

@@ -33,9 +33,8 @@ def test_narrow_intervals_get_a_decimal_and_scores_their_own_unit() -> None:
 
 @pytest.mark.parametrize("is_rate", [True, False])
 def test_no_line_is_wider_than_a_terminal(is_rate: bool) -> None:
-    wide = Standing(
-        "x" * 60, Estimate(0.123456, -1, 1), Estimate(-0.123456, -0.987654, 0.5), 1234567.0
-    )
+    score, gain = Estimate(0.123456, -1, 1), Estimate(-0.123456, -0.987654, 0.5)
+    wide = Standing("x" * 60, score, gain, 1234567.0)
     lines = table_lines([ONE, wide], "y" * 90, is_rate=is_rate)
     assert max(map(len, lines)) <= 80
     assert "…" in lines[0]

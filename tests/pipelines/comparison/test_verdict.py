@@ -77,9 +77,8 @@ def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(mad
     assert (recommendation.run, recommendation.leader) == ("panel", "talk")
     assert recommendation.unbeaten == ("panel", "talk")
     assert recommendation.front == ("one", "panel")
-    assert found.headline.startswith(
-        "panel beats one: 79% against 50% on 100 questions: +29 points"
-    )
+    beats = "panel beats one: 79% against 50% on 100 questions: +29 points"
+    assert found.headline.startswith(beats)
     assert [pair.worth for pair in found] == ["better, dearer", "better, dearer", "undecided"]
     same = fm.compare(talk, panel, names=["talk", "panel"])  # nothing is shown: the cheaper one
     assert same.recommendation.run == "panel"
@@ -125,20 +124,16 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     ahead = "Against one: 90% against 50% on 100 questions: +40 points, 95% interval +"
     untried = "not yet tried against one prompt asked k times (about 2 USD)"
     assert alone.headline.startswith(f"talk beats one prompt; {untried}. {ahead}")
-    weak = fm.compare(
-        one, team, made("k", first(60), calls=5, program=samples(5), usd=0.02), names=names
-    )
+    k = made("k", first(60), calls=5, program=samples(5), usd=0.02)
+    weak = fm.compare(one, team, k, names=names)
     assert weak.verdict.outcome == "better"
-    assert weak.headline.startswith(
-        "talk is better: it beats one prompt and one prompt asked k times (k). "
-    )
-    good = fm.compare(
-        one, team, made("k", first(88), calls=5, program=samples(5), usd=0.018), names=names
-    )
+    better = "talk is better: it beats one prompt and one prompt asked k times (k). "
+    assert weak.headline.startswith(better)
+    k = made("k", first(88), calls=5, program=samples(5), usd=0.018)
+    good = fm.compare(one, team, k, names=names)
     assert (good.verdict.outcome, good.recommendation.run) == ("beats", "k")
-    rare = fm.compare(
-        one, team, made("k", first(60), calls=2, program=samples(2), usd=0.008), names=names
-    )
+    k = made("k", first(60), calls=2, program=samples(2), usd=0.008)
+    rare = fm.compare(one, team, k, names=names)
     assert rare.verdict.outcome == "beats"  # the bill allows five
     other = made("k", first(60), calls=5, program=samples(5), usd=0.02, endpoint="another lm")
     assert fm.compare(one, team, other, names=names).verdict.outcome == "beats"
@@ -148,9 +143,8 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     assert third.headline.startswith("cot beats one: 88% against 50% on 100 questions")
     reference = made("k", first(60), calls=5, program=samples(5), usd=0.02)
     found = fm.compare(reference, team, names=["k", "talk"])
-    assert found.headline.startswith(
-        "talk beats one prompt asked k times; not yet tried against one prompt. "
-    )
+    beats = "talk beats one prompt asked k times; not yet tried against one prompt. "
+    assert found.headline.startswith(beats)
 
 
 # Whatever comes out, the sentences agree

@@ -295,9 +295,8 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
     known = [{"id": str(i), "question": f"Is {i} even?", "answer": said} for i, said in answers]
     even = [fm.Question(kind="boolean", **fields) for fields in known]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    found = fm.compile(
-        dspy.Predict(Even), even, lm=lm, optimizer="reanchor", out=tmp_path, tracking=False
-    )
+    given: Any = {"lm": lm, "optimizer": "reanchor", "out": tmp_path, "tracking": False}
+    found = fm.compile(dspy.Predict(Even), even, **given)
     assert 0.6 < found.fields["answer"]["threshold"] <= 0.9
     assert found.compilation.winner == "compiled"
     assert len(scripted.bodies) == 2 * 24  # each question with and without probabilities
@@ -318,9 +317,8 @@ def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, ca
     assert result.stopped is not None
     assert f"budget {calls} calls" in result.stopped
     assert (tmp_path / "program" / "program.json").exists()
-    assert (
-        json.loads((tmp_path / "compile.json").read_text())["result"]["stopped"] == result.stopped
-    )
+    stored = json.loads((tmp_path / "compile.json").read_text())["result"]
+    assert stored["stopped"] == result.stopped
 
 
 @pytest.mark.nightly

@@ -238,9 +238,8 @@ def test_the_reference_and_the_fair_opponent_are_never_dropped(tmp_path: Path) -
     kept = [one.name for one in contest.places if one.reference or one.fair]
     assert len(kept) == 2
     assert all(rows[name] == most for name in kept)
-    plan = plan_contest(
-        ContestRequest(ASKED, lm=planted_lm(ASKED), without=["one prompt, 4 examples"])
-    )
+    without = ["one prompt, 4 examples"]
+    plan = plan_contest(ContestRequest(ASKED, lm=planted_lm(ASKED), without=without))
     assert "one prompt, 4 examples" not in [one.name for one in plan.field]
 
 
@@ -622,9 +621,8 @@ def test_scores_of_ones_own_are_written_in_their_own_scale(tmp_path: Path) -> No
     said = "\n".join(contest.lines()).replace("expect a little less", "")
     assert not re.search("%|points|right", said)
     for place in contest.places:
-        assert place.right == pytest.approx(
-            fmean(row.score for row in contest.runs[place.name].rows)
-        )
+        rows = contest.runs[place.name].rows
+        assert place.right == pytest.approx(fmean(row.score for row in rows))
     head, reference, _ = contest.lines()[:3]
     assert head.split()[0] == "helpful"
     assert reference.split()[2] == f"{contest.places[0].right:.3g}"
@@ -701,9 +699,8 @@ def test_programs_whose_names_are_written_alike_have_folders_of_their_own() -> N
 
 def test_a_selection_never_leaves_out_what_the_user_added() -> None:
     """`--only A --with mine` asked without `mine`, in silence."""
-    request = ContestRequest(
-        ASKED, lm=planted_lm(ASKED), only=["step by step"], added=[team("mine", 70)]
-    )
+    chosen: Any = {"only": ["step by step"], "added": [team("mine", 70)]}
+    request = ContestRequest(ASKED, lm=planted_lm(ASKED), **chosen)
     names = [entrant.name for entrant in plan_contest(request).field]
     assert len(names) == 4
     assert {"one prompt", "step by step"} < set(names)

@@ -216,9 +216,8 @@ class TwoOpinions(fm.Program):
 
 def test_a_protocol_of_ones_own_declares_its_exchange(tmp_path: Path) -> None:
     scripted = Scripted()
-    run = fm.evaluate(
-        TwoOpinions(), QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False
-    )
+    given: Any = {"out": tmp_path, "tracking": False, "progress": False}
+    run = fm.evaluate(TwoOpinions(), QUESTIONS, lm=scripted.lm, **given)
     before = scripted.calls
     found = controls(run, scripted, arms=["stance"])
     assert scripted.calls - before == 3 * 2 * len(QUESTIONS)
@@ -306,9 +305,8 @@ def test_a_damaged_result_is_one_sentence_and_the_report_does_without(tmp_path: 
 def test_one_agent_has_nothing_to_split(tmp_path: Path) -> None:
     scripted = Scripted()
     program = fm.SingleAgent("cot")
-    run = fm.evaluate(
-        program, QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False
-    )
+    given: Any = {"out": tmp_path, "tracking": False, "progress": False}
+    run = fm.evaluate(program, QUESTIONS, lm=scripted.lm, **given)
     with pytest.raises(fm.UserError, match="two or more agents"):
         controls(run, scripted)
 

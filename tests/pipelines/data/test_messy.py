@@ -150,9 +150,8 @@ def test_the_same_questions_from_anything(what: str, caplog: pytest.LogCaptureFi
 
 
 def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
-    features = datasets.Features(
-        question=datasets.Value("string"), label=datasets.ClassLabel(names=["no", "yes"])
-    )
+    label, value = datasets.ClassLabel(names=["no", "yes"]), datasets.Value("string")
+    features = datasets.Features(question=value, label=label)
     one = datasets.Dataset.from_dict({"question": [FISH], "label": [0]}, features=features)
     both = datasets.DatasetDict({"train": one, "test": one})
     assert load(both, split="test")[0].answer == "no"
@@ -223,9 +222,8 @@ def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
 
 def test_a_cell_may_be_a_long_passage(tmp_path: Path) -> None:
     passage = "word " * 40_000
-    (question,) = load(
-        put(tmp_path / "q.csv", f"question,context,answer\nA?,{passage},x\n".encode())
-    )
+    text = f"question,context,answer\nA?,{passage},x\n"
+    (question,) = load(put(tmp_path / "q.csv", text.encode()))
     assert question.context == passage
     cut = put(tmp_path / "cut.csv", f'question,answer\nA?,"{passage}\n'.encode())
     assert "line 2: not readable as CSV (unexpected end of data)" in refusal(cut)
@@ -240,9 +238,8 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
     assert "line 2: longer than 8 MB" in refusal(
         put(tmp_path / "q.jsonl", b'{"question": "A?"}\n{"question": "' + long + b'"}')
     )
-    assert "unexpected end of data" in refusal(
-        put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
-    )
+    torn = put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
+    assert "unexpected end of data" in refusal(torn)
 
 
 # Excel
@@ -311,16 +308,14 @@ def test_a_frame_is_evaluated_and_its_report_shows_rows(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    frame = pd.DataFrame(
-        {"prompt": [SOUP, "What drains?"], "A": "a sieve", "B": "a flask", "gold": ["B", "A"]}
-    )
+    columns = {"A": "a sieve", "B": "a flask", "gold": ["B", "A"]}
+    frame = pd.DataFrame({"prompt": [SOUP, "What drains?"], **columns})
     model = fm.lm("openai/scripted", api_base=scripted.url)
     result = fm.evaluate(fm.SingleAgent("simple"), frame, lm=model, out=tmp_path, tracking=False)
     assert [row["id"] for row in result.rows] == [question.id for question in load(frame)]
     assert shown(result.rows[1]).id == f"{result.rows[1]['id']} (row 2)"
-    assert "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer" in said_of(
-        caplog
-    )
+    read = "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer"
+    assert read in said_of(caplog)
     # The same rows from elsewhere are the same run, which is resumed without a call.
     calls = len(scripted.requests)
     rows = frame.rename(columns={"prompt": "question", "gold": "answer"}).to_dict("records")

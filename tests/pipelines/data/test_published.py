@@ -418,9 +418,8 @@ def test_one_letter_and_long_golds_are_warned_of() -> None:
 
 def test_days_of_excel_are_days(tmp_path: Path) -> None:
     path = tmp_path / "q.xlsx"
-    pd.DataFrame({"question": [Q], "answer": [pd.Timestamp(2024, 1, 5)]}).to_excel(
-        path, index=False
-    )
+    frame = pd.DataFrame({"question": [Q], "answer": [pd.Timestamp(2024, 1, 5)]})
+    frame.to_excel(path, index=False)
     assert load(path)[0].answer == "2024-01-05"
 
 

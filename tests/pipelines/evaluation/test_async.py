@@ -87,7 +87,6 @@ def test_runs_go_to_the_call(scripted: ScriptedServer, monkeypatch: pytest.Monke
         return types.SimpleNamespace(info=info)
 
     monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(active_run=active_run))
-    result = asyncio.run(
-        fm.aevaluate(fm.SingleAgent("cot"), questions(1), lm=lm_of(scripted), tracking=False)
-    )
+    given: Any = {"lm": lm_of(scripted), "tracking": False}
+    result = asyncio.run(fm.aevaluate(fm.SingleAgent("cot"), questions(1), **given))
     assert result.summary.run["mlflow_parent_id"] == threading.current_thread().name

@@ -52,9 +52,8 @@ def of_question(answers: Callable[[int], Any]) -> Callable[[dict[str, Any]], Any
 
 def run(server: Any, asked: list[fm.Question], program: Any = None, **arguments: Any) -> Any:
     lm = arguments.pop("lm", None) or fm.lm("openai/scripted", api_base=server.url)
-    return fm.evaluate(
-        program or fm.SingleAgent(), asked, lm=lm, **{"tracking": False, **arguments}
-    )
+    given = {"tracking": False, **arguments}
+    return fm.evaluate(program or fm.SingleAgent(), asked, lm=lm, **given)
 
 
 def same_but_time(rows: Any) -> list[dict[str, Any]]:
@@ -137,9 +136,8 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
     assert (unreadable["answer"], unreadable["correct"], unreadable["error"]) == (None, False, None)
     assert (unreadable["decided_by"], unreadable["usage"]["calls"]) == ("none", 2)
     assert (right["correct"], wrong["correct"]) == (True, False)
-    assert result.summary.counts == Counts(
-        questions=4, rows=4, correct=1, errors=1, unreadable=1, truncated=0
-    )
+    counted = Counts(questions=4, rows=4, correct=1, errors=1, unreadable=1, truncated=0)
+    assert result.summary.counts == counted
     assert result.accuracy == 0.25
 
 

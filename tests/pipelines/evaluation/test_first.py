@@ -52,9 +52,8 @@ def imported(folder: Path, *steps: str) -> list[dict[str, str | None]]:
     files = "{name: getattr(each, '__file__', None) for name, each in {**sys.modules}.items()}"
     looks = [f"{step}\nprint(json.dumps({files}))" for step in steps]
     code = "\n".join(["import json, sys\nimport folkmoot as fm", *looks])
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True
-    )
+    run = [sys.executable, "-c", code]
+    ended = subprocess.run(run, capture_output=True, text=True, cwd=folder, check=True)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 

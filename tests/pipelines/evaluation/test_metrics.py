@@ -34,9 +34,8 @@ def run(scripted: Any) -> Any:
     def evaluate(metric: Any, program: Any = None, **more: Any) -> Any:
         lm = fm.lm("openai/scripted", api_base=scripted.url)
         program = program or fm.SingleAgent()
-        return fm.evaluate(
-            program, more.pop("asked", asked()), lm=lm, metric=metric, tracking=False, **more
-        )
+        given = {"lm": lm, "metric": metric, "tracking": False, **more}
+        return fm.evaluate(program, given.pop("asked", asked()), **given)
 
     return evaluate
 
@@ -79,9 +78,8 @@ def test_named_metrics(scripted: Any, name: str, right: dict[str, Any]) -> None:
         question = fm.Question(
             id="1", question=f"Why {number}?", answer="A b" if name != "f1" else "b d", kind="open"
         )
-        (row,) = fm.evaluate(
-            fm.SingleAgent(), [question], lm=lm, metric=name, tracking=False, cache=False
-        ).rows
+        given: Any = {"metric": name, "tracking": False, "cache": False}
+        (row,) = fm.evaluate(fm.SingleAgent(), [question], lm=lm, **given).rows
         assert row["score"] == float(wanted), (name, answer)
         assert row["correct"] == (wanted if name != "f1" else None)
 
@@ -154,9 +152,8 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found["score"], found["feedback"], found["correct"]) == (0.25, "say more", None)
     assert run(waiting, asked=asked(1)).rows[0]["correct"] is True
     assert run(Judge(), asked=asked(1)).summary.scores["Judge"]["value"] == 0.5
-    (tmp_path / "her_metric.py").write_text(
-        "def half(example, prediction, trace=None):\n    return 0.5\n"
-    )
+    half = "def half(example, prediction, trace=None):\n    return 0.5\n"
+    (tmp_path / "her_metric.py").write_text(half)
     monkeypatch.chdir(tmp_path)
     assert run("her_metric:half", asked=asked(1)).summary.scores["half"]["value"] == 0.5
 

@@ -40,9 +40,8 @@ def test_a_run_takes_what_was_planned(
     def reply(body: dict[str, Any]) -> str:
         argues = "reasoning" in str(body["response_format"])
         text = body["messages"][-1]["content"]
-        return json.dumps(
-            {"reasoning": "so " * 30, "answer": "A" if agree or not argues else text and "B"}
-        )
+        answer = "A" if agree or not argues else text and "B"
+        return json.dumps({"reasoning": "so " * 30, "answer": answer})
 
     scripted.reply = reply
     program, asked = make(), questions(6)
@@ -92,9 +91,8 @@ def test_a_dry_run_shows_the_plan(scripted: ScriptedServer, ten: Path, tmp_path:
     assert min(found["plan"]["smallest_difference"]) > 0.3
     assert not scripted.bodies
     assert set(tmp_path.rglob("*")) == before
-    unpriced = evaluate_command(
-        scripted, ten, "--dry-run", program="deliberation:intuitive,reasoner:judge"
-    )
+    talk = "deliberation:intuitive,reasoner:judge"
+    unpriced = evaluate_command(scripted, ten, "--dry-run", program=talk)
     assert "the price of openai/scripted is unknown" in unpriced.stderr
 
 

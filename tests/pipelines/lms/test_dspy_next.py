@@ -87,9 +87,8 @@ def test_a_program_of_dspy_keeps_its_adapter(adapter: Any) -> None:
     lm = theirs(SimpleNamespace(complete=complete))
     asked = [fm.Question(id="q", answer="B", **QUESTION)]
     with dspy.context(adapter=adapter):
-        result = fm.evaluate(
-            dspy.Predict("question, choices -> answer"), asked, lm=lm, tracking=False
-        )
+        program = dspy.Predict("question, choices -> answer")
+        result = fm.evaluate(program, asked, lm=lm, tracking=False)
     assert result.rows[0]["correct"]
 
 

@@ -42,9 +42,8 @@ FIELDS = {
 def run(server: ScriptedServer, out: Path, program: Any = None, n: int = 4, **options: Any) -> Any:
     price = options.pop("price", None)
     lm = fm.lm("openai/scripted", api_base=server.url, price=price)
-    return fm.evaluate(
-        program or fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options
-    )
+    program = program or fm.SingleAgent()
+    return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, **options)
 
 
 def entry(**fields: Any) -> Entry:
@@ -130,9 +129,8 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones() -> None:
     for prompt, suffix in ((short, ""), (long, "_above_200k_tokens")):
         fresh, cached, completion = (table[name + suffix] for name in names)
         wanted = (prompt - 1920) * fresh + 1920 * cached + 700 * completion
-        assert prices.cost(Usage(1, prompt, 700, 0, None, 1920, 0, 300)) == pytest.approx(
-            wanted, rel=1e-12
-        )
+        usage = Usage(1, prompt, 700, 0, None, 1920, 0, 300)
+        assert prices.cost(usage) == pytest.approx(wanted, rel=1e-12)
     again = Prices(*json.loads(json.dumps(prices)))  # as a saved LM has them
     assert again.cost(Usage(1, long, 700)) == prices.cost(Usage(1, long, 700))
     first, second = known_model("dashscope/qwen-flash")["tiered_pricing"]
@@ -287,6 +285,5 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
         assert len(keys) == result.summary.usage["calls"] == 160
         # A request is on the bill twice only if it really was answered twice.
         asked = Counter(json.dumps(body, sort_keys=True) for body in server.bodies)
-        assert sum(count - 1 for count in keys.values()) <= sum(
-            count - 1 for count in asked.values()
-        )
+        twice, again = (sum(n - 1 for n in counts.values()) for counts in (keys, asked))
+        assert twice <= again

@@ -46,9 +46,8 @@ def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
     engine = engine_of(lm)
     assert engine is not None
     assert (lm.profile.layout, lm.profile.constrain, engine.concurrency) == ("chat", "schema", 2)
-    assert engine.identity.endswith(
-        f"embedded llama.cpp ({sha256(file.read_bytes()).hexdigest()[:12]})"
-    )
+    digest = sha256(file.read_bytes()).hexdigest()[:12]
+    assert engine.identity.endswith(f"embedded llama.cpp ({digest})")
     assert engine.dump_state()["embedded"] == {"context": 2048, "slots": 2}
 
 

@@ -125,9 +125,8 @@ def test_imported_runs_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     comparison = fm.compare(found.runs["most"], found.runs["odd"])
     assert comparison.runs[0].usage["prompt_tokens"] is None
     assert comparison.runs[0].seconds is None
-    result = CliRunner().invoke(
-        app, ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")]
-    )
+    words = ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")]
+    result = CliRunner().invoke(app, words)
     assert (result.exit_code, "the cheapest in calls" in result.output) == (0, True)
     report = fm.report([found.folder / name for name in ("most", "odd", "even")], tracking=False)
     assert "unknown" in report.path.read_text()
@@ -147,9 +146,8 @@ def test_the_command_says_what_it_made_and_is_light(table: Path, tmp_path: Path)
     words = ["import", table, "--out", tmp_path / "out", "--json"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "loaded"), done.stderr
-    assert json.loads(done.stdout)["runs"] == {
-        name: str(tmp_path / "out" / name) for name in ("alpha", "beta")
-    }
+    runs = {name: str(tmp_path / "out" / name) for name in ("alpha", "beta")}
+    assert json.loads(done.stdout)["runs"] == runs
 
 
 # Formats
@@ -382,9 +380,8 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
     assert score["high"] - score["low"] > 0.8
     assert (run.summary.counts.rows, run.summary.counts.questions) == (9, 3)
     rows = list(run.rows)
-    assert {(row["id"], row["repeat"]) for row in rows} == {
-        (row["id"], n) for row in rows for n in range(3)
-    }
+    every = {(row["id"], n) for row in rows for n in range(3)}
+    assert {(row["id"], row["repeat"]) for row in rows} == every
     means = [
         [row["correct"] for row in rows if row["id"] == name]
         for name in {row["id"] for row in rows}
@@ -547,9 +544,8 @@ CACHED = {"input_tokens": 20, "input_tokens_cache_read": 900, "input_tokens_cach
 )
 def test_tokens_in_a_cache_are_the_prompts(total: int | None, asked: int, tmp_path: Path) -> None:
     used = {"openai/m": {**CACHED, "output_tokens": 5, "total_tokens": total}}
-    (run,) = fm.import_log(
-        inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})
-    ).runs.values()
+    path = inspect(tmp_path / "a.json", {**RIGHT, "model_usage": used})
+    (run,) = fm.import_log(path).runs.values()
     assert run.summary.usage["prompt_tokens"] == asked
 
 

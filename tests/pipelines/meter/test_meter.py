@@ -181,8 +181,8 @@ def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
             assert said.output_text == streamed
             deltas = [event.delta for event in events if event.type.endswith("text.delta")]
             assert "".join(deltas) == streamed
-        said = [{"role": "user", "content": f"{question.id}: hi"}]
-        body = {"model": "m", "max_tokens": 9, "messages": said}
+        messages = [{"role": "user", "content": f"{question.id}: hi"}]
+        body = {"model": "m", "max_tokens": 9, "messages": messages}
         address = f"{endpoint.anthropic_url}/v1/messages"
         message = await asyncio.to_thread(post, address, body)
         assert message["content"] == [{"type": "text", "text": streamed}]
@@ -248,14 +248,12 @@ def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> No
         base = endpoint.base_url
         seen["models"] = post(f"{base}/models", None, method="GET")
         seen["path"] = refused(f"{base}/assistants", asked)
-        seen["token"] = refused(
-            base.replace(endpoint.api_key, "wrong") + "/chat/completions", asked
-        )
+        wrong = base.replace(endpoint.api_key, "wrong")
+        seen["token"] = refused(f"{wrong}/chat/completions", asked)
         seen["body"] = refused(f"{base}/chat/completions", b"[")
         seen["form"] = refused(f"{base}/chat/completions", {"model": "m"})
-        seen["state"] = refused(
-            f"{base}/responses", {"input": "hi", "previous_response_id": "resp_1"}
-        )
+        again = {"input": "hi", "previous_response_id": "resp_1"}
+        seen["state"] = refused(f"{base}/responses", again)
         seen["embeddings"] = refused(f"{base}/embeddings", {"model": "small", "input": "hi"})
         seen["address"] = f"{base}/chat/completions"
         return "A"
@@ -314,9 +312,8 @@ def test_a_command_never_gets_a_key(
         *("PGPASSWORD", "GITHUB_PAT", "DATABASE_URL"),
     ):
         monkeypatch.setenv(name, "sk-canary")
-    text = (
-        "print(json.dumps({'answer': ' '.join(k for k, v in os.environ.items() if 'canary' in v)}))"
-    )
+    keys = "' '.join(k for k, v in os.environ.items() if 'canary' in v)"
+    text = f"print(json.dumps({{'answer': {keys}}}))"
     command = fm.Command(script(tmp_path, text), pass_env="TOOL_API_KEY")
     lm = fm.lm("openai/m", api_base=server.url)
     asked = [fm.Question(id="q0", question="Which keys?", answer="none", kind="span")]
@@ -447,7 +444,6 @@ def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None
     for command in ("", "python 'crew.py"):
         with pytest.raises(fm.UserError, match=r"empty|cannot be read"):
             fm.Command(command)
+    lm = fm.lm("openai/m", api_base="http://127.0.0.1:9")
     with pytest.raises(fm.UserError, match="cannot be started"):
-        fm.evaluate(
-            "cmd:no-such-command", questions(1), lm=fm.lm("openai/m", api_base="http://127.0.0.1:9")
-        )
+        fm.evaluate("cmd:no-such-command", questions(1), lm=lm)

@@ -528,8 +528,8 @@ OF_MESSAGES = {
 )
 def test_every_field_is_carried_or_refused(path: str, known: set[str], carried: set[str]) -> None:
     """A field of the installed package that this test does not know is refused by name."""
-    said = {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
-    asked: dict[str, Any] = {"responses": {"input": "Is it?"}, "messages": said}[path]
+    chat = {"max_tokens": 9, "messages": [{"role": "user", "content": "Is it?"}]}
+    asked: dict[str, Any] = {"responses": {"input": "Is it?"}, "messages": chat}[path]
     refused: dict[str, int] = {}
 
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:

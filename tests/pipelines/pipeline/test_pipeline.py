@@ -89,9 +89,8 @@ def test_each_step_starts_from_what_the_one_before_made(
     for effect in by_choice.values():
         assert (effect["difference"], effect["questions"]) == (0, 17)
         assert effect["pairs"] > 0
-    assert study_lines(StudyReport.of(report))["effect 1"].startswith(
-        "max_rounds 2 instead of 1: 0.0 points ["
-    )
+    effect = study_lines(StudyReport.of(report))["effect 1"]
+    assert effect.startswith("max_rounds 2 instead of 1: 0.0 points [")
     contest = json.loads((out / "contest" / "contest.json").read_text())
     assert set(contest["field"]) == {"one prompt", "one prompt, 3 times", "single:cot", TEAM}
     known = (("single:cot", "compile-1-single-cot/program"), (TEAM, f"{TUNED}/winner"))
@@ -245,9 +244,8 @@ def test_a_new_file_names_known_keys(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path / "train.jsonl", *rows(0, 24))
     write(tmp_path / "test.jsonl", *rows(100, 16))
     (tmp_path / "pipeline.yaml").write_text(done.stdout)
-    assert set(document) == {
-        *("data", "lm", "budget", "programs", "compile", "tune", "contest", "register")
-    }
+    known = ("data", "lm", "budget", "programs", "compile", "tune", "contest", "register")
+    assert set(document) == set(known)
     done = folkmoot("pipeline", "pipeline.yaml", "--dry-run")
     assert done.exit_code == 0, done.stderr
     assert "the winner is registered as support-bot" in done.stderr

@@ -32,9 +32,8 @@ def questions(n: int = 4, **fields: Any) -> list[fm.Question]:
 
 def said(**fields: Any) -> str:
     """A reply as DSPy's chat adapter reads it."""
-    return "\n\n".join(
-        f"[[ ## {name} ## ]]\n{value}" for name, value in {**fields, "completed": ""}.items()
-    )
+    parts = {**fields, "completed": ""}
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in parts.items())
 
 
 def answering(body: dict[str, Any]) -> str:
@@ -233,9 +232,8 @@ def test_a_metric_of_ones_own_gets_lists_and_objects_as_they_are(returned: Any, 
         return True
 
     wanted = returned if isinstance(returned, list | tuple) else returned["answer"]
-    (row,) = run(
-        lambda question: returned, questions(1, kind="span", choices=None), metric=metric
-    ).rows
+    asked = questions(1, kind="span", choices=None)
+    (row,) = run(lambda question: returned, asked, metric=metric).rows
     assert (row["answer"], row["correct"], row["error"], got) == (read, True, None, [wanted])
     (row,) = run(lambda question: [], questions(1, kind="span", choices=None), metric=metric).rows
     assert (row["answer"], row["correct"], len(got)) == (None, False, 1), "nothing is no answer"
@@ -490,9 +488,8 @@ def test_it_resumes_and_what_changed_is_refused(server: ScriptedServer, tmp_path
     assert run(Rag(), lm=lm, out=tmp_path).accuracy == 1
     assert len(server.bodies) == made
     changed = Rag()
-    changed.generate.predict.signature = changed.generate.predict.signature.with_instructions(
-        "Otherwise."
-    )
+    predict = changed.generate.predict
+    predict.signature = predict.signature.with_instructions("Otherwise.")
     for other in (Rag(k=3), changed, Gathered()):
         with pytest.raises(fm.UserError, match=r"holds another run .its program differs"):
             run(other, lm=lm, out=tmp_path)

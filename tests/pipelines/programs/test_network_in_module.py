@@ -102,9 +102,8 @@ def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:
         states = [network.state for network in (one, other)]
         picks = [state.pick(state.scores(vector[None])[0], vector, "key") for state in states]
         assert picks[0] == picks[1]
-        assert np.array_equal(
-            one.state.weights(vector, [0, 1]), other.state.weights(vector, [0, 1])
-        )
+        weights = [each.state.weights(vector, [0, 1]) for each in (one, other)]
+        assert np.array_equal(*weights)
     for mine, its in zip(one.predictors(), other.predictors(), strict=True):
         assert [dict(demo) for demo in mine.demos] == [dict(demo) for demo in its.demos]
 

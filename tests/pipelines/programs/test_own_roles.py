@@ -134,12 +134,11 @@ def test_own_roles_are_whole_without_the_file(scripted: ScriptedServer, tmp_path
     program = program_of("deliberation:lawyer,doctor:judge", {"own_roles": "roles.yaml"})
     program.save("saved")
     Path("roles.yaml").unlink()
-    told = "[s.predict.signature.instructions for s in p.seats().values()]"
+    prompts = "[s.predict.signature.instructions for s in p.seats().values()]"
     code = "import folkmoot as fm, json; p = fm.load_program('saved'); "
-    code += f"print(json.dumps([p.describe(), {told}]))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    code += f"print(json.dumps([p.describe(), {prompts}]))"
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path)
     described, told = json.loads(done.stdout.splitlines()[-1])
     assert described == program.describe()
     assert {"You are a physician.", "You are the magistrate."} <= {*told}

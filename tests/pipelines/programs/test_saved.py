@@ -54,16 +54,14 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def network() -> Program:
-    config = fm.NetworkConfig(
-        agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1, choice="argmax"
-    )
+    small: Any = {"agents": 2, "hidden": 2, "heads": 1, "k": 1, "choice": "argmax"}
+    config = fm.NetworkConfig(strategies=("simple", "cot"), **small)
     return fm.StrategyNetwork.untrained(config, words_of, sampling={"temperature": 0.25})
 
 
 def deliberation() -> Program:
-    return fm.Deliberation(
-        ["intuitive", "reasoner"], "majority", 2, sampling={"temperature": 0.75, "seed": 3}
-    )
+    sampling = {"temperature": 0.75, "seed": 3}
+    return fm.Deliberation(["intuitive", "reasoner"], "majority", 2, sampling=sampling)
 
 
 INNER = fm.Ensemble(["simple", fm.CausalConsistency(2, 1)], "weighted", [0.5, 2])
@@ -99,9 +97,8 @@ def taught(program: Program) -> Program:
     for place, (name, predictor) in enumerate(predictors_of(program).items()):
         signature = predictor.signature.with_instructions(f"Rule {place}.\nHeed {{it}} ✓")
         last = list(signature.output_fields)[-1]
-        predictor.signature = signature.with_updated_fields(
-            last, desc=f"what {name} says", prefix="Reply:"
-        )
+        told = {"desc": f"what {name} says", "prefix": "Reply:"}
+        predictor.signature = signature.with_updated_fields(last, **told)
         said = {field: f"said {field}" for field in signature.output_fields} | {"answer": "A"}
         inputs = {"question": "Where?", "choices": CHOICES, "kind": "choice", "context": None}
         traced = dspy.Example(augmented=True, **inputs, **said)
@@ -146,9 +143,8 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     given: Any = {"temperature": 0.5, "max_tokens": 99, "answer_form": "text", "top_p": 0.9}
     own = fm.lm("openai/wise", api_base=scripted.url, **given)
-    plain = dspy.LM(
-        "openai/foreign", api_key=KEY, api_base=scripted.url, headers={"X-Token": KEY}, top_p=0.3
-    )
+    hidden: Any = {"api_key": KEY, "api_base": scripted.url, "headers": {"X-Token": KEY}}
+    plain = dspy.LM("openai/foreign", top_p=0.3, **hidden)
     lms = {"judge": own, "intuitive": plain, "reasoner": fm.lm("openai/gpt-4o")}
     program = fm.Deliberation(["intuitive", "reasoner", "critic"], lms=lms)
     program.save(tmp_path)
@@ -202,9 +198,8 @@ def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Pa
         fm.load_program(tmp_path / "p")
     loaded = fm.load_program(tmp_path / "p", environment=fm.CorpusEnvironment(PAGES))
     assert hashes(loaded) == hashes(team)
-    assert program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"}).describe()[
-        "environment"
-    ]
+    known = program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"})
+    assert known.describe()["environment"]
     fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(corpus)).save(tmp_path / "q")
     corpus.write_text(json.dumps(PAGES[0]) + "\n")
     with pytest.raises(UserError, match=r"no longer what .* was saved with"):
@@ -479,9 +474,8 @@ def test_saved_folders_are_programs_of_every_command(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    wise = fm.lm(
-        "openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=77, answer_form="text"
-    )
+    given: Any = {"temperature": 0.5, "max_tokens": 77, "answer_form": "text"}
+    wise = fm.lm("openai/wise", api_base=scripted.url, **given)
     program = taught(fm.Deliberation(["intuitive", "reasoner"], lms={"reasoner": wise}))
     program.save("best")
     scripted.reply = first_option

@@ -216,9 +216,8 @@ def test_an_installed_package_adds_one_of_each() -> None:
     assert program_of("ensemble:doubting,simple:majority").names == ["doubting", "simple"]
     assert environment_of("shelf").title == "Bank"
     assert environment_of("shelf:Soup").title == "Soup"
-    assert (
-        program_of("team:bold", {"environment": "shelf:Soup"}).retrieval.environment.title == "Soup"
-    )
+    team = program_of("team:bold", {"environment": "shelf:Soup"})
+    assert team.retrieval.environment.title == "Soup"
     assert optimizer_of("first_demo", "heavy").presets["heavy"] == {}
 
 

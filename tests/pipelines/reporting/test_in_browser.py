@@ -104,9 +104,8 @@ def test_heads_sort_both_ways(page: Browser) -> None:
     page.click(head(3))
     assert set(cells(page, 3)[:5]) == {"✓ A. bank (right)"}
     assert cells(page, 0)[:3] == ["1", "3", "5"]  # of equals the earlier
-    sorted_by = (
-        "[...document.querySelectorAll('.heads > *')].map(head => head.getAttribute('aria-sort'))"
-    )
+    heads = "[...document.querySelectorAll('.heads > *')]"
+    sorted_by = f"{heads}.map(head => head.getAttribute('aria-sort'))"
     assert page.js(sorted_by) == ["none", "none", "none", "descending", "none", "none"]
 
 
@@ -131,9 +130,8 @@ def test_a_question_opens_with_its_dialogues_side_by_side(page: Browser) -> None
     assert heads == ["one", "two", f"few {HOSTILE}"]
     said = page.js("document.querySelector('.panel .side .text').textContent")
     assert said.startswith(f"{HOSTILE} because of 2 ")  # to be read, not run
-    tops = page.js(
-        "[...document.querySelectorAll('.panel .side')].map(e => e.getBoundingClientRect().top)"
-    )
+    sides = "[...document.querySelectorAll('.panel .side')]"
+    tops = page.js(f"{sides}.map(e => e.getBoundingClientRect().top)")
     assert len(set(tops)) == 1
     page.click(f"{ROWS}:nth-child(3)")
     assert page.js("document.querySelector('.panel')") is None

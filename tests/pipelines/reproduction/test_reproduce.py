@@ -257,9 +257,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     data = tmp_path / "data"
     data.mkdir()
     for name, fields in QUESTIONS.items():
-        rows = [
-            {"id": f"{name}-{i}", "question": f"Is {name} {i} so?", **fields(i)} for i in range(12)
-        ]
+        ids = {f"{name}-{i}": f"Is {name} {i} so?" for i in range(12)}
+        rows = [{"id": id, "question": ids[id], **fields(i)} for i, id in enumerate(ids)]
         (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     document = {"id": "1", "title": "Bank", "text": "A bank keeps things."}
     (tmp_path / "documents.jsonl").write_text(json.dumps(document) + "\n")
@@ -455,9 +454,8 @@ def test_a_network_is_trained_and_tested(
     from folkmoot.pipelines.data import embeddings
 
     def vectors(self: Any, texts: list[str]) -> Any:
-        made = np.array(
-            [[len(text), sum(map(ord, text)) % 97, 1.0, 2.0] for text in texts], dtype=np.float32
-        )
+        rows = [[len(text), sum(map(ord, text)) % 97, 1.0, 2.0] for text in texts]
+        made = np.array(rows, dtype=np.float32)
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
     monkeypatch.setattr(embeddings.Embedder, "__call__", vectors)
@@ -654,14 +652,12 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     given: dict[str, Any] = {"api_base": scripted.url, "limit": 12, "out": "out", "tracking": False}
     spec = "agents-of-commonsense/table-1/mistral-7b.cot"
     found = fm.reproduce(spec, lm="openai/scripted", **given)
-    assert [(line.row, line.measured, line.inside) for line in found.lines] == [
-        ("mistral-7b.cot", 50.0, True)
-    ]
+    lines = [(line.row, line.measured, line.inside) for line in found.lines]
+    assert lines == [("mistral-7b.cot", 50.0, True)]
     table = json.loads(Path("out/agents-of-commonsense/table-1/table.json").read_text())
     assert table == found.to_dict()
-    planned = plan_reproduction(
-        ReproduceRequest(spec, lm="openai/scripted", **{**given, "out": Path("out")})
-    )
+    request = ReproduceRequest(spec, lm="openai/scripted", **{**given, "out": Path("out")})
+    planned = plan_reproduction(request)
     (run,) = planned.runs.values()
     assert isinstance(run, EvaluationPlan)
     assert run.estimate.calls == (0, 0)

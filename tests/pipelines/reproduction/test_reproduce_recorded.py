@@ -24,9 +24,8 @@ def test_tables_run_on_recorded_answers(home: Path, monkeypatch: pytest.MonkeyPa
     lines = [(line["row"], line["figure"], line["n"]) for line in found["rows"]]
     rows = itertools.product(("gamma-0.0", "gamma-0.1", "gamma-0.7"), ("consensus", "individual"))
     assert lines == [(*row, 18) for row in rows]
-    assert all(
-        0 <= line["low"] <= line["measured"] <= line["high"] <= 100 for line in found["rows"]
-    )
+    shares = [(line["low"], line["measured"], line["high"]) for line in found["rows"]]
+    assert all(0 <= low <= measured <= high <= 100 for low, measured, high in shares)
     (folder,) = Path("out").glob("outcomes-*-gamma_0")
     trained = json.loads((folder / "training.json").read_text())
     assert (trained["network"]["agents"], trained["network"]["gamma"]) == (2, 0.0)

@@ -94,9 +94,8 @@ def test_rows_that_evaluate_wrote_are_read_again(tmp_path: Path) -> None:
     ]
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     for metric in ("accuracy", "em", "f1", "exact", "contains", "regex:A|B"):
-        found = fm.evaluate(
-            Constant(), asked, lm=lm, metric=metric, out=tmp_path / metric, tracking=False
-        )
+        given: Any = {"metric": metric, "out": tmp_path / metric, "tracking": False}
+        found = fm.evaluate(Constant(), asked, lm=lm, **given)
         assert len(list(found.rows)) == 6
         assert len(list(fm.compare(found, tmp_path / metric))) == 1
 
@@ -121,8 +120,7 @@ def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path:
     outside = ({"score": 3.0}, "is 3, outside 0 to 1")
     for fields, said in (outside, ({"id": "q1"}, "repeat 0 on line 1")):
         doctored = [rows[0], rows[1] | fields]
-        (run.folder / "results.jsonl").write_text(
-            "".join(json.dumps(each) + "\n" for each in doctored)
-        )
+        lines = [json.dumps(each) + "\n" for each in doctored]
+        (run.folder / "results.jsonl").write_text("".join(lines))
         with pytest.raises(fm.UserError, match=said):
             fm.compare(run.folder, run.folder)

@@ -17,9 +17,8 @@ from folkmoot.pipelines.runs.summary import summarise
 
 def evaluated(out: Path | None = None, n: int = 7) -> fm.Evaluation:
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
-    return fm.evaluate(
-        Constant(), questions(n, subject=lambda i: f"s{i % 2}"), lm=lm, out=out, tracking=False
-    )
+    asked = questions(n, subject=lambda i: f"s{i % 2}")
+    return fm.evaluate(Constant(), asked, lm=lm, out=out, tracking=False)
 
 
 def test_rows_are_a_sequence(tmp_path: Path) -> None:

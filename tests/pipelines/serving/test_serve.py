@@ -42,9 +42,8 @@ def test_a_question_is_answered_and_its_calls_are_in_the_ledger(tmp_path: Path) 
         body = await reply.json()
         assert set(body) == {"answer", "decided_by", "cost_usd"}
         assert body["answer"] in ASKED[0].choices
-        listed = await client.post(
-            "/answer", json={**QUESTION, "choices": list(ASKED[0].choices.values())}
-        )
+        choices = list(ASKED[0].choices.values())
+        listed = await client.post("/answer", json={**QUESTION, "choices": choices})
         assert listed.status == 200
         health = await client.get("/health")
         assert await health.json() == {"status": "ok", "program": "1 agent"}

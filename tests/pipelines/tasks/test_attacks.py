@@ -88,9 +88,8 @@ def test_nothing_outside_is_written_or_read(tmp_path: Path, tasks: list[fm.Quest
     assert said["home"] in ("OSError", "PermissionError", "FileNotFoundError", "1")
     assert (said["environment"], said["others"]) == ("False", "0")
     assert (said["tests"], said["rows"]) == ("[]", "[]")
-    assert not [
-        path for path in (Path.home() / "x", Path("/etc/x"), tmp_path / "x") if path.exists()
-    ]
+    places = (Path.home() / "x", Path("/etc/x"), tmp_path / "x")
+    assert not [path for path in places if path.exists()]
 
 
 def test_a_program_reaches_the_meter_and_nothing_else(tmp_path: Path) -> None:
@@ -192,9 +191,8 @@ def test_an_attack_is_wrong(tmp_path: Path, attack: str, monkeypatch: pytest.Mon
 def test_a_check_says_a_score_and_feedback(tmp_path: Path) -> None:
     said = json.dumps({"score": 0.25, "feedback": "one of four"})
     check = fm.Check(f"{BARE} add.py", answer_file="add.py")
-    row = only_row(
-        lambda question: f"print('x')\nprint({said!r})\nraise SystemExit(3)", check=check
-    )
+    answer = f"print('x')\nprint({said!r})\nraise SystemExit(3)"
+    row = only_row(lambda question: answer, check=check)
     assert (row["score"], row["correct"], row["feedback"]) == (0.25, None, "one of four")
     assert row["check"]["exit_code"] == 3
 
@@ -233,9 +231,8 @@ def test_a_check_that_is_not_there_ends_the_run() -> None:
 def test_a_check_that_fails_on_one_task_alone_makes_an_error_row() -> None:
     tasks = [add_task("good"), add_task("bad")]
     tasks[1].tests["missing"] = ""
-    rows = done(
-        lambda question: NOTHING, tasks, check=fm.Check("sh -c 'test ! -e missing || exit 127'")
-    ).rows
+    check = fm.Check("sh -c 'test ! -e missing || exit 127'")
+    rows = done(lambda question: NOTHING, tasks, check=check).rows
     assert [row["error"] is None for row in rows] == [True, False]
     assert "cannot be run" in rows[1]["error"]
 
@@ -289,9 +286,8 @@ def test_a_container_is_started_and_ended(
 ) -> None:
     program = tmp_path / "bin" / engine
     program.parent.mkdir()
-    program.write_text(
-        f'#!/bin/sh\nprintf "%s " "$@" >> {tmp_path}/asked\necho >> {tmp_path}/asked\n'
-    )
+    noted = f'printf "%s " "$@" >> {tmp_path}/asked\necho >> {tmp_path}/asked\n'
+    program.write_text(f"#!/bin/sh\n{noted}")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     row = only_row(lambda question: NOTHING, check="python check.py", sandbox=f"{engine}:py:3")

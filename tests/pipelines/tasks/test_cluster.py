@@ -133,9 +133,8 @@ def runs(tmp_path: Path) -> Iterator[Runs]:
 def test_rows_and_bill_are_equal_on_workers(cluster: None, tmp_path: Path, runs: Runs) -> None:
     sandbox = "none" if no_bwrap() else "bwrap"
     here, summary, calls = runs(crew(tmp_path), "here", sandbox=sandbox)
-    there, billed, asked = runs(
-        crew(tmp_path), "there", sandbox=sandbox, engine="ray", meter_host=HOST
-    )
+    ray: Any = {"sandbox": sandbox, "engine": "ray", "meter_host": HOST}
+    there, billed, asked = runs(crew(tmp_path), "there", **ray)
     assert there == here
     assert [row["correct"] for row in there] == [True] * 4
     assert (calls, asked) == (8, 8)

@@ -67,9 +67,8 @@ class TestSupervisedTeam(ProtocolContract):
     @pytest.fixture(autouse=True)
     def _corpus(self, tmp_path: Path) -> None:
         path = tmp_path / "corpus.jsonl"
-        path.write_text(
-            json.dumps({"id": "1", "title": "Ann", "text": "Ann lives in Rome."}) + "\n"
-        )
+        document = {"id": "1", "title": "Ann", "text": "Ann lives in Rome."}
+        path.write_text(json.dumps(document) + "\n")
         self.environment = fm.CorpusEnvironment(path)
 
     def program(self) -> Program:
@@ -181,9 +180,8 @@ class RunsWild(Pair):
 class QuotesUnfenced(Pair):
     async def solve(self, task: Task) -> dspy.Prediction:
         turns = await self.hear(task)
-        asked = dataclasses.replace(
-            task, question=f"{task.question}\nBefore you said: {turns[1].text}"
-        )
+        more = f"{task.question}\nBefore you said: {turns[1].text}"
+        asked = dataclasses.replace(task, question=more)
         turns.append(await self.third.ask(asked, round=2))
         decided_by = "none" if turns[-1].answer is None else "third"
         return prediction_of(task, turns[-1].answer, decided_by, turns, rounds=2)

@@ -131,9 +131,8 @@ def causal() -> fm.Program:
 
 @cache
 def team(*workers: str, retries: int = 0) -> fm.Program:
-    return fm.SupervisedTeam(
-        workers, CorpusEnvironment([{"title": "None", "text": "None"}]), max_retries=retries
-    )
+    there = CorpusEnvironment([{"title": "None", "text": "None"}])
+    return fm.SupervisedTeam(workers, there, max_retries=retries)
 
 
 def looking_up(program: fm.Program, *pages: tuple[str, str]) -> list[str]:
@@ -289,9 +288,8 @@ TRACED = ("page", "title", "trace")
 
 def steps(quoted: list[str]) -> Counter[str]:
     """How many lines, but for the first of a fence, are those of a trace."""
-    return Counter(
-        re.findall(r"\n(Thought|Action|Observation):", " ".join(text[1:] for text in quoted))
-    )
+    whole = " ".join(text[1:] for text in quoted)
+    return Counter(re.findall(r"\n(Thought|Action|Observation):", whole))
 
 
 def unlike(run: Run, harmless: Run) -> list[str]:
@@ -328,9 +326,8 @@ def test_an_attack_changes_quotes_alone(place: str, every: int, server: Scripted
 def test_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """With fences that quote without care every attack on them is noticed; so is a stranger."""
     harmless = Run(server, "passage", HARMLESS.aimed(GOAL))
-    monkeypatch.setattr(
-        "folkmoot.modules.agents.prompt.fence", lambda text, label, _: f"<<<{label}\n{text}\n>>>"
-    )
+    plain: Any = lambda text, label, _: f"<<<{label}\n{text}\n>>>"  # noqa: E731
+    monkeypatch.setattr("folkmoot.modules.agents.prompt.fence", plain)
     for name in ("fence-fullwidth", "fence-guillemets", "bidi", "ansi"):
         assert unlike(Run(server, "passage", attack(name).aimed(GOAL)), harmless), name
     for name in ("fence", "title-lines"):

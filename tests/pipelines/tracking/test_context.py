@@ -110,9 +110,8 @@ def test_a_result_comes_before_mlflow(client: mlflow.MlflowClient, lm: Any, tmp_
     seen: list[Any] = []
 
     def planned(**options: Any) -> EvaluationPlan:
-        request = EvaluateRequest(
-            fm.SingleAgent("simple"), questions(3), lm=lm, settings=SETTINGS, **options
-        )
+        given: Any = {"lm": lm, "settings": SETTINGS, **options}
+        request = EvaluateRequest(fm.SingleAgent("simple"), questions(3), **given)
         return plan_evaluation(request)
 
     def ended(result: fm.Evaluation) -> None:
@@ -202,9 +201,8 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
     found = evaluated(lm, out=tmp_path / "out")
     experiment = client.get_experiment_by_name("hers")
     assert experiment is not None
-    assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [
-        found.run_id
-    ]
+    stored = client.search_runs([experiment.experiment_id])
+    assert [run.info.run_id for run in stored] == [found.run_id]
     assert client.get_run(found.run_id).info.status == "FINISHED"
 
 

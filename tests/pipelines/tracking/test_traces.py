@@ -52,9 +52,8 @@ def team() -> fm.Deliberation:
 def traced(url: str, out: Path, n: int = 4, rate: float | None = 1.0, **more: Any) -> fm.Evaluation:
     lm = fm.lm("openai/scripted", api_base=url)
     name = more.pop("name", out.parent.name)
-    return fm.evaluate(
-        team(), questions(n), lm=lm, out=out, traces=rate, settings={"data": name}, **more
-    )
+    given: Any = {"traces": rate, "settings": {"data": name}, **more}
+    return fm.evaluate(team(), questions(n), lm=lm, out=out, **given)
 
 
 def run_id(out: Path) -> str:
@@ -67,9 +66,8 @@ def found(out: Path, query: str | None = None) -> dict[str, Any]:
 
     client = MlflowClient()
     experiment = client.get_run(run_id(out)).info.experiment_id
-    traces = client.search_traces(
-        locations=[experiment], run_id=run_id(out), max_results=500, filter_string=query
-    )
+    whose: Any = {"locations": [experiment], "run_id": run_id(out), "filter_string": query}
+    traces = client.search_traces(max_results=500, **whose)
     names = [trace.info.tags["folkmoot.question"] for trace in traces]
     assert len(names) == len(set(names))
     return dict(zip(names, traces, strict=True))
@@ -285,9 +283,8 @@ def test_a_dspy_module_shows_its_own_steps(scripted: ScriptedServer, tmp_path: P
         if "next_tool_name" in json.dumps(body):
             name, given = next(steps)
             said |= {"next_tool_name": name, "next_tool_args": given}
-        wanted = re.findall(
-            r"`(\w+)`", body["messages"][0]["content"].partition("output fields")[2]
-        )
+        system = body["messages"][0]["content"].partition("output fields")[2]
+        wanted = re.findall(r"`(\w+)`", system)
         names = [name for name in dict.fromkeys(wanted) if name in said]
         return "\n\n".join([f"[[ ## {name} ## ]]\n{said[name]}" for name in names])
 
@@ -326,9 +323,8 @@ def test_mlflows_own_comparison_agrees(scripted: ScriptedServer, tmp_path: Path)
             {"answer": "A" if int(re.findall(r"Is it (\d+)", str(body))[-1]) < share else "B"}
         )
         lm = fm.lm("openai/scripted", api_base=scripted.url)
-        runs[name] = fm.evaluate(
-            "single:simple", asked, lm=lm, out=tmp_path / name, cache=False, progress=False
-        )
+        given: Any = {"out": tmp_path / name, "cache": False, "progress": False}
+        runs[name] = fm.evaluate("single:simple", asked, lm=lm, **given)
     (ours,) = fm.compare(runs["worse"], runs["better"], exact=True)
     theirs = mlflow.genai.compare_evaluations(runs["better"].run_id, runs["worse"].run_id)
     judged = theirs.scorers["correct"]

@@ -175,9 +175,8 @@ def test_a_new_store_is_made_where_mlflow_looks_and_in_silence(first_run: tuple[
 
 
 def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
-    note_beginning(
-        written(here / "out", a_run()), KIND, Beginning(began=1000, ended=2000), pushes=True
-    )
+    began = Beginning(began=1000, ended=2000)
+    note_beginning(written(here / "out", a_run()), KIND, began, pushes=True)
     run_id = pushed(here / "out", a_run())
     (run,) = stored()
     assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
@@ -454,9 +453,8 @@ def test_a_file_that_fails_does_not_keep_a_run(here: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(
-        evaluation, "drawings", lambda program, report: {program: Drawing(full, "")}
-    )
+    fails: Any = lambda program, report: {program: Drawing(full, "")}  # noqa: E731
+    monkeypatch.setattr(evaluation, "drawings", fails)
     monkeypatch.setattr(evaluation, "dialogues_page", lambda *_: 1 / 0)
     done = push(written(here / "out", a_run()))
     reasons = {"dialogues.html": "division by zero", "deliberation.png": "no space left"}

@@ -56,9 +56,8 @@ class Server:
         kept = {name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         env = {**SERVER_ENV, **kept, STORE: self._store}
         with open(self._folder / "server.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command, env=env, stdout=log, stderr=log, start_new_session=True
-            )
+            given: Any = {"stdout": log, "stderr": log, "start_new_session": True}
+            self._process = subprocess.Popen(command, env=env, **given)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             with suppress(OSError), urlopen(f"{self.url}/health", timeout=2):
@@ -111,9 +110,8 @@ def evaluated(url: str, out: Path | None, n: int, **more: Any) -> fm.Evaluation:
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="majority")
     lm = fm.lm("openai/scripted", api_base=url)
     settings = {"data": "outage"}
-    return fm.evaluate(
-        program, questions(n), lm=lm, out=out, concurrency=4, settings=settings, **more
-    )
+    given: Any = {"concurrency": 4, "settings": settings, **more}
+    return fm.evaluate(program, questions(n), lm=lm, out=out, **given)
 
 
 def check_complete(out: Path, n: int, traces: int) -> None:
@@ -127,9 +125,8 @@ def check_complete(out: Path, n: int, traces: int) -> None:
     assert {"results.jsonl", "rows.json", "dialogues.html", "run.json", "summary.json"} <= names
     page = client.search_traces(locations=[run.info.experiment_id], run_id=run_id, max_results=500)
     assert len(page) == len({trace.info.tags["folkmoot.question"] for trace in page}) == traces
-    same = client.search_runs(
-        [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
-    )
+    named = f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
+    same = client.search_runs([run.info.experiment_id], named)
     assert len(same) == 1
     assert json.loads((out / BOOKS / CURSOR).read_text())["clean"] is True
 
@@ -196,9 +193,8 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     assert len(cut) == 2
     check_complete(out, 3, traces=3)
     client = MlflowClient()
-    experiment = client.get_run(
-        json.loads((out / "run.json").read_text())["mlflow_run_id"]
-    ).info.experiment_id
+    id = json.loads((out / "run.json").read_text())["mlflow_run_id"]
+    experiment = client.get_run(id).info.experiment_id
     mine = [run for run in client.search_runs([experiment]) if run.data.params["rounds"] == "1"]
     assert all("accuracy" in run.data.metrics for run in mine)
     assert all(model.status == "READY" for model in client.search_logged_models([experiment]))
@@ -417,10 +413,9 @@ def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs
 ) -> None:
     scripted.reply = of_demos()
     out = tmp_path / "out"
+    given: Any = {"optimizer": "labeled_few_shot", "tracking": True, "out": out}
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
-        first = compiled(
-            scripted.url, optimizer="labeled_few_shot", tracking=True, out=out
-        ).compilation
+        first = compiled(scripted.url, **given).compilation
     back()
     done = push(out)
     assert done.missing == {}

@@ -42,9 +42,8 @@ def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
         return web.json_response({}, status=status)
 
     root = "/api/2.0/mlflow/experiments"
-    with LoopbackServer(
-        web.post(f"{root}/search", search), web.post(f"{root}/set-experiment-tag", tag)
-    ) as server:
+    routes = [web.post(f"{root}/search", search), web.post(f"{root}/set-experiment-tag", tag)]
+    with LoopbackServer(*routes) as server:
         address = f"http://127.0.0.1:{server.port}"
         page = newest_runs(address)
     assert page.removeprefix(address) == "/#/experiments/7/runs" + (

@@ -25,9 +25,8 @@ def _embedded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(outcomes: Any, **options: Any) -> fm.StrategyNetwork:
-    return fm.train(
-        outcomes, **{"embedding": MODEL, "settings": SMALL, "tracking": False, **options}
-    )
+    given = {"embedding": MODEL, "settings": SMALL, "tracking": False}
+    return fm.train(outcomes, **{**given, **options})
 
 
 def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
@@ -49,9 +48,8 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     network = trained(table, out=tmp_path / "python", seed=3, test=test)
     for name in ("tensors.safetensors", "scores.json", "training_log.json"):
-        assert (tmp_path / "python" / name).read_bytes() == (
-            tmp_path / "cli" / name
-        ).read_bytes(), name
+        ours, theirs = ((tmp_path / way / name).read_bytes() for way in ("python", "cli"))
+        assert ours == theirs, name
     assert network.training.scores["consensus"] == json.loads(done.stdout)["consensus"]
     again = trained(table, out=tmp_path / "cli", seed=3)  # either goes on in the other's folder
     assert again.state.identity == network.state.identity

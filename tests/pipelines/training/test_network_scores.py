@@ -115,12 +115,10 @@ def test_use_and_calibration_by_hand() -> None:
     }
     assert found["ece"] == pytest.approx((1 - sure + 3 * (1 - 2 / 3)) / 4)
     silent = np.where(np.arange(3) == 2, -1, picks[:1])
-    quiet = network_use(
-        ANSWERS, CORRECT, GROUPS, NetworkDraws(silent, weights[:1]), ["a", "b", "c"]
-    )
+    draws = NetworkDraws(silent, weights[:1])
+    quiet = network_use(ANSWERS, CORRECT, GROUPS, draws, ["a", "b", "c"])
     # one against one, where a third was not asked
     assert quiet["reliability"]["0.5-0.6"]["count"] == 1
-    alone = network_use(
-        ANSWERS[..., :1], CORRECT[..., :1], GROUPS, NetworkDraws(picks * 0, weights), []
-    )
+    draws = NetworkDraws(picks * 0, weights)
+    alone = network_use(ANSWERS[..., :1], CORRECT[..., :1], GROUPS, draws, [])
     assert set(alone) == {"ece", "reliability"}

@@ -30,9 +30,8 @@ def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
     """The command's result on the tables, untracked unless the words say otherwise."""
     track = [] if "--track" in words else ["--no-track"]
     track += [] if "epochs=10" in words else ["--set", "epochs=4"]
-    return folkmoot(
-        "train", "--outcomes", tables[0], "--test", tables[1], "--out", out, *track, *SMALL, *words
-    )
+    tested = ("--outcomes", tables[0], "--test", tables[1])
+    return folkmoot("train", *tested, "--out", out, *track, *SMALL, *words)
 
 
 def refused(said: Any) -> str:
@@ -60,9 +59,8 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert found["individual"]["value"] > found["best_fixed"]["value"] + 0.15
     gain = found["differences"]["individual"]["best_fixed"]
     assert gain["low"] > 0
-    assert gain["value"] == pytest.approx(
-        found["individual"]["value"] - found["best_fixed"]["value"]
-    )
+    best = found["best_fixed"]["value"]
+    assert gain["value"] == pytest.approx(found["individual"]["value"] - best)
     rivals = {"majority", "best_fixed", "best_per_group"}
     rivals |= {"individual", "vote_plain", "vote_conditional"}
     assert set(found["differences"]["consensus"]) == rivals
@@ -119,9 +117,8 @@ def test_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: Scri
         spec = "ensemble:zero_shot,cot"
         assert folkmoot("evaluate", spec, "--data", source, *words, tmp_path / name).exit_code == 0
     calls = len(scripted.bodies)
-    done = trained(
-        (tmp_path / "learn", tmp_path / "test" / "results.jsonl"), tmp_path / "net", "--json"
-    )
+    places = (tmp_path / "learn", tmp_path / "test" / "results.jsonl")
+    done = trained(places, tmp_path / "net", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["training"]["strategies"] == ["zero_shot", "cot"]
@@ -155,9 +152,8 @@ def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: P
 
 def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.jsonl", *planted(2, 1), {"question_id": "x"})
-    assert f"{bad}, line 7: 'question' is missing" in refused(
-        trained((bad, tables[1]), tmp_path / "n")
-    )
+    done = trained((bad, tables[1]), tmp_path / "n")
+    assert f"{bad}, line 7: 'question' is missing" in refused(done)
     same = refused(trained((tables[0], tables[0]), tmp_path / "n"))
     first = json.loads(tables[0].read_text().splitlines()[0])
     assert f"are training questions (the first is {first['question']!r}): test on others" in same
@@ -201,9 +197,8 @@ def test_a_training_is_one_run_in_mlflow(tables: tuple[Path, Path], tmp_path: Pa
     scores = json.loads((tmp_path / "net" / "scores.json").read_text())
     assert run.data.metrics["majority"] == pytest.approx(scores["majority"]["value"])
     pictures = {item.path for item in client.list_artifacts(run.info.run_id, "plots")}
-    assert pictures == {
-        f"plots/{name}.png" for name in ("graphs", "rewards", "strategies", "test", "trust")
-    }
+    names = ("graphs", "rewards", "strategies", "test", "trust")
+    assert pictures == {f"plots/{name}.png" for name in names}
     network = {item.path for item in client.list_artifacts(run.info.run_id, "network")}
     assert network >= {"network/network.json", "network/tensors.safetensors"}
 
@@ -212,9 +207,8 @@ def questions_of(folder: Path, split: str, count: int) -> Path:
     asked = []
     for n in range(count):
         words = "add the sum" if n % 2 else "the river bank"
-        asked.append(
-            question(n, id=f"{split}{n}", question=f"{words} {split} {n}?", answer="AB"[n % 2])
-        )
+        text = f"{words} {split} {n}?"
+        asked.append(question(n, id=f"{split}{n}", question=text, answer="AB"[n % 2]))
     return write(folder / f"{split}.jsonl", *asked)
 
 

@@ -137,9 +137,8 @@ def test_the_best_so_far_is_that_of_whole_trials(monkeypatch: pytest.MonkeyPatch
     first = [("complete", -3.0), ("pruned", -1.0)]
     for number, (state, value) in enumerate([*first, ("complete", -2.0), ("complete", -4.0)]):
         score: Any = {"value": value, "low": value, "high": value, "n": 10}
-        table.append(
-            TrialEntry(trial=number, state=state, place=number, setting={}, scores={"loss": score})
-        )
+        scored: Any = {"setting": {}, "scores": {"loss": score}}
+        table.append(TrialEntry(trial=number, state=state, place=number, **scored))
     tuning.history_plot(SimpleNamespace(goal="loss", table=table), Path())  # type: ignore[arg-type]
     (line,) = figures[0].axes[0].get_lines()
     assert list(line.get_xdata()) == [0, 2, 3]

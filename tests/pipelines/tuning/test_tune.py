@@ -104,9 +104,8 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
     space = {"program": "deliberation", "roles": roles, "max_rounds": {"from": 1, "to": 10}}
     space["sampling"] = {"temperature": None}
     study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
-    settings = {
-        json.dumps(entry.setting, sort_keys=True) for entry in study.trials if entry.setting
-    }
+    tried = [entry.setting for entry in study.trials if entry.setting]
+    settings = {json.dumps(setting, sort_keys=True) for setting in tried}
     assert len(settings) == 10 * 6
     searched = study.report.calls["made"]
     before = len(scripted.requests)
@@ -213,9 +212,8 @@ class Pair(fm.Declared, name="pair"):
     async def solve(self, task: fm.Task) -> dspy.Prediction:
         numbers = range(1, self.max_rounds + 1)
         turns = [await each.ask(task, round=n) for n in numbers for each in self.agents]
-        return fm.prediction_of(
-            task, turns[-1].answer, "last", turns, rounds=self.max_rounds, consensus_round=None
-        )
+        ended: Any = {"rounds": self.max_rounds, "consensus_round": None}
+        return fm.prediction_of(task, turns[-1].answer, "last", turns, **ended)
 
 
 class Talk(fm.Deliberation):

@@ -110,9 +110,8 @@ def test_each_setting_is_trained_once_on_questions_that_do_not_score(whole: Any)
 @pytest.mark.nightly
 def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) -> None:
     before = len(server.requests)
-    logs = {
-        path: path.stat().st_mtime_ns for path in whole.folder.glob("networks/*/training_log.json")
-    }
+    paths = whole.folder.glob("networks/*/training_log.json")
+    logs = {path: path.stat().st_mtime_ns for path in paths}
     again = study_of(server.url, whole.folder)
     assert again.report == whole.report
     assert len(server.requests) == before

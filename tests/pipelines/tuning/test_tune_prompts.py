@@ -128,12 +128,10 @@ def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path
     found: list[Any] = []
 
     def apply() -> None:
-        prompts = CompiledPrompts(
-            tmp_path, colours(8, "t"), metric_of(None), lm_at(scripted.url), 0, 4, False
-        )
-        found.append(
-            prompts.applied(fm.SingleAgent("simple"), program, Recipe("bootstrap", "light"))
-        )
+        lm, asked = lm_at(scripted.url), colours(8, "t")
+        prompts = CompiledPrompts(tmp_path, asked, metric_of(None), lm, 0, 4, False)
+        recipe = Recipe("bootstrap", "light")
+        found.append(prompts.applied(fm.SingleAgent("simple"), program, recipe))
 
     threads = [threading.Thread(target=apply) for _ in range(2)]
     for one in threads:

@@ -31,9 +31,8 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     options = {"trials": 5, "objectives": goals, "tracking": True, "register": "panel"}
     study = study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
     (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
-    children = [
-        run for run in runs(client) if run is not parent and run.info.run_id != parent.info.run_id
-    ]
+    others = [run for run in runs(client) if run is not parent]
+    children = [run for run in others if run.info.run_id != parent.info.run_id]
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     trials = [run for run in children if run.data.tags.get("folkmoot.kind") == "trial"]
     assert len(trials) == 5
@@ -51,9 +50,8 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     digests = {inputs[0].dataset.digest for inputs in used}
     assert len(digests) == 1, "a study's data are those that its winner is judged on"
     front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
-    assert list(front.dropna(subset=["front"])["trial"]) == [
-        entry.trial for entry in study.report.front
-    ]
+    drawn = list(front.dropna(subset=["front"])["trial"])
+    assert drawn == [entry.trial for entry in study.report.front]
     assert parent.info.run_name.startswith(f"{study.validation.accuracy:.0%} · study ")
     assert parent.data.metrics["accuracy"] == study.validation.accuracy
     assert len(parent.data.metrics) <= 12
