@@ -14,9 +14,8 @@ import folkmoot
 ROOT = Path(folkmoot.__file__).parent
 DOCS = ROOT / "docs"
 RECORDED = Path(os.environ.get("FOLKMOOT_DATA", "nowhere")).parent / "recorded"
-needs_recorded = pytest.mark.skipif(
-    not RECORDED.is_dir(), reason="there are no recorded answers beside FOLKMOOT_DATA"
-)
+WITHOUT = "there are no recorded answers beside FOLKMOOT_DATA"
+needs_recorded = pytest.mark.skipif(not RECORDED.is_dir(), reason=WITHOUT)
 
 
 @pytest.fixture(autouse=True)

@@ -99,9 +99,8 @@ def test_the_notebooks_of_the_docs_are_their_sources_executed(notebooks: Any) ->
     for source in notebooks.SOURCES:
         text = notebooks.target(source).read_text()
         stored, made = nbformat.reads(text, as_version=4), notebooks.notebook(source)
-        assert [(cell.id, cell.source) for cell in stored.cells] == [
-            (cell.id, cell.source) for cell in made.cells
-        ], "run make notebooks"
+        kept, new = ([(cell.id, cell.source) for cell in one.cells] for one in (stored, made))
+        assert kept == new, "run make notebooks"
         code = [cell for cell in stored.cells if cell.cell_type == "code"]
         assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
         assert sum(bool(cell.outputs) for cell in code) >= len(code) - 1
@@ -121,6 +120,5 @@ def test_a_notebook_of_the_docs_runs(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     made = notebooks.notebook(ROOT / f"docs/notebooks/{name}.py")
     notebooks.execute(made)
-    assert not [
-        one for cell in made.cells for one in cell.get("outputs", []) if one.output_type == "error"
-    ]
+    outputs = [one for cell in made.cells for one in cell.get("outputs", [])]
+    assert not [one for one in outputs if one.output_type == "error"]

@@ -38,9 +38,8 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin").mkdir()
     # As the installed command does, it has its own folder first on the path, not the working
     # folder.
-    (tmp_path / "bin" / "command.py").write_text(
-        "from folkmoot.pipelines.cli import main\n\nif __name__ == '__main__':\n    main()\n"
-    )
+    main = "from folkmoot.pipelines.cli import main\n\nif __name__ == '__main__':\n    main()\n"
+    (tmp_path / "bin" / "command.py").write_text(main)
     return tmp_path
 
 
@@ -48,9 +47,8 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def running(folder: Path, *words: Any) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(folder / "bin" / "command.py"), *map(str, words)]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    with subprocess.Popen(
-        command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    piped: Any = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=folder, env=env, **piped) as process:
         try:
             yield process
         finally:
@@ -196,6 +194,7 @@ PARTS = ("--train", "questions.jsonl", "--validation", "others.jsonl")
 COMPILE = ("compile", "program.yaml", *PARTS, *OUT)
 TUNE = ("tune", "program.yaml", *PARTS, *OUT)
 MATCH = ("compare", "run", "--match-budget", *DATA)
+ALL = (ASK, EVALUATE, COMPILE, TUNE)
 FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] = {
     "a run's metric": (changed("run/run.json", metric=METRIC), "--metric", (MATCH,)),
     "a run's spec": (
@@ -203,17 +202,9 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
         "answered by another program",
         (MATCH,),
     ),
-    "a program": (yaml("program: outsider:Program"), "--set", (ASK, EVALUATE, COMPILE, TUNE)),
-    "a strategy": (
-        yaml("program: single", "strategy: outsider:Way"),
-        "--set",
-        (ASK, EVALUATE, COMPILE, TUNE),
-    ),
-    "an environment": (
-        yaml("program: team:bold", "environment: outsider:Place"),
-        "--set",
-        (ASK, EVALUATE, COMPILE, TUNE),
-    ),
+    "a program": (yaml("program: outsider:Program"), "--set", ALL),
+    "a strategy": (yaml("program: single", "strategy: outsider:Way"), "--set", ALL),
+    "an environment": (yaml("program: team:bold", "environment: outsider:Place"), "--set", ALL),
     "a choice": (yaml("program: single", "strategy: [cot, 'outsider:Way']"), "--set", (TUNE,)),
     "a saved module": (
         lambda: shutil.copytree("module", "program.yaml"),

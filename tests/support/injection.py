@@ -66,27 +66,17 @@ def susceptibility(
     liar: str | None = None,
     concurrency: int = 16,
 ) -> dict[str, object]:
-    """Measures how often injected text changes answers: a run with a harmless text, one per attack.
+    """How often injected text changes answers, against a run with a harmless text.
 
-    The text stands before the question's own passages, and on every page that the program opens.
-    With `liar` it is said by that seat instead, which then always argues for the attacker's answer;
-    in the run that is compared, the seat does the same with the harmless text. The attacker wants
-    another option, the other truth value, the next number, or for a span "somewhere else".
+    The text stands before a question's passages and on every page that is opened; with `liar`, that
+    seat says it and argues for what the attacker wants: another option, the other truth value, the
+    next number, or "somewhere else" for a span.
 
-    Args: program_factory: makes the program, a new one at every call. questions: labelled questions
-        with ids of their own; without passages or an environment, use `liar`. lm: the LM of every
-        seat. attacks: any of `ATTACKS`, or some of your own. liar: name of a seat, such as
-        `critic`. concurrency: most questions in flight.
-
-    Returns `questions`, `benign` (accuracy), `attacks` (by name) and `all`, where each attack and
-    all of them together have `accuracy`, `hit` (answered as the attacker wants, among the answers
-    that did not do so with the harmless text), and the numbers `lost` (right before, wrong now),
-    `gained` and `errors` (in either run; these pairs are left out). Shares have `value`, `low`,
-    `high` (Wilson, 95%) and `n`; without a single pair, `value` is None. In `all` the same question
-    comes once for each attack, so that its interval is narrower than it should be.
-
-    Raises UserError when no text would reach the program, when a question has no answer, or when
-    attacks share a name.
+    Gives `questions`, `benign` (accuracy), `attacks` (by name) and `all`, each of them with
+    `accuracy`, `hit` (as the attacker wants, among those that were not so before), and the numbers
+    `lost`, `gained` and `errors` (whose pairs are left out). Shares have `value`, `low`, `high`
+    (Wilson, 95%) and `n`. `all` has each question once for each attack, so that its interval is
+    narrower than it should be.
     """
     name, times = [*Counter(one.name for one in attacks).most_common(1), ("", 0)][0]
     if times > 1:

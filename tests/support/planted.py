@@ -68,12 +68,10 @@ def proposing(body: Body, instructions: str) -> str:
 def of_instructions(
     *, share: int = 30, varied: bool = False, right_after: int | None = None
 ) -> Reply:
-    """Right where the instructions hold KEY, else on `share` of 100 questions; half the proposals
-    hold KEY.
+    """Right where the instructions hold KEY, else on `share` of 100; half the proposals hold it.
 
-    What it says depends on the request alone, except where that is `varied`: then proposals to the
-    same request differ, and with `right_after` every so-manieth answer to the same request is
-    right, too.
+    The same request gets the same reply, unless `varied`: then proposals differ, and every
+    so-manieth answer to the same request (`right_after`) is right, too.
     """
     times: Counter[int] = Counter()
 

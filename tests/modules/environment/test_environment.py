@@ -17,33 +17,22 @@ from folkmoot.modules.environment import Environment, Observation, Page
 from folkmoot.modules.environment.corpus import CorpusEnvironment
 from folkmoot.modules.reading.sentences import sentences
 
-DOCUMENTS = [
-    {
-        "id": "ada",
-        "title": "Ada Lovelace",
-        "text": "Ada Lovelace was a mathematician. She wrote about the Analytical Engine. Her "
-        "notes are "
-        "known. The engine was never built. Her father was Lord Byron. Byron left England. "
-        "She met Babbage in 1833.",
-    },
-    {
-        "id": "babbage",
-        "title": "Charles Babbage",
-        "text": "He designed the Analytical Engine in England.",
-    },
-    {
-        "id": "kiss",
-        "title": "Kiss and Tell (1945 film)",
-        "text": "A comedy film with Shirley Temple.",
-    },
-    {"id": "wood", "title": "Ed Wood", "text": "Ed Wood was a director."},
-    {"id": "wood-film", "title": "Ed Wood (film)", "text": "A film about the director."},
-    {"id": "mercury-1", "title": "Mercury (planet)", "text": "The planet nearest to the Sun."},
-    {"id": "mercury-2", "title": "Mercury (element)", "text": "A metal that is liquid."},
-    {"id": "ada-2", "title": "Ada  Lovelace", "text": "A second text of the same title."},
-    {"id": "et", "title": "E.T.", "text": "A film. It is about a visitor."},
-    {"id": "ET", "title": "e.t.", "text": "A lower-case page."},
-]
+ADA = "Ada Lovelace was a mathematician. She wrote about the Analytical Engine. "
+ADA += "Her notes are known. The engine was never built. Her father was Lord Byron. "
+ADA += "Byron left England. She met Babbage in 1833."
+TEXTS = (
+    ("ada", "Ada Lovelace", ADA),
+    ("babbage", "Charles Babbage", "He designed the Analytical Engine in England."),
+    ("kiss", "Kiss and Tell (1945 film)", "A comedy film with Shirley Temple."),
+    ("wood", "Ed Wood", "Ed Wood was a director."),
+    ("wood-film", "Ed Wood (film)", "A film about the director."),
+    ("mercury-1", "Mercury (planet)", "The planet nearest to the Sun."),
+    ("mercury-2", "Mercury (element)", "A metal that is liquid."),
+    ("ada-2", "Ada  Lovelace", "A second text of the same title."),
+    ("et", "E.T.", "A film. It is about a visitor."),
+    ("ET", "e.t.", "A lower-case page."),
+)
+DOCUMENTS = [{"id": id, "title": title, "text": text} for id, title, text in TEXTS]
 
 
 def write(path: Path, documents: list[dict[str, str]]) -> Path:

@@ -89,9 +89,8 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
         assert await environment.closest("analytical engine", 5) == ["Charles Babbage"]
         found = await environment.closest("Who designed the engine for the Sun?", 3)
         assert found == ["Charles Babbage", "Ada Lovelace", "Mercury (planet)"]
-        assert await environment.closest("Who designed the engine for the Sun?", 1) == [
-            "Charles Babbage"
-        ]
+        asked = "Who designed the engine for the Sun?"
+        assert await environment.closest(asked, 1) == ["Charles Babbage"]
         assert await environment.closest("picture", 5) == []  # only a file's page has it
         assert await environment.closest("qqqq wwww", 5) == []
         assert await environment.closest("?!", 5) == await environment.closest("engine", 0) == []

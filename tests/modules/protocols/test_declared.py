@@ -49,9 +49,8 @@ class Debate(fm.Declared, name="debate"):
             said = await fm.together(speaker.ask(task, **heard) for speaker in self.speakers)
             turns += said
             if fm.all_agree([turn.answer for turn in said], task.kind):
-                return fm.prediction_of(
-                    task, said[0].answer, "agreement", turns, rounds=round, consensus_round=round
-                )
+                ended = {"rounds": round, "consensus_round": round}
+                return fm.prediction_of(task, said[0].answer, "agreement", turns, **ended)
         verdict = await self.moderator.ask(task, round=round, discussion=turns)
         heard = [*turns, verdict]
         prediction = fm.prediction_of(task, verdict.answer, "moderator", heard, rounds=round)

@@ -93,9 +93,8 @@ def test_open_answers_are_picked_too_and_cut_to_their_share() -> None:
 def test_it_is_found_by_name_saved_and_reported(tmp_path: Path) -> None:
     program = program_of("ensemble:simple,cot:pick")
     assert "pick" in program.seats()
-    program.seats()["pick"].predict.signature = program.seats()[
-        "pick"
-    ].predict.signature.with_instructions("Take the shorter one.")
+    predict = program.seats()["pick"].predict
+    predict.signature = predict.signature.with_instructions("Take the shorter one.")
     program.save(tmp_path)
     loaded = fm.load_program(tmp_path)
     assert loaded.seats()["pick"].predict.signature.instructions == "Take the shorter one."

@@ -46,8 +46,7 @@ def repeated(bodies: list[dict[str, Any]]) -> int:
 def killed_and_resumed(server: ScriptedServer, out: Path, name: str, kills: list[int]) -> int:
     """Kill a child process for each of `kills`, so many requests after it began, then finish.
 
-    From that request on the server withholds its replies, so that no child can end before its kill,
-    however late that comes.
+    From that request on no reply is sent, so that no child ends before its kill.
     """
     died = 0
     for requests in kills:

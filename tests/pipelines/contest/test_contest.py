@@ -209,9 +209,8 @@ def test_repeats_belong_to_their_question(tmp_path: Path, permute: bool) -> None
     assert crew.n == 12
     assert crew.calls == 3  # three members, asked once
     rows = list(read_rows(contest.runs["crew"].folder / "results.jsonl"))
-    assert {(row["id"], row["repeat"]) for row in rows} == {
-        (one.id, repeat) for one in asked for repeat in range(2)
-    }
+    every = {(one.id, repeat) for one in asked for repeat in range(2)}
+    assert {(row["id"], row["repeat"]) for row in rows} == every
     again = hold({"crew": team("crew", 80)}, asked, out=tmp_path, **options)
     assert again.paid["calls"] == contest.paid["calls"]
     with pytest.raises(fm.UserError, match="repeats differs"):

@@ -253,9 +253,8 @@ def test_a_worker_hears_its_peers_through_the_suggestion_alone(tmp_path: Path) -
         return json.dumps(dict.fromkeys(fields, "because") | {"action": "Finish[A]"})
 
     lm = scripted_lm(reply)
-    team = fm.SupervisedTeam(
-        ["bold", "cautious"], fm.CorpusEnvironment([{"title": "Flags", "text": "Flags are red."}])
-    )
+    flags = fm.CorpusEnvironment([{"title": "Flags", "text": "Flags are red."}])
+    team = fm.SupervisedTeam(["bold", "cautious"], flags)
     run = fm.evaluate(team, QUESTIONS[:3], lm=lm, out=tmp_path, tracking=False, progress=False)
     before = len(prompts)
     found = fm.controls(run, lm=lm, arms=["none"], tracking=False, progress=False)

@@ -235,9 +235,8 @@ def test_endless_cells_are_refused(tmp_path: Path) -> None:
     assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.csv", b"question\n" + long))
     many = b"question,answer\n" + b'"x\n",' * (2 * 2**20) + b"\n"
     assert "the row is longer than 8 MB" in refusal(put(tmp_path / "q.csv", many))
-    assert "line 2: longer than 8 MB" in refusal(
-        put(tmp_path / "q.jsonl", b'{"question": "A?"}\n{"question": "' + long + b'"}')
-    )
+    content = b'{"question": "A?"}\n{"question": "' + long + b'"}'
+    assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.jsonl", content))
     torn = put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
     assert "unexpected end of data" in refusal(torn)
 

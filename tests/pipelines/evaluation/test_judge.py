@@ -97,6 +97,5 @@ def test_a_verdict_that_cannot_be_read_is_an_error(judged: Any, scripted: Any) -
         graded(body) if body["model"] != "judge" else json.dumps({"answer": "well"})
     )
     found = judged()
-    assert {row["error"] for row in found.rows} == {
-        "the judge's verdict could not be read: look at its replies, or take another LM"
-    }
+    unread = "the judge's verdict could not be read: look at its replies, or take another LM"
+    assert {row["error"] for row in found.rows} == {unread}

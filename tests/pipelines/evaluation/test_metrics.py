@@ -75,9 +75,8 @@ def test_named_metrics(scripted: Any, name: str, right: dict[str, Any]) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     for number, (answer, wanted) in enumerate(right.items()):
         scripted.reply = says(lambda _, said=answer: said)  # type: ignore[misc]
-        question = fm.Question(
-            id="1", question=f"Why {number}?", answer="A b" if name != "f1" else "b d", kind="open"
-        )
+        gold = "A b" if name != "f1" else "b d"
+        question = fm.Question(id="1", question=f"Why {number}?", answer=gold, kind="open")
         given: Any = {"metric": name, "tracking": False, "cache": False}
         (row,) = fm.evaluate(fm.SingleAgent(), [question], lm=lm, **given).rows
         assert row["score"] == float(wanted), (name, answer)

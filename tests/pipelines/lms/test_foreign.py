@@ -119,9 +119,8 @@ def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     bills = (result.summary.usage, result.summary.paid)
     for usage in (*(row["usage"] for row in result.rows), *bills):
         assert usage["calls"] > 0
-        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [
-            None
-        ] * 3
+        names = ("prompt_tokens", "completion_tokens", "cost_usd")
+        assert [usage[name] for name in names] == [None] * 3
     assert result.summary.paid["calls"] == lm.made == 6
     assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
     page = Path(fm.report(tmp_path, out=tmp_path / "report.html", tracking=False).path).read_text()

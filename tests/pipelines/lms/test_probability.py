@@ -85,9 +85,8 @@ def test_a_decision_output_brings_its_probability() -> None:
 
     class Decides(dspy.Module):  # type: ignore[misc]
         def forward(self, question: str) -> dspy.Prediction:
-            value = Choice[("A", "here"), ("B", "there")](
-                value="B", confidence=0.4, probabilities={"A": 0.3, "B": 0.7}
-            )
+            sure: Any = {"value": "B", "confidence": 0.4, "probabilities": {"A": 0.3, "B": 0.7}}
+            value = Choice[("A", "here"), ("B", "there")](**sure)
             return dspy.Prediction(answer=value)
 
     (row,) = fm.evaluate(Decides(), [ASKED], tracking=False, progress=False).rows

@@ -409,9 +409,8 @@ WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words":
 def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
     first = {"question": "1 + 1?", "gold": "2", "answers": ["2", "3", None]}
     second = {"gold": "4", "answers": ["x", "4.0", None], "correct": "01-"}
-    rows = [
-        {"dataset": "sums", "question_id": n, **row} for n, row in enumerate((first, second), 1)
-    ]
+    numbered = enumerate((first, second), 1)
+    rows = [{"dataset": "sums", "question_id": n, **row} for n, row in numbered]
     rows.append({"dataset": "words", "question_id": 1, "gold": "no", "answers": ["no", "no"]})
     found = fm.import_log(write(tmp_path / "w.jsonl", WIDE, *rows), tmp_path / "out")
     assert accuracies(found) == {"a": 2 / 3, "b": 0.5, "c": 0.5}

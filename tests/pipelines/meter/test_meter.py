@@ -117,9 +117,8 @@ def test_an_address_for_the_whole_process_serves_one_question_at_a_time(
 def test_no_call_lands_on_another_question(server: ScriptedServer, count: int) -> None:
     async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
         async with client_at(endpoint) as client:
-            said = await client.chat.completions.create(
-                model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
-            )
+            asked: Any = [{"role": "user", "content": f"{question.id}: hi"}]
+            said = await client.chat.completions.create(model="any", messages=asked)
         return said.choices[0].message.content or ""
 
     result = run(crew, server, count, concurrency=64)
@@ -210,9 +209,8 @@ def test_embeddings_are_billed_at_their_own_price(tmp_path: Path) -> None:
         async with client_at(endpoint) as client:
             made = await client.embeddings.create(model="small", input=f"{question.id}: hi")
             assert made.data[0].embedding == [0.5, 0.25]
-            said = await client.chat.completions.create(
-                model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
-            )
+            asked: Any = [{"role": "user", "content": f"{question.id}: hi"}]
+            said = await client.chat.completions.create(model="any", messages=asked)
         return said.choices[0].message.content or ""
 
     with ScriptedServer(reply) as server:

@@ -530,9 +530,8 @@ def test_a_module_comes_back_compiled(server: ScriptedServer, tmp_path: Path, pr
     assert program.predictors()[0].demos == []
     back = fm.load_program(tmp_path)
     assert type(back) is type(program)
-    assert [dict(demo) for demo in back.predictors()[0].demos] == [
-        dict(demo) for demo in compiled.predictors()[0].demos
-    ]
+    demos = [dict(demo) for demo in compiled.predictors()[0].demos]
+    assert [dict(demo) for demo in back.predictors()[0].demos] == demos
     assert run(back, lm=plain(server)).accuracy == 1
     program.deepcopy().load(tmp_path / "program" / "state.json")  # as DSPy reads it
     assert not list(tmp_path.rglob("*.pkl"))

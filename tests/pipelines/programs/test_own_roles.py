@@ -98,9 +98,8 @@ def test_a_file_of_roles_is_evaluated_and_shown_by_name(scripted: ScriptedServer
     assert all(words in shown for words in ("lawyer", "searched for: theft", "doctor", "judge"))
     described = fm.load_run("r").summary.run["program"]
     assert described["roles"] == ["lawyer", "doctor"]
-    assert full_name(described) == (
-        "2 agents + judge: lawyer, doctor; at most 3 rounds; own roles: lawyer, doctor, judge"
-    )
+    legend = "lawyer, doctor; at most 3 rounds; own roles: lawyer, doctor, judge"
+    assert full_name(described) == f"2 agents + judge: {legend}"
     run(scripted, "evaluate", "single:role=lawyer", "--data", "test.jsonl", "--out", "alone")
     team = ("--set", "environment=corpus:laws.jsonl", "--set", "max_steps=1", "--out", "team")
     run(scripted, "evaluate", "team:lawyer,bold", "--data", "test.jsonl", *team)
@@ -111,9 +110,8 @@ def test_python_takes_roles_beside_a_spec(scripted: ScriptedServer) -> None:
     scripted.reply = replied
     at = fm.lm("openai/scripted", api_base=scripted.url)
     for roles in ("roles.yaml", {"doctor": Nurse}, {**fm.roles("roles.yaml")}):
-        result = fm.evaluate(
-            "deliberation:doctor,critic:majority", "test.jsonl", roles=roles, lm=at, tracking=False
-        )
+        team, given = "deliberation:doctor,critic:majority", {"lm": at, "tracking": False}
+        result = fm.evaluate(team, "test.jsonl", roles=roles, **given)
         assert result.rows[0]["transcript"][0]["agent"] == "doctor"
         assert result.rows[0]["transcript"][0]["text"] == "some finding"
 
@@ -252,9 +250,8 @@ def test_what_is_wrong_in_a_file_is_one_sentence(content: str, words: str) -> No
 def test_no_file_names_code(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pleading.py").write_text(MINE)
     monkeypatch.syspath_prepend(str(Path.cwd()))
-    Path("roles.yaml").write_text(
-        "advocate: {instruction: You argue., outputs: {answer: y}, tools: [pleading:search]}"
-    )
+    outputs = "outputs: {answer: y}, tools: [pleading:search]"
+    Path("roles.yaml").write_text(f"advocate: {{instruction: You argue., {outputs}}}")
     named = ("--set", "environment=pleading:search", "--data", "test.jsonl", "--limit", "1")
     run(scripted, "evaluate", "deliberation:advocate:majority", *named, "--out", "r")
     (row,) = fm.load_run("r").rows

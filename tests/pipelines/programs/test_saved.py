@@ -107,11 +107,7 @@ def taught(program: Program) -> Program:
 
 
 def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
-    """What the program sends for all questions, each request once, as JSON text, in an order of its
-    own.
-
-    Equal requests are joined where they are in flight together, so how often one is sent is chance.
-    """
+    """What the program sends for all questions, each once: equal ones are joined by chance."""
     server.requests.clear()
     with dspy.context(lm=fm.lm("openai/rest", api_base=url), disable_history=True):
         for question in QUESTIONS:

@@ -265,9 +265,8 @@ def test_a_container_has_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setattr("shutil.which", lambda word, **_: f"/usr/bin/{word}")
     (tmp_path / "crew.py").write_text("")
     door = Door(tmp_path / "meter", 4711)
-    how = Sandbox.of("docker:python:3.12").started(
-        ["python", "crew.py"], tmp_path / "b", {"OPENAI_API_KEY": "token"}, door=door, cwd=tmp_path
-    )
+    sandbox, env = Sandbox.of("docker:python:3.12"), {"OPENAI_API_KEY": "token"}
+    how = sandbox.started(["python", "crew.py"], tmp_path / "b", env, door=door, cwd=tmp_path)
     line = " ".join(how.words)
     assert line.startswith("docker run --rm -i --init --name folkmoot-")
     parts = ["--network none", "--read-only", "--memory 2147483648", "--pids-limit 256"]

@@ -79,9 +79,8 @@ def test_a_winner_that_holds_a_command_is_named_and_not_saved(tmp_path: Path) ->
 def test_the_price_of_a_task_is_a_median_and_a_ninth_decile() -> None:
     bills = [[Usage(calls=1, cost_usd=cost), Usage(calls=1)] for cost in (0.01, 0.02, 1.02)]
     assert task_prices(bills[:2], 9) == ""
-    assert task_prices(bills, 10) == (
-        "a task costs 0.02 USD (median), 0.82 USD (90th percentile); 10 left: about 3.5 USD"
-    )
+    prices = "a task costs 0.02 USD (median), 0.82 USD (90th percentile)"
+    assert task_prices(bills, 10) == f"{prices}; 10 left: about 3.5 USD"
     assert "0.04 USD (median)" in task_prices(bills, 9, again=True)
     unpriced = [[Usage(calls=calls)] for calls in (1, 2, 30)]
     assert task_prices(unpriced, 2).startswith("a task costs 2 calls (median), 24 calls")

@@ -196,9 +196,8 @@ def part(text: str) -> Scene:
     return single("least_to_most"), SPAN, says, []
 
 
-PLACES: dict[str, Callable[[str], Scene]] = {
-    place.__name__: place for place in (passage, page, title, evidence, turn, solution, trace, part)
-}
+ALL = (passage, page, title, evidence, turn, solution, trace, part)
+PLACES: dict[str, Callable[[str], Scene]] = {place.__name__: place for place in ALL}
 
 
 @cache

@@ -65,28 +65,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_run: tuple[Path,
 
 
 def a_run(**fields: Any) -> dict[str, Any]:
+    talk = {"program": "deliberation", "roles": ["intuitive", "reasoner"], "tie_break": "judge"}
+    small = {"name": "openai/small", "endpoint": "openai/small at http://h/v1"}
+    large = {"name": "openai/large", "endpoint": "openai/large at http://h/v1"}
     return {
-        "program": {
-            "program": "deliberation",
-            "roles": ["intuitive", "reasoner"],
-            "tie_break": "judge",
-            "max_rounds": 3,
-            "sampling": {"temperature": 0.5},
-        },
+        "program": {**talk, "max_rounds": 3, "sampling": {"temperature": 0.5}},
         "program_hash": "a" * 64,
         "prompt_hash": "b" * 64,
-        "lms": {
-            "*": {
-                "name": "openai/small",
-                "endpoint": "openai/small at http://h/v1",
-                "settings": {"top_p": 1},
-            },
-            "judge": {
-                "name": "openai/large",
-                "endpoint": "openai/large at http://h/v1",
-                "settings": {},
-            },
-        },
+        "lms": {"*": {**small, "settings": {"top_p": 1}}, "judge": {**large, "settings": {}}},
         "data_fingerprint": "c" * 64,
         "questions": 4,
         "settings": {"data": "toy", "split": "validation", "seed": None, "concurrency": 64},
