@@ -43,7 +43,7 @@ def whole_files() -> dict[str, Doctor]:
 def values(
     first_line: bool, *, inner: tuple[str, ...] = ()
 ) -> Callable[[Path], Iterator[tuple[str, Doctor]]]:
-    """Every value of an object (a file's, its first line's, those under `inner`), doctored or gone."""
+    """Every value of an object (a file's, its first line's, under `inner`), doctored or gone."""
 
     def doctors(path: Path) -> Iterator[tuple[str, Doctor]]:
         lines = path.read_text().splitlines() if first_line else [path.read_text()]
