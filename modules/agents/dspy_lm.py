@@ -68,6 +68,27 @@ def reply_text(outputs: Any) -> str:
     return str(first or "")
 
 
+async def asked_with_history(lm: Any, request: Request, settings: dict[str, Any]) -> str:
+    """The text of the reply of an LM made by `fm.lm`, which DSPy keeps in its histories as that of
+    any call.
+    """
+    from dspy.clients.execution import CallResult, PreparedCall, finalize
+
+    response = await lm.direct.complete(request)
+    call = PreparedCall(
+        prompt=None,
+        messages=None,
+        kwargs=settings,
+        legacy={},
+        request=request,
+        cache=False,
+        n=1,
+        managed=True,
+    )
+    finalize(lm, call, CallResult.native(response))
+    return str(response.text)
+
+
 def _request(
     lm: Any, chat: Sequence[Mapping[str, str]], settings: Mapping[str, Any]
 ) -> Request | None:

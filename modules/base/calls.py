@@ -135,11 +135,13 @@ def refused(reason: FatalCallError) -> FatalCallError:
 def refusals() -> Iterator[list[FatalCallError]]:
     """Raise the reason of a call that was refused inside the block, even if it was caught there."""
     noted: list[FatalCallError] = []
+    token = REFUSED.set(noted)
     try:
-        with bound(REFUSED, noted):
-            yield noted
+        yield noted
     except RefusedCall as problem:
         raise problem.reason from None
+    finally:
+        REFUSED.reset(token)
 
 
 _ADDING = threading.Lock()

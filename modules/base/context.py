@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Asker:
     """The asker of a call: the agent's name and the question's id, each None where unknown.
     `requests` has the keys of all requests of the question; None without a question. `paid` has the

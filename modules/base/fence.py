@@ -56,6 +56,8 @@ _BRACKETS = re.compile(r"\[(/?[gs]?[A-Z_]{3,32}|[|｜]\w{1,32}[|｜])\]")
 _TILDES = re.compile(r"[\[\]](~!?b|e~)[\[\]]")
 _HEADER_OPENS = re.compile(r"\[(?=\s{0,8}#\s{0,8}#)")
 _HEADER_CLOSES = re.compile(r"(#\s{0,8}#\s{0,8})\]")
+# All of these, and the fence's delimiters, have one of these characters.
+_ACTS = re.compile(f"[{re.escape(''.join(_LESS | _MORE))}\\[\\]]")
 
 
 def clean(text: str) -> str:
@@ -92,6 +94,8 @@ def disarm(text: str) -> str:
     are.
     """
     text = clean(text)
+    if _ACTS.search(text) is None:
+        return text
     text = _TOKEN.sub(r"‹\1›", text)
     text = _TILDES.sub(r"(\1)", _BRACKETS.sub(r"(\1)", text))
     text = _HEADER_CLOSES.sub(r"\1)", _HEADER_OPENS.sub("(", text))

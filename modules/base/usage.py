@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from .keyed import Keyed
@@ -30,6 +31,7 @@ class UsageFields(Keyed):
 
 
 _SUMS = tuple(UsageFields.__annotations__)
+_sums_in = itemgetter(*_SUMS)
 
 
 @dataclass
@@ -84,6 +86,10 @@ class Usage:
 
     def add(self, other: Usage) -> None:
         own, others = vars(self), vars(other)
+        # Most sums are of one call.
+        if self == _NOTHING_YET:
+            own.update(others)
+            return
         for name in _SUMS:
             a, b = own[name], others[name]
             own[name] = None if a is None or b is None else a + b
@@ -105,9 +111,10 @@ class Usage:
 
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
-        cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        own = vars(self) | {"cost_usd": cost}
-        return UsageFields.of({name: own[name] for name in _SUMS})
+        sums = UsageFields(zip(_SUMS, _sums_in(vars(self)), strict=True))
+        if self.cost_usd is not None:
+            sums["cost_usd"] = round(self.cost_usd, 12)
+        return sums
 
 
 def _badness(finish_reason: str) -> tuple[bool, bool, str]:
@@ -129,7 +136,8 @@ REFUSED = frozenset(
 
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
-_NOTHING = Usage().to_dict()
+_NOTHING_YET = Usage()
+_NOTHING = _NOTHING_YET.to_dict()
 _NOT_NOTED = _NOTHING.but(**dict.fromkeys(DETAILS))
 """What the usage of an earlier version lacks, where calls were paid for."""
 

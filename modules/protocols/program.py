@@ -63,6 +63,9 @@ class Program(dspy.Module):  # type: ignore[misc]
     Raises CallError when an LM call fails for good, UserError when the input cannot be used.
     """
 
+    # DSPy's own warns of a direct call of `forward`, which takes longer than the look-up itself.
+    __getattribute__ = object.__getattribute__
+
     protocol: ClassVar[Protocol]
     prompt_layout: str = ROLE_LAST
     prompts: Mapping[str, str] = MappingProxyType({})

@@ -113,11 +113,11 @@ class Reply:
     @property
     def kept(self) -> dict[str, Any]:
         """The fields that records hold: what few endpoints say stands only where one said it."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if value is not None or name not in _SOMETIMES
-        }
+        fields = dict(vars(self))
+        for name in _SOMETIMES:
+            if fields[name] is None:
+                del fields[name]
+        return fields
 
     @property
     def tokens(self) -> TokenCounts:
@@ -543,7 +543,7 @@ def _tokens(count: Any) -> int | None:
     if isinstance(count, str) and _COUNT.fullmatch(count):
         # Python refuses to read thousands of digits; 20 are already more than MOST_TOKENS.
         count = int(count.partition(".")[0][:20])
-    if isinstance(count, float) and count.is_integer():
+    elif isinstance(count, float) and count.is_integer():
         count = int(count)
     # Not isinstance: True is an int, too.
     return count if type(count) is int and 0 <= count <= MOST_TOKENS else None

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 import math
 import re
@@ -41,7 +40,7 @@ from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import finishing, on_shared_loop, run_sync
 from ..base.budget import POLL_SECONDS, BudgetSpent
-from ..base.journal import to_json
+from ..base.journal import SORTED, to_json
 from ..base.settings import settings as settings_now
 from ..base.wording import counted
 from .client import HttpEndpoint, NoSuchPathError, Sink
@@ -108,7 +107,6 @@ reply.
 """
 
 _LOG = logging.getLogger("folkmoot")
-_KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
 
 
 class NotRecordedError(CallError):
@@ -514,8 +512,7 @@ class Engine:
     def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
-        # A question may hold half of a surrogate pair, which UTF-8 cannot encode.
-        return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
+        return hashlib.sha256(to_json(parts, SORTED)).hexdigest()
 
     async def _reply(
         self, payload: Mapping[str, object], rollout: int | str | None, *, whole: bool = False
@@ -579,21 +576,27 @@ class Engine:
 
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""
-        if self.endpoint is None:
+        endpoint = self.endpoint
+        if endpoint is None:
             raise NotRecordedError(
                 f"the record of {self.model} has no answer to this request ({call.key[:12]}): "
                 "the program, the questions, the settings or the seed differ from those recorded"
             )
         clock = asyncio.get_running_loop().time
-        gate = gate_to(self.endpoint.address, self.concurrency)
+        gate = gate_to(endpoint.address, self.concurrency)
         # seconds of attempts and back-off, without the time that is spent waiting for a slot
         spent = 0.0
         attempt = unreadable = 0
         began = clock()
+
+        async def make() -> Reply:
+            nonlocal began
+            began = clock()
+            return await self._fitting_attempt(endpoint, call, attempt + 1)
+
         while True:
             try:
-                async with gate.attempt(self.concurrency, self.endpoint.timeout) as began:
-                    reply = await self._fitting_attempt(self.endpoint, call, attempt + 1)
+                reply = await gate.attempt(make, self.concurrency, endpoint.timeout)
                 gate.limit.report(refused=False)
                 _LOG.info(
                     "%s: answered in %.2f s, %s + %s tokens",
@@ -879,7 +882,7 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     if taken:
         raise UserError(f"extra_body of {name} has {taken[0]!r}, which folkmoot sets: leave it out")
     try:
-        _KEY_TEXT(settings)
+        to_json(settings)
     except (TypeError, ValueError, RecursionError):
         raise UserError(
             f"the settings of {name} are not JSON: give text, numbers, lists and objects"

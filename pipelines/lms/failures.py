@@ -175,7 +175,7 @@ _NO_PATH = (404, 405, 501)
 _OF_PATH = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings)$")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class AskedEndpoint:
     """What a failure says of its endpoint: name, model, how its key is called, whether a call with
     this key and model was answered before, and the status of the answer.

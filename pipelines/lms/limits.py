@@ -6,13 +6,15 @@ import asyncio
 import logging
 import resource
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from ...modules.base.calls import CallError, GivenUpError
 from ...modules.base.connections import of_loop
 from .failures import SILENT, TransientError
+
+T = TypeVar("T")
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1
@@ -140,10 +142,9 @@ class Gate:
             return False
         return self.rounds > MAX_RETRIES
 
-    @asynccontextmanager
-    async def attempt(self, most: int, most_seconds: float) -> AsyncIterator[float]:
-        """Run one attempt as soon as fewer than `most` calls are in flight and it may be sent, and
-        give the time at which it began. Raises GivenUpError while the address is given up.
+    async def attempt(self, make: Callable[[], Awaitable[T]], most: int, most_seconds: float) -> T:
+        """Make one attempt as soon as fewer than `most` calls are in flight and it may be sent.
+        Raises GivenUpError while the address is given up.
         """
         loop = asyncio.get_running_loop()
         await self.limit.enter(most)
@@ -156,7 +157,7 @@ class Gate:
             if not self._spoken:
                 word = loop.call_later(WORD_SECONDS, self._say_waiting, most_seconds)
             try:
-                yield began
+                made = await make()
             except TransientError as problem:
                 if problem.kind not in SILENT:
                     self._answered()
@@ -168,8 +169,8 @@ class Gate:
             except CallError:
                 self._answered()
                 raise
-            else:
-                self._answered()
+            self._answered()
+            return made
         finally:
             if word is not None:
                 word.cancel()

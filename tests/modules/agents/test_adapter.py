@@ -5,6 +5,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.callback import BaseCallback
 
 import folkmoot as fm
@@ -58,6 +59,15 @@ def test_whoever_watches_sees_every_call_and_changes_nothing(scripted: Any, watc
     assert scripted.bodies[calls:] == scripted.bodies[:calls]
     if watching == "history":
         assert len({entry["uuid"] for lm in lms for entry in lm.history}) == calls
+        assert program.history == [entry for entry in GLOBAL_HISTORY if entry in lms[0].history]
+        # the entry that DSPy itself makes of an equal call
+        ours = lms[0].history[0]
+        lms[0](ours["request"])
+        theirs = lms[0].history[-1]
+        alike = theirs.keys() - {"timestamp", "uuid", "cost_details"}
+        assert {name: str(ours[name]) for name in alike} == {
+            name: str(theirs[name]) for name in alike
+        }, f"DSPy {dspy.__version__} keeps other histories"
     if watching == "trace":
         assert len(settings["trace"]) > 0
     if watching in ("callbacks", "lm"):
