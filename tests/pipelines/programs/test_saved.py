@@ -86,6 +86,7 @@ MAKERS: dict[str, Callable[[Any], Program]] = {
     "team": lambda corpus: fm.SupervisedTeam(
         ["bold", "cautious", "bold"], corpus, max_steps=2, max_retries=1, demonstration="hotpotqa"
     ),
+    "network": lambda corpus: network(),
     "networks in an ensemble": lambda corpus: fm.Ensemble([network(), "simple", network()]),
 }
 
@@ -244,9 +245,10 @@ FIRST = ("predictors", "agents[0].predict")
 LM = {"name": "openai/x", "settings": {}, "profile": None, "addressed": False}
 ADDRESS, API = {**LM, "name": "openai/http://evil"}, {**LM, "api_base": "http://evil"}
 PROFILE = {**LM, "profile": {"code": "x"}}
+UNKNOWN = "of the program 'os:abort', which is not known here"
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
-    "unknown protocol": (put("program", "program", "os:abort"), "of the program 'os:abort', which"),
+    "unknown protocol": (put("program", "program", "os:abort"), UNKNOWN),
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
     "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
     "wrong type": (put("predictors", []), "valid dictionary"),
