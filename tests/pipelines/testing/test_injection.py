@@ -325,8 +325,9 @@ def test_an_attack_changes_quotes_alone(place: str, every: int, server: Scripted
 def test_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """With fences that quote without care every attack on them is noticed; so is a stranger."""
     harmless = Run(server, "passage", HARMLESS.aimed(GOAL))
-    plain: Any = lambda text, label, _: f"<<<{label}\n{text}\n>>>"  # noqa: E731
-    monkeypatch.setattr("folkmoot.modules.agents.prompt.fence", plain)
+    monkeypatch.setattr(
+        "folkmoot.modules.agents.prompt.fence", lambda text, label, _: f"<<<{label}\n{text}\n>>>"
+    )
     for name in ("fence-fullwidth", "fence-guillemets", "bidi", "ansi"):
         assert unlike(Run(server, "passage", attack(name).aimed(GOAL)), harmless), name
     for name in ("fence", "title-lines"):

@@ -439,8 +439,9 @@ def test_a_file_that_fails_does_not_keep_a_run(here: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    fails: Any = lambda program, report: {program: Drawing(full, "")}  # noqa: E731
-    monkeypatch.setattr(evaluation, "drawings", fails)
+    monkeypatch.setattr(
+        evaluation, "drawings", lambda program, report: {program: Drawing(full, "")}
+    )
     monkeypatch.setattr(evaluation, "dialogues_page", lambda *_: 1 / 0)
     done = push(written(here / "out", a_run()))
     reasons = {"dialogues.html": "division by zero", "deliberation.png": "no space left"}
