@@ -127,11 +127,14 @@ def tagged(body: Any) -> bool:
     return "is right in" in str(body["messages"])
 
 
+def numbered(body: Any) -> str:
+    return number_in(text_of(body))
+
+
 def unreadable() -> Any:
     """One in ten answers to prompts with a tag cannot be read."""
-    return altered(
-        planted_lm(ASKED), lambda body: tagged(body) and int(number_in(text_of(body))) % 10 == 0
-    )
+    lm = planted_lm(ASKED)
+    return altered(lm, lambda body: tagged(body) and int(numbered(body)) % 10 == 0)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +163,7 @@ def test_one_unread_answer_may_be_all_the_difference() -> None:
     runs = hold(field, asked).runs
     right = {name: {row.id for row in run.rows if row.correct} for name, run in runs.items()}
     number = min(right["crew"] - right["one prompt"])[1:].zfill(4)
-    lm = altered(
-        planted_lm(asked), lambda body: not tagged(body) and number_in(text_of(body)) == number
-    )
+    lm = altered(planted_lm(asked), lambda body: not tagged(body) and numbered(body) == number)
     contest = hold(field, asked, lm=lm)
     assert (contest.outcome, contest.winner_name) == ("undecided", "one prompt")
     assert "1 answer could not be read, which may be all the difference" in contest.reason
@@ -376,7 +377,7 @@ def test_unseen_questions_are_decisive(share: int, improve: float | None, tmp_pa
     reply, other = lm.endpoint.reply, planted_lm(asked, seed=1).endpoint.reply
 
     def answered(body: Any) -> str:
-        if number_in(text_of(body)) not in unseen:
+        if numbered(body) not in unseen:
             return str(reply(body))
         text = json.dumps(body).replace("is right in 85%", f"is right in {share}%")
         return str(other(json.loads(text)))
@@ -592,11 +593,7 @@ def test_a_few_failures_at_first_do_not_end_a_program() -> None:
     asked = questions(120)
     race = plan_contest(ContestRequest(asked, lm=planted_lm(asked), field=[solo("a", 60)])).race
     unlucky = {number_in(one.question) for one in race[4:6]}
-
-    def fails(body: Any) -> bool:
-        return tagged(body) and number_in(text_of(body)) in unlucky
-
-    lm = altered(planted_lm(asked), fails, REFUSED)
+    lm = altered(planted_lm(asked), lambda b: tagged(b) and numbered(b) in unlucky, REFUSED)
     contest = hold({"mine": solo("mine", 85)}, asked, lm=lm)
     assert (contest.outcome, contest.winner_name) == ("better", "mine")
     assert "2 failed" in "\n".join(contest.lines())

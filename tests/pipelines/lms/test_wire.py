@@ -341,9 +341,8 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
         "reasoner": {"reasoning_effort": "low", "extra_body": {"min_p": 0.1}},
         "judge": {"reasoning_effort": "high"},
     }
-    assert {
-        name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()
-    } == {"intuitive": (0.5, None), "reasoner": (0.5, None), "judge": (0.5, 4)}
+    given = {name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()}
+    assert given == {"intuitive": (0.5, None), "reasoner": (0.5, None), "judge": (0.5, 4)}
     assert {lm.engine.engine.endpoint.timeout for lm in seats.values()} == {7.5}
     for wrong in ("low", "reasoning_efort=low", "nobody.reasoning_effort=low", "seed"):
         with pytest.raises(fm.UserError):

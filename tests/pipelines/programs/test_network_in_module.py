@@ -52,7 +52,6 @@ class Mine(Program):
 @pytest.fixture(autouse=True)
 def lm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     isolate(tmp_path, monkeypatch)
-    monkeypatch.chdir(tmp_path)
     with ScriptedServer(said) as server:
         yield fm.lm("openai/scripted", api_base=server.url)
 
