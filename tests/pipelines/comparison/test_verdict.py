@@ -149,12 +149,9 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
 
 # Whatever comes out, the sentences agree
 
-KINDS: list[dict[str, Any]] = [
-    {"program": "single", "strategy": "simple"},
-    {"program": "single", "strategy": "self_consistency", "samples": 3},
-    {"program": "deliberation"},
-    {"program": "ensemble"},
-]
+SAMPLED = {"program": "single", "strategy": "self_consistency", "samples": 3}
+KINDS: list[dict[str, Any]] = [{"program": "single", "strategy": "simple"}, SAMPLED]
+KINDS += [{"program": "deliberation"}, {"program": "ensemble"}]
 RUN = st.fixed_dictionaries(
     {
         "share": st.sampled_from([0.2, 0.45, 0.5, 0.55, 0.8]),

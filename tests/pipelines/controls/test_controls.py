@@ -26,15 +26,11 @@ from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner
 
-QUESTIONS = [
-    fm.Question(
-        id=f"q{number}",
-        question=f"What is the colour of flag {number}?",
-        choices={"A": "red", "B": "blue", "C": "green"},
-        answer="ABC"[number % 3],
-    )
-    for number in range(12)
-]
+COLOURS = {"A": "red", "B": "blue", "C": "green"}
+QUESTIONS = []
+for number, answer in enumerate("ABC" * 4):
+    text = f"What is the colour of flag {number}?"
+    QUESTIONS.append(fm.Question(id=f"q{number}", question=text, choices=COLOURS, answer=answer))
 ROLES = ["intuitive", "reasoner", "critic"]
 
 

@@ -65,12 +65,9 @@ def test_what_cannot_vary_is_named(tmp_path: Path, space: dict[str, Any], said: 
 
 def compiled_study(scripted: Any, out: Path | None = None, **options: Any) -> Any:
     """A study in which demonstrations decide, over two numbers of rounds that do not."""
-    space = {
-        "program": "deliberation:critic,reasoner:majority",
-        "max_rounds": [1, 2],
-        "sampling": {"temperature": None},
-        "compile": {"optimizer": ["none", "bootstrap"], "preset": "light"},
-    }
+    space = {"program": "deliberation:critic,reasoner:majority", "max_rounds": [1, 2]}
+    space |= {"sampling": {"temperature": None}}
+    space["compile"] = {"optimizer": ["none", "bootstrap"], "preset": "light"}
     given = {"lm": lm_at(scripted.url), "out": out, "trials": 2, **OPTIONS}
     return fm.tune(space, colours(24, "t"), colours(8, "v"), **{**given, **options})
 
