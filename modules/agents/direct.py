@@ -47,7 +47,7 @@ def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, object]) -
         type(settings["adapter"]) is ProfileAdapter
         and profile_of(lm) is not None
         and unobserved(lm, settings)
-        and settings["disable_history"]
+        and bool(settings["disable_history"])
         and not (
             settings["track_usage"]
             or settings["warn_on_type_mismatch"]

@@ -14,11 +14,18 @@ T = TypeVar("T")
 async def together(work: Iterable[Coroutine[object, object, T]]) -> list[T]:
     """The results of coroutines that run at the same time, in their order.
 
-    One that fails ends the others, and its exception is raised.
+    One that fails ends the others, and its exception is raised. `work` makes each of them when it
+    is begun, for of those that never are, Python would complain.
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(part) for part in work]
+            tasks = []
+            for part in work:
+                tasks.append(group.create_task(part))
+                # In these turns of the event loop its request goes out, so that the server is at
+                # work while the next one is written.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
     return [task.result() for task in tasks]

@@ -111,7 +111,7 @@ class Usage:
 
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
-        sums = UsageFields(zip(_SUMS, _sums_in(vars(self)), strict=True))
+        sums = UsageFields.of(dict(zip(_SUMS, _sums_in(vars(self)), strict=True)))
         if self.cost_usd is not None:
             sums["cost_usd"] = round(self.cost_usd, 12)
         return sums

@@ -193,11 +193,10 @@ class CausalConsistency(
         """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
         # Numbers go on from round to round: with one used twice, a cache would repeat its answer.
         first = (depth - 1) * len(self.reasoners) + 1
-        asked = (
+        return await together(
             reasoner.ask(task, round=depth, rollout=number)
             for number, reasoner in enumerate(self.reasoners, first)
         )
-        return await together(asked)
 
     async def _evaluate(
         self,
@@ -218,8 +217,8 @@ class CausalConsistency(
             supporting = [turn for turn in solutions if _same(turn.answer, answer, task)]
             solution = draw.choice(supporting)
             other = _counterfactual(task, answer, solutions, draw)
-            asked.append(self._examine(task, depth, evaluator, solution, other, number))
-        return await together(asked)
+            asked.append((evaluator, solution, other, number))
+        return await together(self._examine(task, depth, *each) for each in asked)
 
     async def _examine(
         self,

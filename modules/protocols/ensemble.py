@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from typing import Annotated, Any, Unpack
 
 import dspy
@@ -173,13 +174,13 @@ class Ensemble(
                 "the weighted ensemble has no weights: pass weights=[…] or fit them on training "
                 "questions"
             )
-        names, samples = [], []
-        for name, program in zip(self.names, self.members, strict=True):
-            for number in range(self.samples):
-                names.append(name)
-                samples.append(with_usage(_sample(program, task, number)))
+        names = [name for name in self.names for _ in range(self.samples)]
+        answered = await those_who_answer(
+            with_usage(_sample(program, task, number))
+            for program, number in product(self.members, range(self.samples))
+        )
         # A name for each ballot: a report counts the answers by the names of turns.
-        turns = list(map(_turn, distinct(names), await those_who_answer(samples)))
+        turns = list(map(_turn, distinct(names), answered))
         if self.picker is not None:
             return await self._picked(task, turns, self.picker)
         ballots = [Ballot(turn.agent, turn.answer, turn.details.probability) for turn in turns]

@@ -76,7 +76,7 @@ def billed_as(lm: object) -> Engine | ForeignLM:
 class _Call:
     """A call in flight: its LM, and how it is booked. `history` receives DSPy's history
     entry of the call, as it does for modules that call an LM. `stray` says that no question counts
-    the call.
+    the call, and `ended` that it is being booked.
     """
 
     lm: Any
@@ -84,6 +84,7 @@ class _Call:
     booking: Booking = field(default_factory=Booking)
     watched: SeenCall | None = None
     stray: bool = False
+    ended: bool = False
     restored: Restored = ()
     history: list[Mapping[str, object]] = field(default_factory=list)
     settings: AbstractContextManager[Any] | None = None
@@ -247,8 +248,10 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self, call_id: str, outputs: object, exception: BaseException | None = None
     ) -> None:
         """Book the end of the call. Raises RefusedCall when the disk is full."""
-        if (call := self._calls.pop(call_id, None)) is None:
+        call = self._calls.get(call_id)
+        if call is None or call.ended:
             return
+        call.ended = True
         if exception is not None:
             record_failure(exception)
         try:
@@ -258,6 +261,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             raise RefusedCall(FatalCallError(str(problem))) from None
         finally:
             self._count(call)
+            # Not before it is booked: until then, the end of the run waits for it.
+            del self._calls[call_id]
             _leave_run(call.restored)
 
     def wait(self) -> None:
