@@ -22,8 +22,8 @@ def test_tables_run_on_recorded_answers(home: Path, monkeypatch: pytest.MonkeyPa
     assert "learned from 12 and tested on 18 questions" in shown.stderr
     found = json.loads(folkmoot("reproduce", "marl-gat/table-4", *words, "--json").stdout)
     lines = [(line["row"], line["figure"], line["n"]) for line in found["rows"]]
-    rows = itertools.product(("gamma-0.0", "gamma-0.1", "gamma-0.7"), ("consensus", "individual"))
-    assert lines == [(*row, 18) for row in rows]
+    named = itertools.product(("gamma-0.0", "gamma-0.1", "gamma-0.7"), ("consensus", "individual"))
+    assert lines == [(*row, 18) for row in named]
     shares = [(line["low"], line["measured"], line["high"]) for line in found["rows"]]
     assert all(0 <= low <= measured <= high <= 100 for low, measured, high in shares)
     (folder,) = Path("out").glob("outcomes-*-gamma_0")
